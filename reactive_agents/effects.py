@@ -204,7 +204,7 @@ class Branch:
     were scheduled: the same run calls by the same names. :func:`gather` gives each of its effects a branch.
 
     Attributes:
-        path: from the root, whose path is empty; a branch's path ends with a slash.
+        path: the path from the root, whose path is empty; a branch's path ends with a slash.
     """
 
     __slots__ = ("_counts", "path")

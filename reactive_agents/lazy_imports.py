@@ -24,7 +24,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: its ``__name__``.
-        homes: for each name the module that it is imported from.
+        homes: the module that each name is imported from.
     """
 
     def __getattr__(name: str) -> Any:

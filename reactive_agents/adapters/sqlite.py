@@ -220,6 +220,7 @@ class SqliteFile(Generic[_E]):
         self._patience_s = patience_s
         self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
+        self._dropped: weakref.finalize[..., Any] | None = None
         self._opened: tuple[int, int] | None = None
         self._waits = True
         self._log = ""
@@ -505,8 +506,8 @@ class SqliteFile(Generic[_E]):
         except BaseException:
             connection.close()
             raise
-        if self._in_process:
-            weakref.finalize(self, connection.close)
+        self._dropped = weakref.finalize(self, _close_here, connection, os.getpid())
+        self._dropped.atexit = False
         return connection
 
     def _lost(self, trace: Path) -> str:
@@ -542,6 +543,8 @@ class SqliteFile(Generic[_E]):
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
+            if self._dropped is not None:
+                self._dropped.detach()
             connection.close()
 
     def _leave_to_parent(self) -> None:
@@ -551,6 +554,12 @@ class SqliteFile(Generic[_E]):
             self._connection, self._one_at_a_time = None, threading.Lock()
             self._works = _Works()
             self._process = os.getpid()
+
+
+def _close_here(connection: sqlite3.Connection, process: int) -> None:
+    """Close the file of an owner that was dropped, but not in a forked process."""
+    if process == os.getpid():
+        connection.close()
 
 
 class _Threads:

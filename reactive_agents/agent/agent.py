@@ -1,7 +1,7 @@
-"""The facade of an agent: running tasks and controlling them.
+"""The facade of an agent: run tasks, and control them.
 
-The one place where typed errors become an exception. It keeps nothing of a run: runs belong to the engine,
-services to the container, and what it is asked it passes on to these.
+The facade holds no state of a run: runs belong to the engine, services to the container, and each method
+passes on to one of these. It is the one place where typed errors become an exception.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ class ReactiveAgent(Generic[R, D]):
 
     def __repr__(self) -> str:
         """Return the agent in a line: its name, model and tools."""
-        given = self.container.tool_settings()
-        tools = [each.name for each in given.tools]
-        servers = [f"{each.name}-*" for each in given.servers]
+        settings = self.container.tool_settings()
+        tools = [tool.name for tool in settings.tools]
+        servers = [f"{server.name}-*" for server in settings.servers]
         model = self.container.model_config().model or "a model object"
         return f"ReactiveAgent({self.name!r}, model={model!r}, tools={tools + servers})"
 
@@ -160,9 +160,9 @@ class ReactiveAgent(Generic[R, D]):
         Args:
             task: a text, or a list of texts, images, audio and documents.
             deps: the dependencies of tools and other functions that take a ``RunContext``: an object of the
-                type that the agent was created with, if it was.
-            output: the type of the answer of this run, in place of that of ``with_output_type``.
-            options: as of ``RunOptions``, such as ``session="support-7"``.
+                type that was given to ``create(deps=…)``.
+            output: the type of this run's answer, in place of that of ``with_output_type``.
+            options: the options in ``RunOptions``, such as ``session="support-7"``.
 
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
@@ -198,16 +198,18 @@ class ReactiveAgent(Generic[R, D]):
     def run_sync(self, task: TaskInput | Task, **options: Any) -> Any:
         """Run a task from code that is not async, also inside a running event loop.
 
-        It uses its own event loop, blocks until the end, and closes what the run opened. On the main thread
-        SIGTERM cancels the run and ends the process after it, unless the program handles SIGTERM itself. A
-        run on another thread is cut off by the end of the process. Within a tool it is cancelled when the
-        time of the tool's call, or of the run that made the call, is up.
+        The run has its own event loop. The call blocks until the run ends, and then closes what the run
+        opened. On the main thread SIGTERM cancels the run and ends the process after it, unless the program
+        handles SIGTERM itself. The end of the process cuts off a run on another thread. Within a tool the run
+        is cancelled when the time of the tool's call, or of the run that made the call, is up.
 
         Arguments and errors are those of :meth:`run`.
         """
         ready, changes = value_or_raise(self._run_of(task, options))
 
-        async def run_and_close(results: list[Any], seconds: float) -> None:
+        results: list[Any] = []  # empty after a run that was cancelled
+
+        async def run_and_close(seconds: float) -> None:
             try:
                 with cut_off_with_caller(seconds):
                     results.append(await self._conducted(ready, changes))
@@ -215,17 +217,13 @@ class ReactiveAgent(Generic[R, D]):
                 with anyio.CancelScope(shield=True):
                     await self.aclose()
 
-        async def run_on_this_thread() -> list[Any]:
-            results: list[Any] = []
+        async def run_on_this_thread() -> None:
             with system.cancel_on_sigterm():
-                await run_and_close(results, inf)
-            return results
+                await run_and_close(inf)
 
-        async def run_within(scope: anyio.CancelScope, seconds: float) -> list[Any]:
-            results: list[Any] = []
+        async def run_within(scope: anyio.CancelScope, seconds: float) -> None:
             with scope:
-                await run_and_close(results, seconds)
-            return results
+                await run_and_close(seconds)
 
         if _inside_event_loop():
             from anyio.from_thread import start_blocking_portal  # also imports the threads of the library
@@ -233,10 +231,9 @@ class ReactiveAgent(Generic[R, D]):
             with start_blocking_portal() as portal:
                 scope = portal.call(anyio.CancelScope)
                 with system.end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
-                    running = portal.start_task_soon(run_within, scope, blocked_seconds())
-                    results = system.interruptible_result(running)
+                    system.interruptible_result(portal.start_task_soon(run_within, scope, blocked_seconds()))
         else:
-            results = anyio.run(run_on_this_thread)
+            anyio.run(run_on_this_thread)
         if not results:
             raise AgentError(errors.RunCancelled(ready.id, "agent-loop"))
         return results[0]
@@ -271,8 +268,8 @@ class ReactiveAgent(Generic[R, D]):
         ready = self._run_of(task, options)
         if not isinstance(ready, Success):
             return Failure(ready.failure())
-        made, changes = ready.unwrap()
-        outcome = await self._engine.conduct(made, run_id=changes.run_id, overrides=changes.overrides)
+        new_task, changes = ready.unwrap()
+        outcome = await self._engine.conduct(new_task, run_id=changes.run_id, overrides=changes.overrides)
         return outcome.map(changes.present or self.present).alt(lambda failed: failed.error)
 
     @overload
@@ -297,11 +294,11 @@ class ReactiveAgent(Generic[R, D]):
     async def stream(self, task: TaskInput | Task, **options: Any) -> AsyncGenerator[AgentEvent, None]:
         """Run a task and yield its events as they happen, with the answer in deltas.
 
-        The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
-        does not close generators by itself: put :func:`contextlib.aclosing` around it there.
+        The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run. Trio
+        does not close generators by itself, so put :func:`contextlib.aclosing` around the stream there.
 
         Raises:
-            AgentError: the task is no text, or an option is wrong.
+            AgentError: the task is not a text or a list of parts, or an option is wrong.
         """
         ready, changes = value_or_raise(self._run_of(task, options))
         events = stream_events(self._engine, ready, changes.overrides, run_id=changes.run_id)
@@ -342,16 +339,16 @@ class ReactiveAgent(Generic[R, D]):
     ) -> OutputStream[_Output]: ...
 
     def stream_output(self, task: TaskInput | Task, **options: Any) -> OutputStream[Any]:
-        """Run a task and iterate over its answer as it comes.
+        """Run a task and iterate over its answer as it arrives.
 
-        Each value takes the place of the one before: a text that grows, or a value of the output type, made
-        of the parts that have come and are valid. The last one is the answer, as :meth:`run` gives it.
+        Each value replaces the one before it: a text that grows, or a value of the output type made of the
+        parts that have arrived and are valid. The last one is the answer, as :meth:`run` returns it.
 
         Options are those of :meth:`run`.
 
         Raises:
-            AgentError: the task is no text, or an option is wrong; within the loop also when the run failed,
-                or ended without an answer.
+            AgentError: the task is not a text or a list of parts, or an option is wrong; within the loop also
+                when the run failed, or ended without an answer.
         """
         from reactive_agents.agent.output_stream import OutputStream  # imported by programs that use it
 
@@ -368,8 +365,8 @@ class ReactiveAgent(Generic[R, D]):
         """Return a task for this agent, with the options of its run.
 
         Raises:
-            AgentError: the task is no text; ``.error`` is a ``TaskError``. A custom clock or source of ids
-                failed; it is an ``ExecutionError``.
+            AgentError: the task or an option is wrong, and ``.error`` is a ``TaskError``; or a custom clock
+                or source of ids failed, and it is an ``ExecutionError``.
         """
         return value_or_raise(self._task(task, options))
 
@@ -380,10 +377,10 @@ class ReactiveAgent(Generic[R, D]):
 
     @property
     def sessions(self) -> Sessions:
-        """The conversations of ``run(session=…)``: listed, read, renamed, forked, deleted.
+        """The conversations of ``run(session=…)``: list, read, rename, fork, delete them.
 
         Raises:
-            AgentError: the container provides no store of sessions, with ``ServiceMissing``.
+            AgentError: the container provides no store of sessions; ``.error`` is a ``ServiceMissing``.
         """
         return Sessions(
             self._session_store(), self.agent_id, system.checked_redactor(self.container.core.redactor())
@@ -391,10 +388,10 @@ class ReactiveAgent(Generic[R, D]):
 
     @property
     def runs(self) -> Runs[R]:
-        """The recorded runs: listed, continued, waited for, steered, settled and deleted.
+        """The recorded runs: list, continue, await, control and delete them.
 
         Raises:
-            AgentError: the agent has no record of runs, with ``ServiceMissing``.
+            AgentError: the agent has no record of runs; ``.error`` is a ``ServiceMissing``.
         """
         if self._runs is None:
             from reactive_agents.agent.runs import Runs  # by agents with durability
@@ -415,14 +412,14 @@ class ReactiveAgent(Generic[R, D]):
         delay_s: float = 0.0,
         **options: Unpack[RunOptions],
     ) -> RunId:
-        """Put a run into a queue and return its id; it outlives this process there.
+        """Put a run into a queue, where it outlives this process, and return its id.
 
-        The agent runs what is in the queue, until it is closed; so do its workers in other processes, with
+        The agent runs what is in the queue until the agent is closed. Workers in other processes do too, with
         ``agent.runs.work(queue)``.
 
         Args:
-            priority: runs with a higher one come first.
-            delay_s: seconds until it may begin, 0 to 1,000,000,000.
+            priority: runs with a higher priority come first.
+            delay_s: seconds until the run may begin, 0 to 1,000,000,000.
 
         Raises:
             AgentError: the task or an option is wrong, or the agent has no record of runs.
@@ -449,17 +446,17 @@ class ReactiveAgent(Generic[R, D]):
         priority: int = 0,
         **options: Unpack[RunOptions],
     ) -> None:
-        """Begin a run again and again, at times in the notation of cron.
+        """Begin a run at each time of a schedule in the notation of cron.
 
         The schedule outlives this process. The workers of the queue begin its runs, each once, under the ids
-        ``NAME@TIME``. Of times that were missed the latest is made up for. The agent runs the queue until it
-        is closed.
+        ``NAME@TIME``. Of the times that were missed, only the latest is made up for. The agent runs the queue
+        until the agent is closed.
 
         Args:
-            name: of the schedule; one of this name is replaced.
-            cron: such as ``0 2 * * *``; with six fields the first one has seconds. Needs the extra
+            name: the name of the schedule; it replaces one of the same name.
+            cron: the times, such as ``0 2 * * *``; of six fields the first has seconds. Needs the extra
                 ``durable``.
-            timezone: in which the times are meant.
+            timezone: the time zone of the times.
 
         Raises:
             AgentError: the task or an option is wrong, or the agent has no record of runs.
@@ -471,7 +468,7 @@ class ReactiveAgent(Generic[R, D]):
         check_queued(queue, priority, name=name, live=live_options(options))
         try:
             next_at = next_time(cron, timezone, self.container.core.clock().now())
-        except (ValueError, TypeError, AttributeError) as error:  # the last two where it is no text
+        except (ValueError, TypeError, AttributeError) as error:  # the last two if it is not a text
             raise AgentError(
                 errors.InvalidConfig("schedule", f"{cron!r} in {timezone}", f"{error}")
             ) from None
@@ -488,9 +485,10 @@ class ReactiveAgent(Generic[R, D]):
         return store
 
     async def forget(self, *, user: str) -> int:
-        """Delete the sessions, memories and runs of a user; return their number.
+        """Delete the sessions, memories and runs of a user; return how many they were.
 
-        Those of other agents in the same files are deleted as well. Records of cost and the audit log stay.
+        The user's data of other agents in the same files is deleted as well. Cost records and the audit log
+        stay.
 
         Raises:
             AgentError: a store failed, is missing, or cannot forget.
@@ -518,10 +516,11 @@ class ReactiveAgent(Generic[R, D]):
     ) -> tuple[Message, ...]:
         """Return messages with the bytes of their images, audio and documents.
 
-        Other programs and agents can then go on with them, and ``messages_to_json`` writes the bytes.
+        Other programs and agents can then continue the conversation, and ``messages_to_json`` writes the
+        bytes.
 
         Args:
-            user: the user of the run that the messages are of.
+            user: the user of the run that the messages come from.
 
         Raises:
             AgentError: content is not stored, or not for this user.
@@ -545,27 +544,27 @@ class ReactiveAgent(Generic[R, D]):
     def cancel(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Cancel a running task, from any thread; its run ends with ``RunCancelled``.
 
-        Fails with ``TaskError`` when it is not running, or has ended but for the closing of its account.
+        Fails with ``TaskError`` when the task is not running, or only its account is still being closed.
         """
         return self._running_engine.cancel(task_id)
 
     def stop(self, task_id: TaskId, reason: str = "") -> Result[None, errors.TaskError]:
-        """End a running task now as ``partial``, with what there is, from any thread.
+        """End a running task now as ``partial``, with the results so far, from any thread.
 
-        The model call or tool under way is cut off. The result's ``terminated_by`` is ``stopped``.
+        The model call or tool call under way is cut off. The result's ``terminated_by`` is ``stopped``.
 
-        Fails with ``TaskError`` when it is not running, was cancelled, or has its answer, and when the reason
-        is no text.
+        Fails with ``TaskError`` when the task is not running, was cancelled or has its answer, and when the
+        reason is not a text.
 
         Args:
-            reason: a sentence for the reason of the result.
+            reason: a sentence that becomes part of the result's ``reason``.
         """
         return self._running_engine.stop(task_id, reason)
 
     def pause(self, task_id: TaskId) -> Result[None, errors.TaskError]:
-        """Hold a running task before its next model call or tool call, from any thread.
+        """Pause a running task before its next model call or tool call, from any thread.
 
-        Fails with ``TaskError`` when it is not running, was stopped or cancelled, or has its answer.
+        Fails with ``TaskError`` when the task is not running, was stopped or cancelled, or has its answer.
         """
         return self._running_engine.pause(task_id)
 
@@ -585,10 +584,10 @@ class ReactiveAgent(Generic[R, D]):
     def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, errors.ApprovalNotPending]:
         """Approve the waiting call of the ``ApprovalRequested`` with this id.
 
-        It may be called from any thread, as soon as the ``ApprovalRequested`` is published, and takes effect
-        at once.
+        Call it from any thread, as soon as the ``ApprovalRequested`` is published; it takes effect at once.
 
-        Fails with ``ApprovalNotPending`` when no such call waits, as when approval is not switched on.
+        Fails with ``ApprovalNotPending`` when no such call waits, for example because approval is not
+        switched on.
         """
         desk = self._approval_desk
         if desk is None:
@@ -598,7 +597,7 @@ class ReactiveAgent(Generic[R, D]):
     def deny(
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
     ) -> Result[None, errors.ApprovalNotPending]:
-        """Deny a waiting call, with a reason for the model. Otherwise as :meth:`approve`."""
+        """Deny a waiting call, with a reason for the model; else like :meth:`approve`."""
         desk = self._approval_desk
         if desk is None:
             return Failure(errors.ApprovalNotPending(run_id, approval_id))
@@ -612,13 +611,14 @@ class ReactiveAgent(Generic[R, D]):
     def answer(self, run_id: RunId, question_id: RequestId, text: str) -> Settled[errors.RequestNotPending]:
         """Answer the question of the ``QuestionAsked`` with this id.
 
-        It may be called from any thread, as soon as the ``QuestionAsked`` is published, and takes effect at
-        once; awaiting what it returns gives the result as well.
+        Call it from any thread, as soon as the ``QuestionAsked`` is published; it takes effect at once. The
+        returned value is the result, and may also be awaited.
 
-        Fails with ``RequestNotPending`` when no such question waits, as when it was answered already.
+        Fails with ``RequestNotPending`` when no such question waits, for example because it was answered
+        already.
 
         Raises:
-            TypeError: the answer is no text.
+            TypeError: the answer is not a text.
             ValueError: the text is blank.
         """
         if not isinstance(text, str):
@@ -640,11 +640,11 @@ class ReactiveAgent(Generic[R, D]):
     ) -> Settled[errors.RequestNotPending]:
         """Deliver the result of the ``ExternalCallRequested`` with this id.
 
-        Otherwise as :meth:`answer`.
+        Use it like :meth:`answer`.
 
         Args:
             result: whatever a tool may return.
-            error: why the call failed, for the model; then there is no result.
+            error: the reason for the model why the call failed; there is then no result.
         """
         from reactive_agents.adapters.tools.json_value import to_json_value
 
@@ -656,9 +656,9 @@ class ReactiveAgent(Generic[R, D]):
     async def probe(self, *, longest_prompt: int | None = None) -> ModelProfile:
         """Probe the agent's model with a dozen short requests, and store its profile.
 
-        Agents that are built later with this model at this address use it. Where this probe finds nothing,
-        the earlier findings stay. A file that cannot be written is logged, and the profile returned all the
-        same.
+        Agents that are built later with this model at this address use the profile. Earlier findings stay
+        where this probe finds nothing. When the file cannot be written, that is logged and the profile is
+        returned all the same.
 
         Args:
             longest_prompt: tokens of the longest prompt to send, 2048 or more; 32768 by default.
@@ -676,22 +676,23 @@ class ReactiveAgent(Generic[R, D]):
         Return a function that unsubscribes it.
 
         Args:
-            handler: a plain function is called where the event happens, and holds up the run as long as it
-                takes; once a call took a second, it is called in its own thread. An ``async`` one is awaited
-                on the event loop on which it is subscribed, one event after the other, beside the runs. One
-                that raises is logged.
+            handler: a plain function is called where the event happens, and the run waits for it; once a call
+                took a second, later calls are made in a thread of its own. An ``async`` function is awaited
+                on the event loop on which it was subscribed, one event after the other, beside the runs. An
+                exception that it raises is logged.
+            run_id: only events of this run; by default those of all runs.
 
         Raises:
-            AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.
+            AgentError: the handler is not a function, or it is ``async`` and subscribed outside of an event
+                loop.
         """
         return value_or_raise(self._subscriptions.add(self._events, handler, run_id=run_id))
 
     async def aclose(self) -> None:
-        """Close all that the agent opened; it can be used again afterwards.
+        """Close everything that the agent opened; the agent can be used again afterwards.
 
-        Objects that it was given are not closed.
-
-        Async event handlers of this event loop have handled the events until now when this ends.
+        Objects that were given to it are not closed. Async event handlers of this event loop first handle the
+        events that have been published until now, within five seconds.
         """
         if self._runs is not None:
             await self._runs.stop_workers()
@@ -745,53 +746,52 @@ class ReactiveAgent(Generic[R, D]):
         self, task: TaskInput | Task, options: dict[str, Any]
     ) -> Result[tuple[Task, RunChanges], errors.TaskError | errors.ExecutionError]:
         """Return the task of a run, and the changes that its options make."""
-        made = self._task(task, options)
-        if not isinstance(made, Success):
-            return Failure(made.failure())
-        ready = made.unwrap()
-        changes = run_changes(options, self.deps_type, lambda: self.container.settings().budget)
-        if isinstance(changes, Failure):
-            return Failure(errors.TaskError(changes.failure().message, ready.id))
-        made_changes = changes.unwrap()
+        new_task = self._task(task, options)
+        if not isinstance(new_task, Success):
+            return Failure(new_task.failure())
+        ready = new_task.unwrap()
+        checked = run_changes(options, self.deps_type, lambda: self.container.settings().budget)
+        if isinstance(checked, Failure):
+            return Failure(errors.TaskError(checked.failure().message, ready.id))
+        changes = checked.unwrap()
         if self._reader is not None:
-            made_changes = evolve(
-                made_changes, overrides=evolve(made_changes.overrides, readers=(self._reader,))
-            )
-        return Success((ready, made_changes))
+            changes = evolve(changes, overrides=evolve(changes.overrides, readers=(self._reader,)))
+        return Success((ready, changes))
 
-    def _first_task(self, text: str) -> Task | errors.ExecutionError:
-        """Return a new task, or why there is none: a custom clock or source of ids failed."""
+    def _new_task(self, text: str) -> Task | errors.ExecutionError:
+        """Return a new task, or the error of a custom clock or source of ids."""
         faults = ServiceFaults()
         core = self.container.core
         clock, ids = checked_sources(core.clock(), core.ids(), faults, "task")
-        made = Task(TaskId(ids.new()), self.agent_id, text, clock.now())
+        task = Task(TaskId(ids.new()), self.agent_id, text, clock.now())
         broken = faults.first
         if broken is None:
-            return made
-        return errors.ExecutionError(broken.message, made.id, "bootstrap", broken)
+            return task
+        return errors.ExecutionError(broken.message, task.id, "bootstrap", broken)
 
     def _task(
         self, task: TaskInput | Task, options: Mapping[str, Any]
     ) -> Result[Task, errors.TaskError | errors.ExecutionError]:
+        """Return the task of a run, with the options that are data of it."""
         text, parts = (task, ()) if isinstance(task, str | Task) else task_text(task)
-        made = text if isinstance(text, Task) else self._first_task(text)
-        if not isinstance(made, Task):
-            return Failure(made)
+        ready = text if isinstance(text, Task) else self._new_task(text)
+        if not isinstance(ready, Task):
+            return Failure(ready)
         if parts:
-            made = evolve(made, parts=parts)
-        problem = wrong_run(made.input, options)
+            ready = evolve(ready, parts=parts)
+        problem = wrong_run(ready.input, options)
         if problem is not None:
-            return Failure(errors.TaskError(problem, made.id))
+            return Failure(errors.TaskError(problem, ready.id))
         if not options:
-            return Success(made)
+            return Success(ready)
         fields = task_fields(options)
         if isinstance(fields, Failure):
-            return Failure(errors.TaskError(fields.failure(), made.id))
-        return Success(evolve(made, **fields.unwrap()))
+            return Failure(errors.TaskError(fields.failure(), ready.id))
+        return Success(evolve(ready, **fields.unwrap()))
 
 
 class Sessions:
-    """The conversations of an agent that have a name.
+    """The named conversations of an agent.
 
     Every method raises ``AgentError`` with the typed error.
     """
@@ -802,7 +802,7 @@ class Sessions:
         self._redactor = redactor
 
     async def list(self, user: str | None = None) -> tuple[SessionInfo, ...]:
-        """Return the sessions of one user, or of all, the latest first."""
+        """Return the sessions of one user, or of all users, the latest first."""
         return value_or_raise(await attempt(self._store.sessions(self._agent, user)))
 
     async def read(self, session: str) -> tuple[Message, ...]:
@@ -810,7 +810,7 @@ class Sessions:
         return value_or_raise(await attempt(self._store.messages(self._agent, SessionId(session))))
 
     async def rename(self, session: str, title: str) -> None:
-        """Give a session another title, without secrets."""
+        """Give a session another title, in which secrets are redacted."""
         shown = self._redactor.redact(title)
         value_or_raise(await attempt(self._store.rename(self._agent, SessionId(session), shown)))
 
@@ -819,7 +819,7 @@ class Sessions:
 
         Args:
             into: the name of the new session.
-            turns: only its first runs, so many, 1 or more; by default all.
+            turns: how many of its first runs are copied, 1 or more; by default all.
         """
         wrong = wrong_name("into", into)
         if turns is not None and turns < 1:

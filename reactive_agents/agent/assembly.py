@@ -1,4 +1,4 @@
-"""Assembly of an agent: its references are resolved and checked, then composed."""
+"""Assembly of an agent: resolve and check its references, then compose it."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 
 @frozen(eq=False)
 class ResolvedAgent:
-    """A description without a mistake, with everything that it names.
+    """A checked description of an agent, with everything that it names.
 
     Attributes:
-        config: as described, with the models of summarization filled in.
+        config: the described configuration, with the models of summarization filled in.
         compaction_functions: functions that summarize earlier turns, by the names that the configuration has.
-        shape: of the answers; ``None`` for text.
+        shape: the schema of the answers; ``None`` for text.
     """
 
     config: AgentConfig

@@ -1,4 +1,4 @@
-"""The builder: a description of an agent, made option by option."""
+"""The builder, which describes an agent option by option."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _Given = TypeVar("_Given")
 _Deps = TypeVar("_Deps", default=None)
 
 ValidatedOutput: TypeAlias = _Output | ModelRetry | Awaitable[_Output | ModelRetry | None] | None
-"""The answer after a validator; ``None`` leaves it, ``ModelRetry`` asks the model again."""
+"""What a validator returns: ``None`` keeps the answer, ``ModelRetry`` asks the model again."""
 
 Instruction: TypeAlias = str | Awaitable[str | None] | None
-"""The value of a function for instructions."""
+"""What a function for instructions returns."""
 
 ChosenTools: TypeAlias = Sequence[Tool | Callable[..., Any]]
 """The tools that a function chooses for a run."""
@@ -69,7 +69,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse what the builder lacks, with advice where the agent has it.
+            """Refuse an attribute that the builder lacks, with advice if the agent has it.
 
             Raises:
                 AttributeError: always.
@@ -89,8 +89,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """Return a builder with all defaults and without a model.
 
         Args:
-            deps: the type of the dependencies that each run is given, and that tools and other functions find
-                in their ``RunContext``.
+            deps: the type of the dependencies, which each run is given and which tools and other functions
+                find in their ``RunContext``.
         """
         return ReactiveAgents(components=AgentComponents(deps=deps))
 
@@ -113,8 +113,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file.
 
         Args:
-            deps: as of :meth:`create`.
-            allow_tools_from: modules whose functions a mapping or file may name, with the modules in them.
+            deps: the type of the dependencies, as in :meth:`create`.
+            allow_tools_from: modules and packages whose functions a mapping or file may name.
         """
         read = read_config(source, allow_tools_from=allow_tools_from)
         if isinstance(read, Failure):
@@ -139,16 +139,17 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     ) -> Self:
         """Choose the model.
 
-        Its stored profile, which ``reactive-agents models probe`` makes, is used for what is not set.
+        The stored profile of the model, which ``reactive-agents models probe`` makes, is used for everything
+        that is not set.
 
         Args:
             model: ``provider/model`` in litellm's spelling, or a provider alone for its default model.
-            api_key: instead of the provider's environment variable. It goes to no other provider, also not
-                when a later call names one.
-            base_url: instead of the provider's address; likewise.
-            profiles: the file of model profiles; by default that in the user's state directory, ``:memory:``
-                for none.
-            settings: parameters of every request, as by :meth:`with_model_settings`.
+            api_key: the key, instead of the provider's environment variable. It never goes to another
+                provider, even when a later call names one.
+            base_url: the address, instead of the provider's own; never used for another provider either.
+            profiles: the file of model profiles; by default the one in the user's state directory;
+                ``:memory:`` for none.
+            settings: parameters of every request, as in :meth:`with_model_settings`.
         """
         if settings is not None:
             chosen = self.with_model(model, api_key=api_key, base_url=base_url, profiles=profiles)
@@ -168,8 +169,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_model_settings(self, settings: ModelSettings) -> Self:
         """Set parameters of every request to the model, such as the temperature.
 
-        They go before those of the strategy, and those of ``run(settings=…)`` before them. A later call keeps
-        what it does not name.
+        They override those of the strategy, and are overridden by those of ``run(settings=…)``. A later call
+        keeps the parameters that it does not name.
         """
         if not isinstance(settings, ModelSettings):
             return self._with_problem(InvalidConfig("model_settings", abbreviated(settings), "ModelSettings"))
@@ -183,12 +184,12 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_llm(self, llm: LLM) -> Self:
         """Use a model object, such as a ``ScriptedLLM``, in place of ``with_model``."""
-        expected = "an object with complete, stream and model; with_model takes a model's name"
+        expected = "an object with complete, stream and model (with_model takes the name of a model)"
         wrong = validation.wrong_object("llm", llm, expected, "complete", "stream", "model")
         return self._with_problem(wrong)._with_components(llm=llm)
 
     def with_fallbacks(self, *models: str) -> Self:
-        """Add models to try, in order, when the first fails for good."""
+        """Add models that are tried in order when the first keeps failing."""
         return self._evolve_model(fallbacks=models)
 
     def with_rate_limit(
@@ -196,25 +197,26 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     ) -> Self:
         """Limit requests and tokens a minute; a request that would exceed a limit waits.
 
-        All agents and runs of the process with the same key at the same address count together. Waiting
-        publishes ``ModelCallDelayed``, and counts for the time of the run. Fallbacks at other providers are
-        not limited.
+        All agents and runs of the process with the same key at the same address share the limits. A request
+        that waits publishes ``ModelCallDelayed``, and the wait is part of the run's time. Fallbacks at other
+        providers are not limited.
 
         Args:
-            requests_per_minute: 1 or more; ``None`` for no limit.
-            tokens_per_minute: of requests and answers, 1 or more; likewise.
+            requests_per_minute: requests a minute, 1 or more; ``None`` for no limit.
+            tokens_per_minute: tokens of requests and answers a minute, 1 or more; ``None`` for no limit.
         """
         limits = {"requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute}
         return self._evolve_model(rate_limit=limits)
 
     def with_response_cache(self, path: str | Path) -> Self:
-        """Record answers, and give the recorded one for the same request, without a call.
+        """Record answers, and return the recorded one for an equal request.
 
-        For development: a model asked twice gives one answer. The same request has the same messages, tools,
-        settings and model. Recorded answers cost nothing and are marked ``cached`` in events and usage.
+        For development: a model that is asked twice gives one answer. Requests are equal when their messages,
+        tools, settings and model are. Recorded answers cost nothing and are marked ``cached`` in events and
+        usage.
 
         Args:
-            path: an SQLite file, made when it is not there.
+            path: an SQLite file, created if it does not exist.
         """
         wrong = validation.wrong_path("model.response_cache", path)
         if wrong is not None:
@@ -251,7 +253,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_kernel(self, name: str, kernel: ThoughtKernel) -> Self:
         """Register a custom kernel under a name; ``with_reasoning(kernel=name)`` runs it.
 
-        Under the name of a built-in kernel (``react``, ``direct`` or ``one-shot``) it takes its place.
+        Under the name of a built-in kernel (``react``, ``direct`` or ``one-shot``) it replaces that kernel.
         """
         wrong = validation.wrong_text("kernel.name", name, "a name that is not blank")
         wrong = wrong or validation.wrong_functions("kernel", kernel)
@@ -259,7 +261,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         return self._with_problem(wrong)._with_components(kernels=kernels)
 
     def with_controller(self, controller: ReasoningController) -> Self:
-        """Watch the reasoning of every run with functions that may change or end it."""
+        """Watch the reasoning of every run with functions that may change or end the run."""
         from reactive_agents.reasoning import ReasoningController
 
         if not isinstance(controller, ReasoningController):
@@ -281,8 +283,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_policies(self, *policies: Policy) -> Self:
         """Add custom policies, which are asked before the built-in ones.
 
-        A policy is a pure function of the kernel's state and context; it may steer the model, end the run, or
-        have no verdict (``None``).
+        A policy is a pure function of the kernel's state and context. It returns a verdict that steers the
+        model or ends the run, or ``None``.
         """
         described = self._with_problem(validation.wrong_functions("policies", *policies))
         return described._with_components(policies=(*self.components.policies, *policies))
@@ -305,7 +307,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_tools(self, *tools: tool_references.ToolLike) -> Any:
         """Add tools: functions, built-in names or ``module:function``.
 
-        By default all built-in.
+        Without arguments it adds all built-in tools.
         """
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
@@ -314,8 +316,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_handoffs(self, *agents: HandoffLike) -> Self:
         """Let the model hand the conversation over to other agents.
 
-        The other agent is shown the conversation, and its answer is the run's. In a session it keeps the
-        conversation, and answers the next turn as well. A later call adds to an earlier one.
+        The other agent is shown the conversation, and its answer becomes the run's. In a session the other
+        agent keeps the conversation, and answers the next turn as well. A later call adds to an earlier one.
 
         Args:
             agents: agents that are built, ``handoff(agent, …)`` with options, or ``module:agent``.
@@ -339,21 +341,21 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         only: Collection[str] | None = None,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
     ) -> Self:
-        """Add tools under other names, or chosen for each run.
+        """Add tools under other names, or tools that are chosen for each run.
 
         Args:
-            tools: tools as of :meth:`with_tools`, or a sync or async function that returns functions and
+            tools: tools as in :meth:`with_tools`, or a sync or async function that returns functions and
                 tools for a run; it may take the ``RunContext``.
-            prefix: put before each name as it stands, such as ``crm_``.
-            rename: new names by those that the tools have; they get no prefix.
-            only: the names, as the tools have them, of those that are taken.
+            prefix: the text before each name, such as ``crm_``.
+            rename: new names by the tools' own names; they get no prefix.
+            only: the tools' own names of those that are added; by default all.
             filter: takes the ``RunContext`` and a definition under its new name, and returns whether the run
                 has the tool; sync or async.
         """
-        made = tool_references.read_toolset(tools, prefix=prefix, rename=rename, only=only, keeps=filter)
-        if isinstance(made, Failure):
-            return self._with_problem(made.failure())
-        toolset = made.unwrap()
+        read = tool_references.read_toolset(tools, prefix=prefix, rename=rename, only=only, keeps=filter)
+        if isinstance(read, Failure):
+            return self._with_problem(read.failure())
+        toolset = read.unwrap()
         if toolset.is_dynamic:
             return self._with_components(toolsets=(*self.components.toolsets, toolset))
         return self._with_components(tools=(*self.components.tools, *tool_references.static_tools(toolset)))
@@ -363,7 +365,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         *servers: mcp.McpServer,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
     ) -> Self:
-        """Add the tools of MCP servers, which are started or reached before the first run.
+        """Add the tools of MCP servers.
+
+        The servers are started or connected before the first run.
 
         Args:
             filter: takes the ``RunContext`` and a definition of these servers, and returns whether the run
@@ -378,33 +382,33 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         if twice:
             return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
         if filter is not None:
-            made = tool_references.read_toolset((), keeps=filter)
-            if isinstance(made, Failure):
-                return self._with_problem(made.failure())
-            chosen = evolve(made.unwrap(), servers=frozenset(server.name for server in servers))
-            return self._with_components(toolsets=(*self.components.toolsets, chosen)).with_mcp(*servers)
+            read = tool_references.read_toolset((), keeps=filter)
+            if isinstance(read, Failure):
+                return self._with_problem(read.failure())
+            filtered = evolve(read.unwrap(), servers=frozenset(server.name for server in servers))
+            return self._with_components(toolsets=(*self.components.toolsets, filtered)).with_mcp(*servers)
         return self._evolve(mcp_servers=(*known, *servers))
 
     def with_workspace(self, path: str | Path) -> Self:
-        """Choose the directory that file tools are held inside."""
+        """Choose the directory to which file tools are confined."""
         wrong = validation.wrong_path("workspace", path)
         return self._evolve(workspace=os.fspath(path)) if wrong is None else self._with_problem(wrong)
 
     def with_system_prompt(self, prompt: str) -> Self:
-        """Set the text of the agent's instructions, in place of an earlier one."""
+        """Set the text of the agent's instructions; it replaces an earlier one."""
         return self._evolve(system_prompt=prompt)
 
     def with_instructions(
         self,
         *instructions: str | Callable[[RunContext[_Deps]], Instruction] | Callable[[], Instruction],
     ) -> Self:
-        """Add instructions: texts, and functions of the run.
+        """Add instructions: texts, and functions that are called once in each run.
 
-        The texts come first, in their order, after that of :meth:`with_system_prompt`; then what the
-        functions return, which are called once in each run. What they return is trusted like the texts.
+        The model reads the text of :meth:`with_system_prompt` first, then these texts in their order, then
+        what the functions return. All of it is trusted alike.
 
         Args:
-            instructions: texts, and sync or async functions that return one, or ``None`` for nothing; they
+            instructions: texts, and sync or async functions that return a text, or ``None`` for no text; they
                 may take the ``RunContext``.
         """
         texts, functions = [self.config.system_prompt], [*self.components.instructions]
@@ -423,8 +427,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_max_iterations(self, limit: int) -> Self:
         """Limit the turns of the model, 1 or more.
 
-        For ``reactive``, and without reasoning, it is the limit of the run, in place of the strategy's. A
-        strategy of several passes takes at most that many turns in each.
+        For ``reactive``, and without reasoning, this is the limit of the run, in place of the strategy's own.
+        A strategy of several passes takes at most that many turns in each pass.
         """
         wrong = validation.wrong_value(
             "max_iterations", limit, int, "a whole number, 1 or more", validation.is_count
@@ -442,10 +446,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """Set limits in seconds, each above 0.
 
         Args:
-            run: the whole run, which then ends as ``partial`` with what it has.
-            model_call: one request to a model.
-            tool_call: one tool call, for tools without their own.
-            answer: how long a question to a person waits, and a call that another program executes.
+            run: for the whole run, which then ends as ``partial`` with its results so far.
+            model_call: for one request to a model.
+            tool_call: for one call of a tool that has no limit of its own.
+            answer: for a question to a person, and for a call that another program executes.
         """
         wrong = (
             validation.wrong_seconds("timeout.run", run)
@@ -473,7 +477,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
         Args:
             tools: names of the agent's tools.
-            min_calls: how often each must have worked, 1 or more; once by default.
+            min_calls: how often each tool must have succeeded, 1 or more; once by default.
         """
         texts = (validation.wrong_text("required_tools", each, "names of tools") for each in tools)
         wrong = next(filter(None, texts), None) or validation.wrong_counts("required_tools", min_calls)
@@ -491,9 +495,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         cost_usd: float | None = None,
         calls: Mapping[str, int] | None = None,
     ) -> Self:
-        """Limit tokens, cost and calls of a run, which then ends as ``partial``.
+        """Limit the tokens, cost and tool calls of a run.
 
-        A later call keeps what it does not name. The limit of time is ``with_timeout(run=…)``.
+        A run that reaches a limit of tokens or cost ends as ``partial``. A later call keeps the limits that
+        it does not name. ``with_timeout(run=…)`` limits the time.
 
         Args:
             tokens: total tokens of all model calls, 1 or more.
@@ -506,10 +511,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_context_profile(
         self, tier: ContextTier | None = None, **fields: Unpack[validation.ContextProfileOptions]
     ) -> Self:
-        """Set what the model can take, where its name implies nothing or something wrong.
+        """Describe what the model can take, where its name implies too little.
 
         Args:
-            tier: takes the profile of ``local``, ``mid``, ``large`` or ``frontier`` models.
+            tier: uses the profile of ``local``, ``mid``, ``large`` or ``frontier`` models.
             fields: the other fields of ``ContextProfileOverrides``, such as ``tool_result_chars=4000``; each
                 replaces the field of the profile.
         """
@@ -519,7 +524,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         )
 
     def with_result_compression(self, **options: Unpack[validation.CompressionOptions]) -> Self:
-        """Set how long tool results are shortened for the model.
+        """Set how long tool results are shortened before the model reads them.
 
         Args:
             options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
@@ -534,30 +539,30 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
         Args:
             model_takes: the kinds that the model and its fallbacks take: ``image``, ``audio``, ``document``;
-                by default what is known of each, and everything where nothing is.
+                by default the kinds that each model is known to take, or all for an unknown model.
             limits: the fields of ``ContentConfig``, such as ``max_bytes=5_000_000``.
         """
         limited = self._with_read("content", validation.changed_options(self.config.content, limits))
         return limited if model_takes is None else limited._evolve_model(takes=model_takes)
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
-        """Run a sync or async handler before, after or on an error of a phase."""
+        """Run a sync or async handler before a phase, after it or on its error."""
         wrong = wrong_hook(phase, timing, handler)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._with_components(hooks=(*self.components.hooks, LifecycleHook(phase, timing, handler)))
 
     def with_strict_hooks(self, strict: bool = True) -> Self:
-        """Let a failing lifecycle hook fail the run."""
+        """Make a failing lifecycle hook fail the run."""
         return self._evolve(strict_hooks=strict)
 
     # --- the result -------------------------------------------------------------------------------------
 
     def with_output_type(self, output_type: TypeForm[_Output]) -> ReactiveAgents[TypedResult[_Output], _Deps]:
-        """Return structured output: answers are values of a type.
+        """Make answers structured output: values of a type.
 
-        The model is shown the type; an answer that does not fit is converted by further model calls, and
-        where that fails too the run is ``partial``, with the text kept.
+        The model is shown the type. An answer that does not fit is converted by further model calls; when
+        that fails too, the run is ``partial`` and keeps the text.
 
         Args:
             output_type: an attrs class, a dataclass, a ``TypedDict``, a pydantic model, or a type like
@@ -581,14 +586,14 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_output_validator(self, function: Callable[..., Any]) -> Any:
         """Let a function judge each answer before it is delivered.
 
-        It comes after those given before. A model whose answer it does not accept is asked again with the
-        reason, twice at most; then the run is ``partial``. Answers of a run with another type, by
-        ``run(task, output=…)``, are not judged.
+        It is called after the validators that were added earlier. When it rejects an answer, the model is
+        asked again with the reason, at most twice; then the run is ``partial``. It does not judge the answers
+        of a run with another type, by ``run(task, output=…)``.
 
         Args:
             function: takes the answer, or a ``RunContext`` and the answer; sync or async. It raises
-                ``ModelRetry`` with the reason, or returns the answer, another one in its place, or ``None``
-                to leave it as it is. What else it raises fails the run with ``OutputValidatorFailed``.
+                ``ModelRetry`` with the reason, or returns the answer, another answer, or ``None`` to keep the
+                answer as it is. Any other exception fails the run with ``OutputValidatorFailed``.
         """
         found = output_validator(function)
         if isinstance(found, Failure):
@@ -611,7 +616,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """Return the agent as a configuration, without its key.
 
         Raises:
-            AgentError: it has a part that cannot be serialised: a model object, a hook, a local function.
+            AgentError: the agent has a part that cannot be serialised, such as a model object, a hook or a
+                local function.
         """
         return value_or_raise(self._described())
 
@@ -652,7 +658,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
 @cache
 def _assembly() -> Callable[[AgentConfig, AgentComponents], Result[ReactiveAgent[Any, Any], ConfigErrors]]:
-    """Return what makes agents; the first call imports the container library."""
+    """Return the function that makes agents.
+
+    The first call imports the container library.
+    """
     with uncollected():
         from reactive_agents.agent.assembly import assemble_agent
     return assemble_agent

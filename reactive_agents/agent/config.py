@@ -31,15 +31,15 @@ class AgentConfig(RunSettings):
     """The configuration of an agent: settings of its runs, and services.
 
     Attributes:
-        model: which model answers; its key is never written.
+        model: the model that answers; its key is never written.
         tools: names of built-in tools, and ``module:function`` for custom ones.
         external_tools: tools that other programs execute.
         handoffs: agents that a conversation may be handed to, as ``module:agent``.
-        mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
-        workspace: the directory that file tools are held inside; ``None`` for the current one.
+        mcp_servers: servers whose tools the agent has too; their environment and headers are written.
+        workspace: the directory to which file tools are confined; ``None`` for the current one.
         sessions: where conversations are kept; in the process by default.
-        run_log: where the events of runs are kept; ``None`` for nowhere.
-        memory: switches memory on, as the others switch on their services.
+        run_log: where the events of runs are kept; ``None`` keeps none.
+        memory: switches memory on; the fields below switch on their services likewise.
         redaction: patterns of secrets, besides the known ones, to keep out of events, logs, memory and audit.
     """
 
@@ -75,7 +75,7 @@ class AgentConfig(RunSettings):
     def save(self, path: str | Path) -> None:
         """Write the configuration to a ``.json`` file, or as TOML to any other file.
 
-        A new file is for its owner alone, since it holds what MCP servers are given.
+        A new file can be read by its owner alone, since it holds the environment and headers of MCP servers.
 
         Raises:
             OSError: the file cannot be written.

@@ -73,14 +73,14 @@ class AgentComponents(Value):
         llm: a model object, instead of the configured model.
         tools: functions and names, instead of the configured names.
         handoffs: agents that a conversation may be handed to, instead of the configured names.
-        desk: what the desk of each agent that is built passes to whom.
+        desk: the people whom each agent that is built asks.
         strategies: custom strategies, by name.
         kernels: custom kernels, by name.
         compaction_function: summarizes earlier turns where the method is ``custom``.
         controller: watches the reasoning of every run.
-        output_type: of the answer of every run; ``None`` for text.
+        output_type: the type of the answer of every run; ``None`` for text.
         output_validators: judge the answer of every run, in their order.
-        policies: asked before the kernel's own.
+        policies: custom policies, which are asked before the built-in ones.
         checks: functions that guardrails ask besides the configured checks, at every stage.
         embedder: turns texts into vectors for memory, instead of a model by name.
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
@@ -160,7 +160,7 @@ class AgentDescription(Value):
 
 
 def unserializable_component(components: AgentComponents) -> InvalidConfig | None:
-    """Return a problem for the first unserialisable component, apart from tools."""
+    """Return the error of the first component, tools apart, that has no data form."""
     given, nothing = components, "none, to be serialised"
     handoffs = [repr(each.name) for each in given.handoffs if not isinstance(each, str)]
     hooks = [f"a hook for {each.phase}/{each.timing}" for each in given.hooks]

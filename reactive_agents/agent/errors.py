@@ -33,9 +33,9 @@ class AgentError(Exception):
 
     Attributes:
         error: the typed error.
-        steps: of the run until it failed.
-        metadata: its usage and cost until then; ``None`` when there was no run.
-        run_id: of the run, which its events carry; likewise.
+        steps: the steps of the run until it failed.
+        metadata: the usage and cost of the run until then; ``None`` when there was no run.
+        run_id: the id of the run, which its events carry; ``None`` when there was no run.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AgentError(Exception):
 
     @property
     def deliverables(self) -> tuple[Deliverable, ...]:
-        """The products of the run until then, with the calls that show them."""
+        """The products of the run until it failed, with the calls that show them."""
         return deliverables_of(self.steps)
 
 

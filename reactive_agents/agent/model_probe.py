@@ -127,7 +127,7 @@ async def probe_model(
 
     Args:
         llm: asks the model; its usage is that of the probe.
-        address: of the server, without credentials.
+        address: the address of the server, without credentials.
         longest_prompt: tokens of the longest prompt to send, 2048 or more.
         report: called with each finding.
     """

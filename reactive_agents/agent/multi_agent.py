@@ -29,7 +29,7 @@ _Deps = TypeVar("_Deps")
 
 
 def agent_tool_name(agent: str) -> str:
-    """Return the name of the tool that an agent is, as providers take names.
+    """Return the name of the tool that runs an agent, as providers accept names.
 
     >>> agent_tool_name("the writer (v2)")
     'the-writer-v2-'
@@ -69,17 +69,17 @@ def agent_tool(
 ) -> Tool:
     """Return a tool that gives a task to an agent and returns its answer.
 
-    An agent that was created with ``deps`` is given those of its caller, which have to be of its type.
+    An agent that was created with ``deps`` is given those of its caller, which must be of the same type.
 
-    The agent keeps to its own limits and budget, and reserves each model call from those of its caller too.
-    Its tokens and cost are added to the caller's as they arise, also when it fails or is cancelled.
-    A partial answer is marked as one, with what is missing; one that abstained says why the task cannot be
-    done.
+    The agent has its own limits and budget, and each of its model calls is reserved from the caller's budget
+    too. Its tokens and cost are added to the caller's as they arise, also when it fails or is cancelled.
+    A partial answer is marked as partial, with what is missing; an agent that abstains says why the task
+    cannot be done.
 
     Args:
-        name: by default the agent's, with ``-`` for characters that a tool's name may not have.
-        description: of the tasks that the agent is for, by which the caller's model chooses.
-        timeout_s: seconds that one task may take, above 0; then it is cancelled.
+        name: by default the agent's name, with ``-`` for characters that a tool's name may not have.
+        description: the tasks that the agent is for, by which the caller's model chooses.
+        timeout_s: seconds, above 0, after which a task is cancelled.
     """
 
     async def ask(ctx: RunContext[Any], task: str) -> ToolReport:
@@ -135,12 +135,12 @@ class Handoff:
     """An agent that a model may hand the conversation to.
 
     Attributes:
-        agent: or a function that returns it.
-        name: of the agent.
-        description: of what it is for, for the model that hands over.
-        filter: chooses what it is shown of the conversation before the task.
+        agent: the agent, or a function that returns it.
+        name: the name of the agent.
+        description: what the agent is for, shown to the model that hands over.
+        filter: chooses the messages before the task that the agent is shown.
         on_handoff: called before the conversation is handed over.
-        requires_approval: an approver is asked before.
+        requires_approval: whether an approver is asked before.
     """
 
     agent: ReactiveAgent[Any, Any] | LaterAgent
@@ -196,22 +196,22 @@ def handoff(
     """Return a handoff to an agent, with options, for ``with_handoffs``.
 
     Args:
-        agent: or a function that returns it, for an agent that is built later; it is called when a model
-            hands over.
-        name: of the agent; needed for a function.
-        description: of what the agent is for, for the model.
+        agent: the agent; for an agent that is built later, a function that returns it, which is called when a
+            model hands over.
+        name: the name of the agent; needed for a function.
+        description: what the agent is for, shown to the model.
         filter: takes the messages before the task, and returns those that the agent is shown, such as
             :func:`without_tool_calls`.
-        on_handoff: called with a ``HandoffInfo`` before the conversation is handed over, sync or async; one
-            that raises prevents it, and the model reads why.
-        requires_approval: the approver is asked before.
+        on_handoff: called with a ``HandoffInfo`` before the conversation is handed over, sync or async. When
+            it raises, the handoff is prevented and the model reads the reason.
+        requires_approval: whether the approver is asked before.
 
     Raises:
-        TypeError: a function without a name.
+        TypeError: the agent is a function, and there is no name.
     """
     chosen = agent.name if name is None and isinstance(agent, ReactiveAgent) else name
     if not chosen:
-        raise TypeError("handoff: a function that returns an agent needs its name.")
+        raise TypeError("name: got none, expected the name of the agent that the function returns")
     return Handoff(agent, chosen, description, filter, on_handoff, requires_approval)
 
 
@@ -230,9 +230,9 @@ def without_tool_calls(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 def resolve_handoffs(sources: Sequence[HandoffLike]) -> Result[tuple[Handoff, ...], InvalidConfig]:
     """Return the handoffs to agents, also to those named as ``module:agent``.
 
-    Fails for what is no agent, and for two of one name.
+    Fails with ``InvalidConfig`` for an object that is not an agent, and for two agents of one name.
     """
-    made: dict[str, Handoff] = {}
+    handoffs: dict[str, Handoff] = {}
     for source in sources:
         given: object = source
         if isinstance(source, str):
@@ -244,10 +244,10 @@ def resolve_handoffs(sources: Sequence[HandoffLike]) -> Result[tuple[Handoff, ..
         if not isinstance(one, Handoff):
             expected = "an agent that is built, handoff(…), or the name of one"
             return Failure(InvalidConfig("handoffs", abbreviated(given), expected))
-        if one.tool_name in made:
+        if one.tool_name in handoffs:
             return Failure(InvalidConfig("handoffs", repr(one.name), "each agent name once"))
-        made[one.tool_name] = one
-    return Success(tuple(made.values()))
+        handoffs[one.tool_name] = one
+    return Success(tuple(handoffs.values()))
 
 
 def check_answers(handoffs: Sequence[Handoff], shape: Shape[Any] | None) -> Result[None, InvalidConfig]:
@@ -287,7 +287,7 @@ def handoff_target(one: Handoff, shape: Shape[Any] | None, deps: Any) -> Handoff
 
 
 def _wrong_answers(agent: ReactiveAgent[Any, Any], shape: Shape[Any] | None) -> str:
-    """Return why the answers of an agent are none of a type; empty if they are."""
+    """Return why the answers of an agent are not of a type; empty if they are."""
     other: Shape[Any] | None = agent.container.engine.output_shape().value_or(None)
     if other is None or shape is None or admits(shape.schema, other.schema):
         return ""

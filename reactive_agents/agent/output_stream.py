@@ -1,4 +1,4 @@
-"""The answer of a run while it comes: partial values of its output type."""
+"""The answer of a run while it arrives, as partial values of its output type."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _GROWTH: Final = 64
-"""A text is read again when it has grown by this part of it, so that the time is linear in the text."""
+"""A text is read again when it has grown by a 64th, so that the total time is linear in its length."""
 
 
 class OutputStream(Generic[T]):
-    """An async iterator over the partial values of an answer, and the answer.
+    """An async iterator over the partial values of an answer, and then the answer.
 
-    Each takes the place of the one before. Leaving the loop early cancels the run; on trio close it with
+    Each value replaces the one before. Leaving the loop early cancels the run; on trio close the stream with
     :meth:`aclose`.
     """
 
@@ -65,13 +65,13 @@ class OutputStream(Generic[T]):
 
     @property
     def result(self) -> TypedResult[T]:
-        """The result of the run, once the last value was given.
+        """The result of the run, after the last value.
 
         Raises:
             AttributeError: the run has not ended.
         """
         if self._result is None:
-            raise AttributeError("result: there is none before the last value was given")
+            raise AttributeError("result: the run has no result before the last value was read")
         result: TypedResult[T] = self._result
         return result
 
@@ -121,7 +121,7 @@ def _answer_in(data: Json, shape: Shape[Any]) -> Json:
 
 
 class _GrowingText:
-    """The text that stands in the stream of a run."""
+    """The text of the answer so far, by the events of a run."""
 
     def __init__(self) -> None:
         self._run_id: str | None = None
@@ -155,25 +155,24 @@ class _GrowingText:
         self._size = self._read_at = 0
 
 
-# --- Values of a type, made of as much of their JSON as has come ---
-# What has come is validated part by part, by pydantic. A value that is whole is validated as a whole; one
-# that is not is made without the functions of its class, of those fields that are there and valid: the
-# others have their defaults, or ``None``. A list has its valid items. So a reader sees fields appear and
-# texts grow, and nothing in them that is not of its type; only the end of the stream says that the value is
-# complete.
+# --- Values of a type, made of as much of their JSON as has arrived ---
+# Pydantic validates what has arrived, part by part. A complete value is validated as a whole. An incomplete
+# one is made without calling its class, of the fields that have arrived and are valid; the others have their
+# defaults, or ``None``. A list has its valid items. So a reader sees fields appear and texts grow, and every
+# value is of its type; only the end of the stream shows that the value is complete.
 
 
 MISSING: Final = object()
-"""The value of a part that has not come, or is not valid yet."""
+"""The value of a part that has not arrived, or is not valid yet."""
 
 _NUMBER: Final = "0123456789+-.eE"
 _SEQUENCES: Final = (list, tuple, set, frozenset)
 
 
 def partial_json(text: str) -> Any:
-    """Return the data of JSON text that may not be whole; ``MISSING`` for none.
+    """Return the data of JSON text that may be incomplete; ``MISSING`` for none.
 
-    A text at its end may be cut; a number there is left out, since it may go on.
+    A string at its end may be cut; a number there is left out, since more digits may follow.
 
     >>> partial_json('{"title": "On st'), partial_json('Here: [12, 1'), partial_json('{"a": {"b": tr')
     ({'title': 'On st'}, [12], {'a': {}})
@@ -197,7 +196,7 @@ def _ends_in_string(text: str) -> bool:
 
 
 def partial_value(kind: Any, data: Json) -> Any:
-    """Return the value that data is so far, or ``MISSING``."""
+    """Return the value that incomplete data stands for, or ``MISSING``."""
     whole = _validated(kind, data)
     if whole is not MISSING:
         return whole
@@ -210,7 +209,7 @@ def partial_value(kind: Any, data: Json) -> Any:
     if isinstance(data, dict):
         fields = _fields_of(kind)
         if fields is not None:
-            return _made(kind, fields, data)
+            return _object(kind, fields, data)
         if origin in (dict, Mapping) and len(arguments) == 2:
             values = {name: partial_value(arguments[1], each) for name, each in data.items()}
             return {name: each for name, each in values.items() if each is not MISSING}
@@ -223,9 +222,9 @@ def _items(origin: type, arguments: tuple[Any, ...], data: list[Json]) -> Any:
     kinds = arguments * len(data) if origin is not tuple or arguments[-1] is Ellipsis else arguments
     found = [partial_value(kind, each) for kind, each in zip(kinds, data, strict=False)]
     valid = [each for each in found if each is not MISSING]
-    made = origin if origin in _SEQUENCES else list
+    sequence = origin if origin in _SEQUENCES else list
     try:
-        return made(valid)
+        return sequence(valid)
     except TypeError:  # parts that cannot be hashed yet
         return MISSING
 
@@ -258,8 +257,8 @@ class _Field:
     """A field of a class.
 
     Attributes:
-        names: that it may have in the data.
-        default: makes its value where it is missing; ``None`` leaves it out.
+        names: the names that it may have in the data.
+        default: makes its value when it is missing; ``None`` leaves it out.
     """
 
     name: str
@@ -327,8 +326,8 @@ def _of_dataclass(field: dataclasses.Field[Any], kind: Any) -> _Field:
     return _Field(field.name, kind, (field.name,), lambda _: default)
 
 
-def _made(kind: Any, fields: tuple[_Field, ...], data: Mapping[str, Json]) -> Any:
-    """Return an object of a class with the fields that are there and valid."""
+def _object(kind: Any, fields: tuple[_Field, ...], data: Mapping[str, Json]) -> Any:
+    """Return an object of a class with the fields that have arrived and are valid."""
     found: dict[str, Any] = {}
     for field in fields:
         given: Any = next((data[name] for name in field.names if name in data), MISSING)
@@ -343,10 +342,10 @@ def _made(kind: Any, fields: tuple[_Field, ...], data: Mapping[str, Json]) -> An
                 each.name: each.default and each.default(None) for each in fields if each.name not in found
             }
             return kind.model_construct(**missing, **found)
-        made = kind.__new__(kind)
+        instance = kind.__new__(kind)
         for field in fields:
-            value = found[field.name] if field.name in found else field.default and field.default(made)
-            object.__setattr__(made, field.name, value)
+            value = found[field.name] if field.name in found else field.default and field.default(instance)
+            object.__setattr__(instance, field.name, value)
     except Exception:  # noqa: BLE001 - defaults and classes are the user's code
         return MISSING
-    return made
+    return instance

@@ -38,8 +38,8 @@ def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
         if result.output is not None and result.status != "abstained":
             read = structured_output.read_answer(result.output, shape).map(lambda answer: answer.value)
             value = read.value_or(None)
-        made: Any = evolve(cast(Any, result), output=value, output_text=result.output)
-        return cast("TypedResult[T]", made)
+        converted: Any = evolve(cast(Any, result), output=value, output_text=result.output)
+        return cast("TypedResult[T]", converted)
 
     return typed
 
@@ -94,7 +94,7 @@ def _reader(
 
 
 def _may_be_infinite(data: Json) -> bool:
-    """Return whether data has what reads as NaN or infinity."""
+    """Return whether data has a part that may be read as NaN or infinity."""
     if isinstance(data, dict):
         return any(map(_may_be_infinite, data.values()))
     if isinstance(data, list):
@@ -130,11 +130,11 @@ def _infinite_in(plain: Any, path: str = "$") -> Iterator[FieldProblem]:
 
 
 def _booleans_for_numbers(value: Json, schema: Json, root: JsonObject, path: str) -> Iterator[FieldProblem]:
-    """Yield the places of booleans where the schema wants numbers.
+    """Yield a problem for each boolean where the schema expects a number.
 
-    Pydantic takes them as 0 and 1.
+    Pydantic would take them as 0 and 1.
     """
-    # each once: classes that hold each other would double them with every level
+    # each alternative once: classes that refer to each other would double them with every level
     alternatives = tuple({id(each): each for each in branches(schema, root)}.values())
     if isinstance(value, bool):
         kinds = [types_of(each) for each in alternatives]
@@ -167,12 +167,12 @@ def result_adapter(output_type: TypeForm[T]) -> TypeAdapter[TypedResult[T]]: ...
 
 
 def result_adapter(output_type: Any = str) -> Any:
-    """Return the pydantic adapter of results: their JSON Schema, to JSON and back.
+    """Return the pydantic adapter of results, with their JSON Schema.
 
-    The text of ``result_adapter(City).dump_json(result)`` is read by ``validate_json``.
+    ``result_adapter(City).dump_json(result)`` writes a result, and ``validate_json`` reads it.
 
     Args:
-        output_type: of the agent that gave the result; texts by default.
+        output_type: the output type of the agent that gave the result; text by default.
 
     Raises:
         AgentError: the type has no JSON form.
@@ -190,16 +190,17 @@ def _written(adapter: TypeAdapter[Any], value: Any) -> Json:
     """Return the JSON data of a value.
 
     Raises:
-        ValueError: it is not of the type, or has no JSON form.
+        ValueError: the value is not of the type, or has no JSON form.
     """
     data: Json = adapter.dump_python(value, mode="json", warnings="error")
     return data
 
 
 def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, InvalidConfig]:
-    """Return the validator that a function is.
+    """Return the validator of a function.
 
-    Fails for what takes neither an answer, nor a ``RunContext`` and an answer.
+    Fails with ``InvalidConfig`` for a function that takes neither an answer, nor a ``RunContext`` and an
+    answer.
     """
     name = getattr(function, "__name__", type(function).__name__)
     expected = "a function of the answer, or of a RunContext and the answer"
@@ -226,7 +227,7 @@ def _problems(error: ValidationError) -> tuple[FieldProblem, ...]:
 
 
 def _described(error: Mapping[str, Any]) -> str:
-    """Return what is wrong with a value: the value, and what is expected of it."""
+    """Return the problem of a value: the value, and what was expected."""
     said: str = error["msg"]
     if error["type"] in ("missing", "extra_forbidden"):
         return said

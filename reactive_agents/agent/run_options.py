@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 TaskInput: TypeAlias = str | Content | Sequence[str | Content]
-"""A task: a text, a part, or texts, images, audio and documents in their order."""
+"""A task: a text, a part such as an image, or a list of texts and parts in their order."""
 
 
 class TaskOptions(TypedDict, total=False):
-    """Options of a run that are data of its task; ``None`` is as if it were not given.
+    """Options of a run that are data of its task; ``None`` leaves one out.
 
     Attributes:
-        session: the name of a conversation that the run continues and adds to. Runs of one session follow
-            each other, in the order in which they came.
-        user: whose task it is, as the program names its users. A session belongs to the user who began it.
+        session: the name of a conversation that the run continues and adds to. Runs of one session are made
+            one after the other, in the order of their arrival.
+        user: the program's name of the user whose task it is. A session belongs to the user who began it.
         history: messages of a conversation that the run continues, such as the ``messages`` of an earlier
-            result; without a session. Those of the system are left out.
+            result; not together with a session. System messages are left out.
         metadata: JSON data of the program, which ``TaskStarted``, the result and ``RunContext`` carry; the
             model does not see it.
-        tags: names, likewise.
-        settings: parameters of the run's requests to models; where they say nothing, those of the agent hold.
+        tags: names, which are passed on like the metadata.
+        settings: parameters of the run's requests to models; the agent's hold for all others.
     """
 
     session: str | None
@@ -80,17 +80,18 @@ class BudgetOptions(TypedDict, total=False):
 
 
 class RunOptions(TaskOptions, total=False):
-    """Options of a run besides its task; ``None`` is as if it were not given.
+    """Options of a run besides its task; ``None`` leaves one out.
 
     Attributes:
         model: the model of this run, by name or as an object; no router chooses another.
-        tools: further tools of this run, as of ``with_tools``.
-        budget: limits of this run, in place of those of the agent that it names.
-        approver: decides on calls of this run that need approval: a function as of ``with_approval``, or an
+        tools: further tools of this run, as in ``with_tools``.
+        budget: limits of this run, which replace the agent's limits of the same name.
+        approver: decides on calls of this run that need approval: a function as in ``with_approval``, or an
             ``Approver``.
-        run_id: the name of the run, such as that of the order that it is for: with durability the run is done
-            once under it, and continued after a crash; without, it may be used once. A new one by default.
-        accept_changes: continue a run that another version of the agent began.
+        run_id: the id of the run, such as the number of the order that it is for. With durability the run is
+            done once under this id, and continued after a crash; without it, the id may be used once. A new
+            id by default.
+        accept_changes: whether a run that another version of the agent began is continued.
     """
 
     model: str | LLM | None
@@ -133,7 +134,7 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
 
 
 def task_text(given: object) -> tuple[Any, tuple[Content, ...]]:
-    """Return the text of a task with labels, and its parts; what is no task as it is."""
+    """Return the text of a task, with a label for each part, and the parts."""
     is_input = isinstance(given, (*CONTENT_TYPES, list, tuple))
     return (text_and_parts(given) if is_input else None) or (given, ())  # type: ignore[arg-type]
 
@@ -173,11 +174,11 @@ def _wrong_metadata(given: object) -> str:
             return f"metadata: got the key {abbreviated(key)}, expected {expected}."
         if json_copy({key: value}) is None:
             return f"metadata[{abbreviated(key)}]: got {abbreviated(value)}, expected JSON data."
-    return f"metadata: got what is too large or changes, expected {expected}."
+    return f"metadata: got data that changes or is too large or deep, expected {expected}."
 
 
 def json_copy(given: object) -> JsonObject | None:
-    """Return a copy of a JSON object; ``None`` for what is none."""
+    """Return a copy of a JSON object; ``None`` if the value is not one."""
     if not isinstance(given, Mapping):
         return None
     try:
@@ -188,15 +189,15 @@ def json_copy(given: object) -> JsonObject | None:
     return copy if copy == given and text == without_surrogates(text) else None
 
 
-# --- what is no data of the task --------------------------------------------------------------------------
+# --- options that are not data of the task ----------------------------------------------------------------
 
 
 @frozen(eq=False, repr=False)
 class RunChanges(Value):
-    """The changes of a run: ``None`` leaves it to the agent.
+    """The options of one run, in place of those of its agent.
 
     Attributes:
-        present: converts the plain result into that of the run.
+        present: converts the plain result into the result of the run; ``None`` for the agent's conversion.
     """
 
     overrides: RunOverrides = NO_OVERRIDES
@@ -213,11 +214,11 @@ def run_changes(
 ) -> Result[RunChanges, InvalidConfig]:
     """Return the changes that options make in their run.
 
-    Fails with the first wrong one.
+    Fails with ``InvalidConfig`` for the first wrong option.
 
     Args:
-        deps_type: of the agent; ``None`` for no dependencies.
-        budget: returns the agent's.
+        deps_type: the type of the agent's dependencies; ``None`` for none.
+        budget: returns the agent's budget.
     """
     if not options and deps_type is None:
         return _AS_THE_AGENT
@@ -239,7 +240,7 @@ def run_changes(
 
 
 def changed_budget(known: BudgetConfig, given: BudgetOptions) -> Result[BudgetConfig, InvalidConfig]:
-    """Return a budget with the limits that are given, and the others as they were."""
+    """Return a budget in which the given limits replace the known ones."""
     tokens, cost_usd, calls = given.get("tokens"), given.get("cost_usd"), given.get("calls")
     wrong = (
         validation.wrong_counts("budget.calls", calls)
@@ -279,8 +280,8 @@ def _with_model(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChange
         wrong = validation.wrong_text("model", given, "the name of a model that is not blank")
         if wrong is not None:
             return Failure(wrong)
-        made = _with(changes, services={"cost_router": Nothing})
-        return Success(evolve(made, overrides=evolve(made.overrides, model=given)))
+        changes = _with(changes, services={"cost_router": Nothing})
+        return Success(evolve(changes, overrides=evolve(changes.overrides, model=given)))
     expected = "the name of a model, or an object with complete, stream and model"
     wrong = validation.wrong_object("model", given, expected, "complete", "stream", "model")
     if wrong is not None:
@@ -318,13 +319,13 @@ def _with_output(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChang
     if isinstance(found, Failure):
         return Failure(evolve(found.failure(), option="output"))
     shape = found.unwrap()
-    made = _with(changes, services={"output_shape": Some(shape)})
-    return Success(evolve(made, present=typed_results(shape)))
+    changes = _with(changes, services={"output_shape": Some(shape)})
+    return Success(evolve(changes, present=typed_results(shape)))
 
 
 @lru_cache(64)
 def _known_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
-    """Return the shape of a type, which takes long to make, for each run with it."""
+    """Return the shape of a type; it is kept, since it takes long to make."""
     return output_shape(output_type)
 
 
@@ -333,7 +334,7 @@ def _with_run_id(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChang
     return Success(evolve(changes, overrides=named, run_id=RunId(given)))
 
 
-def _accepting(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+def _with_accepted_changes(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
     return Success(evolve(changes, overrides=evolve(changes.overrides, accept_changes=bool(given))))
 
 
@@ -344,17 +345,17 @@ _CHANGES: Mapping[str, Callable[[RunChanges, Any, _Budget], Result[RunChanges, I
     "output": _with_output,
     "approver": _with_approver,
     "run_id": _with_run_id,
-    "accept_changes": _accepting,
+    "accept_changes": _with_accepted_changes,
 }
 
 
 def live_options(options: Mapping[str, Any]) -> list[str]:
-    """Return the names of options that are no data of the task, but for its id."""
+    """Return the names of options that are not data of the task, the run id apart."""
     return [name for name in options if name in _CHANGES.keys() - {"run_id"} and options[name]]
 
 
 def _with(changes: RunChanges, **fields: Mapping[str, Any]) -> RunChanges:
-    """Return changes with further settings or services."""
+    """Return the changes with further settings or services."""
     known = changes.overrides
     merged: dict[str, Any] = {name: {**getattr(known, name), **value} for name, value in fields.items()}
     return evolve(changes, overrides=evolve(known, **merged))

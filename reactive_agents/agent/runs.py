@@ -1,7 +1,7 @@
-"""The recorded runs of an agent: listed, continued, steered, settled, deleted.
+"""The recorded runs of an agent: list, continue, control, settle and delete them.
 
-Everything here works from any process that has the record. What a run does next it reads there: an order or
-an answer reaches it within a second, wherever it is under way.
+Everything here works from any process that has the record. A run reads its orders and answers there, so that
+they reach it within a second in whatever process it is under way.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _log = logging.getLogger("reactive_agents")
 
 @define(eq=False)
 class _Beside:
-    """A task beside the program, until the agent is closed.
+    """A worker that runs beside the program until the agent is closed.
 
-    ``queue``: ``None`` for what was interrupted.
+    ``queue``: the queue of the worker; ``None`` for the interrupted runs.
     """
 
     queue: str | None
@@ -75,7 +75,7 @@ class _Beside:
 class Runs(Generic[R]):
     """The recorded runs of an agent.
 
-    Every method raises ``AgentError`` with the typed error; ``RunRefused`` for a run that is not there.
+    Every method raises ``AgentError`` with the typed error, which is ``RunRefused`` for an unknown run.
     """
 
     _engine: ExecutionEngine
@@ -107,25 +107,25 @@ class Runs(Generic[R]):
         return run
 
     async def questions(self, run_id: str | None = None) -> tuple[OpenQuestion, ...]:
-        """Return what waits for a person: approvals, questions, external calls, doubts."""
+        """Return all that waits for a person: approvals, questions, calls in doubt."""
         return value_or_raise(
             await attempt(self._record.questions(None if run_id is None else RunId(run_id)))
         )
 
     async def check(self) -> None:
-        """Fail where runs cannot be recorded now, such as on a full disk."""
+        """Fail when runs cannot be recorded now, for example on a full disk."""
         value_or_raise(await attempt(self._record.check()))
 
     # --- going on -----------------------------------------------------------------------------------------
 
     async def resume(self, run_id: str, *, deps: Any = None, accept_changes: bool = False) -> R:
-        """Continue a run and return its result, which may be a recorded one.
+        """Continue a run and return its result.
 
-        A run that is under way elsewhere is waited for.
+        A run that has ended returns its recorded result; a run that is under way elsewhere is waited for.
 
         Args:
-            deps: as of ``run``; they are no part of the record.
-            accept_changes: also when another version of the agent began the run.
+            deps: the dependencies, as in ``run``; they are not part of the record.
+            accept_changes: whether a run that another version of the agent began is continued.
         """
         outcome = await self._resumed(RunId(run_id), deps=deps, accept_changes=accept_changes)
         return self._present(result_or_raise(outcome))
@@ -135,11 +135,11 @@ class Runs(Generic[R]):
     ) -> dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]]:
         """Continue all interrupted runs, the oldest first; return how each ended.
 
-        One that cannot be continued does not keep the others.
+        A run that cannot be continued does not stop the others.
 
         Args:
-            concurrency: the most runs at the same time, 1 or more; those that wait for a person, or that
-                another process has under way, do not count.
+            concurrency: the most runs at the same time, 1 or more. Runs that wait for a person, or that
+                another process continues, do not count.
         """
         _checked_limits(concurrency, None, None, 0)
         found = value_or_raise(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
@@ -171,7 +171,7 @@ class Runs(Generic[R]):
         return {run_id: outcomes[run_id] for run_id in found}
 
     async def wait(self, run_id: str) -> R:
-        """Return the result of a run when it has ended, wherever it is under way."""
+        """Wait until a run has ended, in whatever process, and return its result."""
         while True:
             run = await self.find(run_id)
             if run.status not in ("open", "queued"):
@@ -206,18 +206,20 @@ class Runs(Generic[R]):
         until_idle: bool = False,
         deps: Any = None,
     ) -> None:
-        """Run what is in a queue, and what was interrupted, until this is cancelled.
+        """Run the runs in a queue and the interrupted runs, until this is cancelled.
 
-        A run that is cut off by the cancellation is interrupted: another worker continues it at once. Runs
-        that wait for a person do not count for ``concurrency``.
+        The cancellation interrupts the runs under way, and another worker continues them at once. Runs that
+        wait for a person do not count for ``concurrency``.
 
         Args:
             concurrency: the most runs at the same time here, 1 or more.
-            total: the most at the same time in all workers of the queue, 1 or more; give it to each of them.
-            rate: the most runs that all workers begin within so many seconds: ``(100, 60)``; likewise.
+            total: the most runs at the same time in all workers of the queue, 1 or more; give the same number
+                to each worker.
+            rate: the most runs that all workers begin within a time, such as ``(100, 60)`` for 100 in 60
+                seconds; give the same to each worker.
             finish_s: seconds, 0 or more, in which runs finish their step after the cancellation, so that no
                 call is in doubt; they are then interrupted between two steps.
-            until_idle: end when nothing is due.
+            until_idle: whether to return when nothing is due.
         """
         check_queued(queue, 0)
         limits = _checked_limits(concurrency, total, rate, finish_s)
@@ -227,15 +229,15 @@ class Runs(Generic[R]):
         await worker.work(finish_s=finish_s, until_idle=until_idle)
 
     def ensure_worker(self, queue: str) -> None:
-        """Run a queue beside the program, unless a worker of this object does already.
+        """Run a queue beside the program, unless a worker of this object already does.
 
-        With another engine than the record, workers are separate processes.
+        With a queue engine other than the record, workers are separate processes.
         """
         if self._queues is None and not any(each.queue == queue for each in self._workers):
             self.start_worker(queue)
 
     def start_worker(self, queue: str | None) -> None:
-        """Run a queue, or what was interrupted, beside the program until it is closed."""
+        """Run a queue, or the interrupted runs, beside the program until it is closed."""
         worker = _Beside(queue)
         self._workers.append(worker)
 
@@ -256,7 +258,7 @@ class Runs(Generic[R]):
         spawn_on_this_loop(work)
 
     async def stop_workers(self) -> None:
-        """Interrupt what the workers of this process run, so that others can go on."""
+        """Interrupt the runs of this object's workers, so that others can continue them."""
         workers, self._workers = self._workers, []
         for worker in workers:
             with suppress(RuntimeError):  # its event loop has ended
@@ -270,7 +272,7 @@ class Runs(Generic[R]):
     # --- schedules ----------------------------------------------------------------------------------------
 
     async def schedule(self, schedule: RunSchedule) -> None:
-        """Add a schedule, in place of that of the same name.
+        """Add a schedule; it replaces one of the same name.
 
         The workers of its queue begin its runs.
         """
@@ -281,44 +283,44 @@ class Runs(Generic[R]):
         return value_or_raise(await attempt(self._record.schedules(self._engine.settings.agent_id)))
 
     async def unschedule(self, name: str) -> None:
-        """Delete a schedule; its runs that were begun or queued stay."""
+        """Delete a schedule; runs that it has begun or queued stay."""
         if not value_or_raise(await attempt(self._record.unschedule(self._engine.settings.agent_id, name))):
             raise AgentError(errors.RunRefused(name, "is not the name of a schedule"))
 
     # --- orders and answers -------------------------------------------------------------------------------
 
     async def cancel(self, run_id: str) -> None:
-        """Cancel a run in whatever process; it ends as ``cancelled``."""
+        """Cancel a run, in whatever process it is; it ends as ``cancelled``."""
         await self._order(run_id, "cancel")
 
     async def pause(self, run_id: str) -> None:
-        """Hold a run in whatever process before its next model call or tool call."""
+        """Pause a run, in whatever process it is, before its next model or tool call."""
         await self._order(run_id, "pause")
 
     async def unpause(self, run_id: str) -> None:
-        """Let a paused run go on."""
+        """Continue a paused run."""
         await self._order(run_id, "")
         run = await self.find(run_id)
         if self._queues is not None and run.status == "queued":  # it left the queue while it was paused
             value_or_raise(await attempt(self._queues.submit_again(run)))
 
     async def approve(self, run_id: str, key: str | None = None) -> None:
-        """Approve a call that waits; of a call in doubt, that it is made again.
+        """Approve a call that waits, or that a call in doubt is made again.
 
         Args:
-            key: of the question; not needed where one alone waits.
+            key: the key of the question; not needed when only one waits.
         """
         await self._settle(run_id, key, {"approved": True, "reason": ""}, ("approval", "doubt"))
 
     async def deny(self, run_id: str, key: str | None = None, reason: str = "") -> None:
-        """Deny a call that waits; of a call in doubt, that it is made again."""
+        """Deny a call that waits, or that a call in doubt is made again."""
         await self._settle(run_id, key, {"approved": False, "reason": reason}, ("approval", "doubt"))
 
     async def answer(self, run_id: str, value: Json, key: str | None = None, *, error: str = "") -> None:
-        """Answer a question, or give the result of an external call or of one in doubt.
+        """Answer a question, or give the result of an external call or a call in doubt.
 
         Args:
-            error: why an external call failed; then there is no result.
+            error: the reason why an external call failed; there is then no result.
         """
         body: JsonObject = {"value": value, "error": error, "missing": ""}
         await self._settle(run_id, key, body, ("question", "call", "doubt"))
@@ -330,7 +332,7 @@ class Runs(Generic[R]):
         return recorded_steps(await self._entries(run_id))
 
     async def replay(self, run_id: str, *, until: int | None = None) -> Replay:
-        """Run a recorded run once more from its record; no model is asked, no tool is run.
+        """Replay a run from its record alone; no model is asked and no tool is run.
 
         Args:
             until: number of the last step to replay, from 1; all by default.
@@ -351,17 +353,17 @@ class Runs(Generic[R]):
         message: str | None = None,
         tool_result: Json = None,
     ) -> RunId:
-        """Add a run that has the record of another up to a step, and return its id.
+        """Add a run that shares the record of another up to a step, and return its id.
 
-        ``resume`` then runs it. What comes after the step is done once more, also effects of tools.
+        ``resume`` then runs it. Everything from that step on is done again, with the effects of its tools.
 
         Args:
-            at: number of the step that is made again, from 1; ``steps`` lists them.
+            at: number of the step that is done again, from 1; ``steps`` lists them.
             into: the id of the new run; a new one by default.
-            model: asked from there on.
-            instructions: of the agent from there on.
-            message: of the user, which the model is shown from there on.
-            tool_result: the result of the step, which is then a tool call and is not made.
+            model: the model that is asked from that step on.
+            instructions: the agent's instructions from that step on.
+            message: a message of the user, which the model is shown from that step on.
+            tool_result: the result of the step, which has to be a tool call and is then not made.
         """
         unfit = wrong_name("into", into)
         if unfit is not None:
@@ -387,7 +389,7 @@ class Runs(Generic[R]):
     async def export(self, run_id: str, path: str | Path) -> None:
         """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays.
 
-        A new file is for its owner alone.
+        A new file can be read by its owner alone.
         """
         text = json.dumps(await self.recording(run_id), ensure_ascii=False, indent=1)
         await anyio.to_thread.run_sync(write_for_owner, path, text)
@@ -451,7 +453,7 @@ async def settle_question(
     Fails with ``RunRefused`` when none, or more than one, fits.
 
     Args:
-        key: of the question; ``None`` for the only one of these kinds.
+        key: the key of the question; ``None`` for the only one of these kinds.
         body: the answer.
     """
     asked = await attempt(record.questions(run_id))
@@ -502,14 +504,14 @@ def check_queued(
     name: object = "schedule",
     live: Iterable[str] = (),
 ) -> None:
-    """Refuse what no worker could begin, and what would keep it from beginning others.
+    """Refuse a run that no worker could begin, or that would keep it from others.
 
     Args:
-        name: of the schedule.
-        live: options of the run that are not recorded, so that no worker has them.
+        name: the name of the schedule.
+        live: names of options of the run that are not recorded, so that no worker has them.
 
     Raises:
-        AgentError: a value is not of its type, or out of bounds.
+        AgentError: a value has a wrong type or is out of bounds, or there is a live option.
     """
     known = {
         "queue": (queue, queue is not None and wrong_name("queue", queue) is None, "the name of a queue"),
@@ -536,7 +538,7 @@ def _checked_limits(
     """Return the limits of a worker.
 
     Raises:
-        AgentError: one is not of its type, or too small.
+        AgentError: a limit has a wrong type or is too small.
     """
     few, often = "a whole number, 1 or more", "a whole number of runs, 1 or more, and seconds above 0"
     wrong = (

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ServiceOptions(AgentDescription):
-    """Methods that each enable one service, whose phases are skipped without it."""
+    """Methods that each enable one service; without a service its phases are skipped."""
 
     __slots__ = ()  # its fields, and its constructor, are those of the description
 
@@ -51,23 +51,24 @@ class ServiceOptions(AgentDescription):
         """Remember facts, episodes, procedures and critiques from run to run.
 
         Recalled memories are shown to the model as data with their origin; those from tools are marked as
-        untrusted. What a run with a user or session leaves behind reaches no other's prompt. By default what
-        a run without both leaves behind is the agent's own, and reaches everybody.
+        untrusted. The memories of a run with a user or session never reach the prompt of another user or
+        session. By default the memories of a run without both belong to the agent, and may reach every run.
 
         Args:
-            path: an SQLite file, made when it is not there, or the address of a Postgres database;
-                by default the memory ends with the agent.
-            tier: ``1`` is keyword search, ``2`` hybrid search, which needs one of the next two.
+            path: an SQLite file, created if it does not exist, or the address of a Postgres database; by
+                default the memory ends with the agent.
+            tier: ``1`` for keyword search; ``2`` for hybrid search, which needs an embedding model or an
+                embedder.
             token_budget: maximum tokens of recalled memories in a prompt, 1 or more.
-            embedding_model: by name, such as ``openai/text-embedding-3-small``.
+            embedding_model: the name of an embedding model, such as ``openai/text-embedding-3-small``.
             embedder: a custom embedder, in place of a model by name.
-            extraction: facts of a run are chosen by ``rules``, or by one call of the run's ``model``.
+            extraction: whether ``rules`` choose the facts of a run, or one call of the run's ``model``.
             on_failure: memory that cannot be read or written is an event and a warning in the log
                 (``report``), or also ends the run (``stop``).
             scope: ``user`` keeps the memories of a run to its user, or to its session when it has no user;
                 ``agent`` shares them with everybody that the agent works for.
-            anonymous: a run without user and session makes and is shown memories of the agent itself
-                (``agent``); with ``nothing`` it neither recalls nor leaves any.
+            anonymous: with ``agent`` a run without user and session stores and recalls memories of the agent
+                itself; with ``nothing`` it neither stores nor recalls any.
         """
         described = self._switched_on(
             config.MemoryConfig,
@@ -85,10 +86,10 @@ class ServiceOptions(AgentDescription):
     def with_sessions(self, path: str | Path) -> Self:
         """Keep the conversations of ``run(session=…)`` in a file.
 
-        Other processes see them there. Without this they end with the agent.
+        Other processes can continue them there. Without this option they end with the agent.
 
         Args:
-            path: an SQLite file, made when it is not there, or the address of a Postgres database.
+            path: an SQLite file, created if it does not exist, or the address of a Postgres database.
         """
         return self._switched_on(config.SessionsConfig, "sessions", path=path)
 
@@ -101,21 +102,21 @@ class ServiceOptions(AgentDescription):
         key: RecordKey | None = None,
         engine: config.QueueEngineName = "record",
     ) -> Self:
-        """Record runs, so that they go on after their process was killed.
+        """Record runs, so that they can be continued after their process was killed.
 
         ``run(task, run_id="order-4711")`` does its work once, however often and wherever it is called: an
-        interrupted run goes on, one that has ended gives its recorded result.
+        interrupted run is continued, and a run that has ended returns its recorded result.
 
         Args:
-            path: an SQLite file, made when it is not there, or the URL of a Postgres database. It holds what
-                the model and the tools returned.
-            in_doubt: what is done about a tool call that may have taken effect before a crash: ``tell`` the
-                model, ``ask`` the approver, or ``fail``: stop the run until the call is settled.
-            recover: ``async with agent`` continues interrupted runs of the agent.
-            key: encrypts what the record holds: 32 bytes, the same as URL-safe base64, or a function that
-                returns these; by default that of ``REACTIVE_AGENTS_RUNS_KEY``. Needs the extra ``durable``.
-            engine: what hands queued runs to workers: the ``record`` itself, or ``dbos``, which needs the
-                extra ``durable``.
+            path: an SQLite file, created if it does not exist, or the URL of a Postgres database. It holds
+                what the model and the tools returned.
+            in_doubt: how a tool call is settled that may have taken effect before a crash: ``tell`` the model
+                about it, ``ask`` the approver, or ``fail``, which stops the run until the call is settled.
+            recover: whether ``async with agent`` continues the agent's interrupted runs.
+            key: encrypts the record: 32 bytes, these as URL-safe base64, or a function that returns either;
+                by default the key in ``REACTIVE_AGENTS_RUNS_KEY``. Needs the extra ``durable``.
+            engine: hands queued runs to workers: the ``record`` itself, or ``dbos``, which needs the extra
+                ``durable``.
         """
         described = self._switched_on(
             config.DurabilityConfig,
@@ -130,17 +131,16 @@ class ServiceOptions(AgentDescription):
     def with_run_log(
         self, path: str | Path, *, keep_days: float | None = 30.0, keep_runs: int | None = None
     ) -> Self:
-        """Keep the events of runs in a file, to be read by ``reactive-agents runs``.
+        """Keep the events of runs in a file, which ``reactive-agents runs`` reads.
 
-        They are written beside the run, in batches: of a run that is killed, all but the last moment is
-        there. Secrets are redacted, tasks and answers are not left out.
+        They are written beside the run, in batches: of a run that is killed, only the last moment is missing.
+        Secrets are redacted; tasks and answers are included.
 
         Args:
-            path: an SQLite file, made when it is not there, or the address of a Postgres database;
-                it may be that of another store, as of
-                ``with_durability``.
+            path: an SQLite file, created if it does not exist, or the address of a Postgres database; it may
+                be that of another store, such as ``with_durability``.
             keep_days: days after which a run is deleted; 0 or ``None`` for never.
-            keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
+            keep_runs: how many runs are kept, the latest ones, 1 or more; ``None`` for all.
         """
         return self._switched_on(
             config.RunLogConfig, "run_log", path=path, keep_days=keep_days, keep_runs=keep_runs
@@ -155,13 +155,13 @@ class ServiceOptions(AgentDescription):
     ) -> Self:
         """Trace runs, and measure their tokens and durations, with OpenTelemetry.
 
-        Spans are below the caller's, and what a tool begins is below its span. Without an SDK in the program
-        nothing becomes of them.
+        The spans of a run are children of the caller's span, and whatever a tool begins is a child of the
+        tool's span. Without an SDK in the program they are dropped.
 
         Args:
-            tracer_provider: makes the spans; by default the one that the program has set.
-            meter_provider: makes the metrics; by default the one that the program has set.
-            content: whether spans have tasks, answers, arguments and results, redacted like all events.
+            tracer_provider: makes the spans; by default the provider that the program has set.
+            meter_provider: makes the metrics; by default the provider that the program has set.
+            content: whether spans contain tasks, answers, arguments and results, redacted like all events.
         """
         given = {
             "tracer_provider": (tracer_provider, "get_tracer"),
@@ -183,8 +183,8 @@ class ServiceOptions(AgentDescription):
     def with_logging(self) -> Self:
         """Log runs with the standard library, to the logger ``reactive_agents.runs``.
 
-        One line a run at INFO, its decisions at DEBUG, failed calls at WARNING, failed runs at ERROR. Apart
-        from the messages of errors, which are redacted, no line has what a user or a model said.
+        A run is one line at INFO; its decisions are at DEBUG, failed calls at WARNING, failed runs at ERROR.
+        No line contains the words of a user or a model, except in error messages, which are redacted.
         """
         from reactive_agents.adapters.telemetry.event_bus import log_run
 
@@ -205,18 +205,18 @@ class ServiceOptions(AgentDescription):
 
         Args:
             checks: names such as ``toxicity``, checks with options, and functions from a text to findings,
-                which check every text. By default prompt injection, which blocks, and personal data, which is
-                redacted. They are rules: much that is reworded passes them.
+                which check every text. By default prompt injection is blocked and personal data is redacted.
+                These checks are rules, which rewording often passes.
             judge_model: a model that judges each text as well; its calls count for the run.
             classifier: a function from a task or tool result to the probability, 0 to 1, that it is an
-                attack, called in a worker thread; 0.8 and more are blocked, and so is a text that it fails
-                on. For other options pass a ``ClassifierCheck`` as a check.
-            untrusted_arguments: what is done about a call of high risk with an argument that was copied from
-                a tool result or a recalled note: ``ask`` an approver, ``block`` the call, or ``allow`` it. By
-                default an approver is asked where there is one.
-            written_calls: what is done about a call that the model writes as text instead of making it:
-                ``allow`` runs it where the model was not shown it, ``ask`` asks an approver from the first
-                tool result or recalled note on, ``block`` asks the model for a real call.
+                attack. It is called in a worker thread; texts with 0.8 or more, and texts that it fails on,
+                are blocked. For other options pass a ``ClassifierCheck`` as a check.
+            untrusted_arguments: how a call of high risk is treated that has an argument copied from a tool
+                result or a recalled note: ``ask`` an approver, ``block`` the call, or ``allow`` it. By
+                default an approver is asked if there is one.
+            written_calls: how a call is treated that the model writes as text instead of making it: ``allow``
+                runs it if the model was not shown it, ``ask`` asks an approver after the first tool result or
+                recalled note, ``block`` asks the model for a real call.
         """
         functions = tuple(each for each in checks if callable(each))
         if classifier is not None:
@@ -242,8 +242,8 @@ class ServiceOptions(AgentDescription):
         """Redact patterns in events, logs, memory and audit log, besides known secrets.
 
         Args:
-            patterns: regular expressions; a group named ``secret`` is the secret, else the whole match. That
-                they are fast is up to the caller. A later call adds to an earlier one.
+            patterns: regular expressions; the secret is the group named ``secret``, or else the whole match.
+                A slow expression slows down every event. A later call adds to an earlier one.
         """
         known = self.config.redaction.patterns
         return self._switched_on(config.RedactionConfig, "redaction", patterns=[*known, *patterns])
@@ -260,11 +260,12 @@ class ServiceOptions(AgentDescription):
         """Verify answers by the evidence of the run; sets the result's confidence.
 
         Args:
-            threshold: 0 to 1, the confidence from which on an answer counts as verified.
-            action: below it, ``annotate`` notes it in the result's reason, ``retry`` lets the agent try once
-                more with the findings, ``fail`` ends the run with ``VerificationFailed``.
-            judge_model: a model that is asked whether the answer is supported; its calls are the run's.
-            self_consistency: further answers of the run's model to compare with, 0 to 20; likewise.
+            threshold: 0 to 1, the lowest confidence of an answer that counts as verified.
+            action: with a lower confidence, ``annotate`` notes it in the result's reason, ``retry`` lets the
+                agent try once more with the findings, ``fail`` ends the run with ``VerificationFailed``.
+            judge_model: a model that is asked whether the answer is supported; its calls count for the run.
+            self_consistency: how many further answers of the run's model are compared, 0 to 20; their calls
+                count for the run.
             deliverables: paths of files that a run has to leave inside the workspace. A task may list more in
                 its details under ``deliverables``.
         """
@@ -291,12 +292,12 @@ class ServiceOptions(AgentDescription):
         A call whose approval cannot be written does not run.
 
         Args:
-            path: an SQLite file, made when it is not there, or the address of a Postgres database;
-                by default the log ends with the agent.
+            path: an SQLite file, created if it does not exist, or the address of a Postgres database; by
+                default the log ends with the agent.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
-            on_failure: a run that cannot be recorded is an event and a warning in the log (``report``), or
-                does not begin, and fails when its last entry cannot be written (``stop``). Each run then has
-                an entry ``start`` too.
+            on_failure: with ``report`` a run that cannot be recorded is an event and a warning in the log.
+                With ``stop`` each run has an entry ``start`` too; it does not begin when that cannot be
+                written, and fails when its last entry cannot be written.
         """
         switched_on = self._switched_on(config.AuditConfig, "audit", path=path)
         return switched_on._with_components(signing_key=signing_key)._with_required("audit", on_failure)
@@ -314,17 +315,16 @@ class ServiceOptions(AgentDescription):
     ) -> Self:
         """Track usage and cost of runs, with budgets and routing to the cheapest model.
 
-        A call that could exceed a budget is not made, and the run ends as ``partial``. So is one of a model
-        whose price is not known, and one while the budget cannot be read.
+        A call that could exceed a budget is not made, and the run ends as ``partial``. The same holds for a
+        model whose price is unknown, and while the budget cannot be read.
 
         Args:
-            path: an SQLite file, made when it is not there, or the address of a Postgres database;
-                all that share it share its budgets. By default
-                the account ends with the agent.
+            path: an SQLite file, created if it does not exist, or the address of a Postgres database; all
+                agents that share it share its budgets. By default the account ends with the agent.
             tiers: models with the complexity that each is trusted with, the cheapest first.
-            run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
-            daily_usd: US dollars for a day of UTC.
-            monthly_usd: US dollars for a month of UTC.
+            run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit.
+            daily_usd: US dollars for a day in UTC; ``None`` for no limit.
+            monthly_usd: US dollars for a month in UTC; ``None`` for no limit.
             warn_at: shares of a limit at which ``BudgetWarning`` is published, above 0 and up to 1.
             on_failure: usage that cannot be recorded is an event and a warning in the log (``report``), or
                 also fails the run (``stop``).
@@ -341,13 +341,13 @@ class ServiceOptions(AgentDescription):
         )._with_required("cost", on_failure)
 
     def with_console(self, output: TextIO | None = None) -> Self:
-        """Show each run while it goes on: steps, tools, spending, and sub-agents.
+        """Show each run as it happens: steps, tools, spending, and sub-agents.
 
-        On a terminal it is a live view, elsewhere there is a line for each step. On a terminal approvals and
-        questions of the model are asked there, unless ``with_approval`` says otherwise.
+        On a terminal it is a live view, elsewhere a line for each step. On a terminal it also asks for
+        approvals and for answers to the model's questions, unless ``with_approval`` is used.
 
         Args:
-            output: by default the standard error.
+            output: the stream that is written to; by default standard error.
         """
         expected = "a text file"
         wrong = (
@@ -364,11 +364,12 @@ class ServiceOptions(AgentDescription):
         return self._with_problem(wrong)._with_components(console=make)
 
     def with_approval(self, handler: ApprovalHandler | None = None, *, timeout_s: float = 300.0) -> Self:
-        """Ask for approval of the tools that need it; without this they are refused.
+        """Ask for approval of calls that need it; without this option they are refused.
 
         Args:
-            handler: decides on a request, with a ``bool`` or an ``ApprovalDecision``; sync or async. Without
-                one, each request waits for ``agent.approve`` or ``agent.deny``, which also go before it.
+            handler: decides on a request with a ``bool`` or an ``ApprovalDecision``; sync or async. Without
+                a handler, each request waits for ``agent.approve`` or ``agent.deny``; with one, these may
+                still decide first.
             timeout_s: seconds that a request waits, above 0; then it is denied.
         """
         wrong = None if handler is None else validation.wrong_functions("approval.handler", handler)
@@ -381,14 +382,14 @@ class ServiceOptions(AgentDescription):
         return self._with_problem(wrong)._with_components(desk=desk)
 
     def with_ask_user(self, handler: QuestionHandler | None = None) -> Self:
-        """Let the model ask the user in the middle of a run, by the tool ``ask-user``.
+        """Let the model ask the user in the middle of a run, with the tool ``ask-user``.
 
         A question waits as long as ``with_timeout(answer=…)`` says, 300 seconds by default; then the model is
         told that no one answered.
 
         Args:
-            handler: answers a question with a text, or with ``None`` where no one does; sync or async.
-                Without one, each question waits for ``agent.answer``, which also goes before it.
+            handler: answers a question with a text, or with ``None`` if no one does; sync or async. Without
+                a handler, each question waits for ``agent.answer``; with one, that may still answer first.
         """
         wrong = None if handler is None else validation.wrong_functions("ask_user.handler", handler)
         described = self._with_problem(wrong)
@@ -396,7 +397,7 @@ class ServiceOptions(AgentDescription):
         return described._with_components(desk=desk, tools=(*self.components.tools, ASK_USER))
 
     def _with_required(self, service: config.RecordService, on_failure: config.OnFailure) -> Self:
-        """Return the description whose runs end, or do not, when the service fails."""
+        """Return the description with what a failure of the service means for a run."""
         if on_failure not in ("report", "stop"):
             wrong = InvalidConfig(f"{service}.on_failure", repr(on_failure), "'report' or 'stop'")
             return self._with_problem(wrong)

@@ -45,15 +45,16 @@ class Subscriptions:
     ) -> Result[Callable[[], None], InvalidConfig]:
         """Subscribe a handler; return a function that unsubscribes it.
 
-        Fails with ``InvalidConfig`` when it is no function, or an async one outside of an event loop.
+        Fails with ``InvalidConfig`` when the handler is not a function, or is async and subscribed outside of
+        an event loop.
         """
         if not callable(handler):
             return Failure(InvalidConfig("handler", abbreviated(handler), "a function"))
-        given: Any = handler  # of one of two types, which only a call tells apart
+        given: Any = handler  # plain or async, which the types do not tell apart
         try:
             queued = QueuedHandler(given) if is_async(given) else PlainHandler(given)
         except RuntimeError:
-            expected = "a plain function, or an async one subscribed within the event loop that is to run it"
+            expected = "a plain function, or an async one that is subscribed within its event loop"
             return Failure(InvalidConfig("handler", abbreviated(handler), expected))
         end = bus.subscribe(queued, run_id=run_id)
         self._queued.add(queued)
@@ -99,7 +100,7 @@ async def stream_events(
     The run waits while the consumer is slow; it is cancelled and awaited when the consumer leaves.
 
     Args:
-        on_end: gets the outcome, in which nothing is redacted, before the stream ends.
+        on_end: called with the outcome, in which nothing is redacted, before the stream ends.
     """
     ids = CheckedIds(engine.ports.ids, ServiceFaults(), str(task.id))
     run_id = run_id or RunId(ids.new())

@@ -26,8 +26,8 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     """Return the object of that name.
 
     Args:
-        reference: ``module:function``; the function may be an attribute of something in the module. It is
-            defined in the package of that module: to allow a module is not to allow what it imports.
+        reference: ``module:function``; the function may be an attribute of an object in the module. It has to
+            be defined in the package of the module, since to allow a module is not to allow its imports.
         option: the name of the option in the failure.
     """
 
@@ -46,23 +46,20 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     try:
         for attribute in path.split("."):
             if attribute.startswith("__"):
-                return failed(f"{attribute} is none of its functions")
+                return failed(f"{attribute} is not one of its functions")
             found = getattr(found, attribute)
             if isinstance(found, ModuleType):
-                return failed(f"{attribute} is a module, which is named before the colon")
+                return failed(f"{attribute} is a module: name it before the colon")
     except AttributeError as error:
         return failed(str(error))
     home = _home_of(found)
     if home is not None and _package(home) != _package(module):
-        return failed(f"it is imported there: name {home}, where it is defined")
+        return failed(f"{module} only imports it: name {home}, where it is defined")
     return Success(found)
 
 
 def _place_hint(missing: str) -> str:
-    """Return how a module of the working directory is found.
-
-    The command does not look there by itself.
-    """
+    """Return a hint for a module that is in the working directory."""
     top = Path(missing.partition(".")[0])
     if not (top.is_dir() or top.with_suffix(".py").is_file()):
         return ""
@@ -111,7 +108,7 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
         source: a tool, a typed function, the name of a built-in tool, or ``module:function``.
     """
     if not isinstance(source, str):
-        return _made(source)
+        return _checked_tool(source)
     builtin = _builtin_tools()
     if source in builtin:
         return Success(builtin[source])
@@ -129,7 +126,7 @@ def described_tool(config: ExternalToolConfig) -> Result[Tool, InvalidConfig]:
     try:
         return Success(external_tool(options.pop("name"), options.pop("parameters"), **options))
     except ToolDefinitionError as error:
-        return Failure(InvalidConfig("external_tools", repr(config.name), f"a tool (not: {error})"))
+        return Failure(InvalidConfig("external_tools", repr(config.name), f"a valid tool ({error})"))
 
 
 def tool_description(tool: Tool) -> ExternalToolConfig | None:
@@ -156,7 +153,10 @@ def _builtin_tools() -> dict[str, Tool]:
 
 
 def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
-    """Return the name by which :func:`find_tool` finds a tool; fails without one."""
+    """Return the name by which :func:`find_tool` finds a tool.
+
+    Fails with ``InvalidConfig`` for a tool without such a name.
+    """
     name = tool.definition.name
     if _builtin_tools().get(name) is tool:
         return Success(name)
@@ -188,7 +188,10 @@ def read_toolset(
     only: object = None,
     keeps: object = None,
 ) -> Result[ToolGroup, InvalidConfig]:
-    """Return the toolset of a builder's arguments; fails with the first wrong one."""
+    """Return the toolset of a builder's arguments.
+
+    Fails with ``InvalidConfig`` for the first wrong argument.
+    """
     names = {} if rename is None else rename
     if not isinstance(prefix, str):
         return Failure(InvalidConfig("toolset.prefix", abbreviated(prefix), "a text"))
@@ -253,7 +256,7 @@ def _source(tools: object) -> Result[tuple[Tool, ...] | ContextFunction, Invalid
 
 
 def wrong_deps_of(tools: Iterable[Tool], deps: Any) -> InvalidConfig | None:
-    """Return the problem of the first tool that takes other dependencies."""
+    """Return the error of the first tool that takes dependencies of another type."""
     try:
         return next(filter(None, (wrong_tool_deps(tool, deps) for tool in tools)), None)
     except ToolDefinitionError:  # the error of the service that is made of them
@@ -261,7 +264,7 @@ def wrong_deps_of(tools: Iterable[Tool], deps: Any) -> InvalidConfig | None:
 
 
 def wrong_tool_deps(tool: Tool, deps: Any) -> InvalidConfig | None:
-    """Return the problem of a tool that takes other dependencies than an agent has."""
+    """Return the error of a tool that takes dependencies of another type."""
     if is_subtype(deps, tool.deps_type):
         return None
     wanted = type_name(tool.deps_type)
@@ -274,7 +277,7 @@ def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:
     return attribute.name != "signature"
 
 
-def _made(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
+def _checked_tool(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
     if not callable(source) and not isinstance(source, Tool):
         return Failure(InvalidConfig("tools", abbreviated(source), "a function, a tool, or the name of one"))
     try:
@@ -289,4 +292,4 @@ def _made(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
 
 
 def _imported(reference: str) -> Result[Tool, InvalidConfig]:
-    return imported(reference, "tools").bind(_made)
+    return imported(reference, "tools").bind(_checked_tool)

@@ -150,7 +150,7 @@ def _encoded(kind: type, given: Mapping[str, object]) -> Result[dict[str, Any], 
         try:
             document[name] = encode(value)
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
-            problem = f"got {abbreviated(value)}, expected data that can be written ({error})"
+            problem = f"got {abbreviated(value)}, expected data with a JSON form ({error})"
             return Failure(DecodeError(kind.__name__, (FieldProblem(f"$.{name}", problem),)))
     return Success(document)
 
@@ -248,11 +248,13 @@ def wrong_path(option: str, value: object) -> InvalidConfig | None:
     """Return a problem unless a value is a path that a file system can have."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if isinstance(path, str) and path.startswith(("postgres:/", "postgresql:/")):
-        given = "an address" if is_postgres(value) else "an address as a Path, which changes it"
+        given = (
+            "the address of a database" if is_postgres(value) else "an address as a Path, which changes it"
+        )
         return InvalidConfig(option, given, "a path" if is_postgres(value) else "an address as a str")
     if isinstance(path, str) and path.strip() and "\0" not in path:
         if path.startswith("~") and os.path.expanduser(path) == path:
-            return InvalidConfig(option, abbreviated(value), "a path in the home of a user that is known")
+            return InvalidConfig(option, abbreviated(value), "a path in the home of a known user")
         return None
     return InvalidConfig(option, abbreviated(value), "a path")
 
@@ -266,11 +268,11 @@ def wrong_object(option: str, value: object, expected: str, *names: str) -> Inva
 
 def wrong_embedder(option: str, value: object) -> InvalidConfig | None:
     """Return a problem unless a value is an embedder, or ``None``."""
-    expected = "an object with embed and model; embedding_model takes a model's name"
+    expected = "an object with embed and model (embedding_model takes the name of a model)"
     return None if value is None else wrong_object(option, value, expected, "embed", "model")
 
 
 def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
-    """Return a problem for the first value that is no function."""
+    """Return a problem for the first value that is not a function."""
     wrong = [value for value in values if not callable(value)]
     return InvalidConfig(option, abbreviated(wrong[0]), "a function") if wrong else None

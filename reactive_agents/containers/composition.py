@@ -127,7 +127,7 @@ class Service(Provider[Any]):
         provides: makes the service of the further arguments; of those that are providers, what they provide.
 
     Attributes:
-        provides: of the arguments.
+        provides: makes the service of the arguments.
         args: the arguments by position.
         kwargs: the arguments by name.
     """

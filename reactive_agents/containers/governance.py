@@ -38,7 +38,7 @@ def governance_services(
     """Return the base providers of the governance layer for the enabled services.
 
     Args:
-        cost: with limits there is also a budget, with tiers also model routing.
+        cost: switches cost tracking on; its limits add a budget, its tiers add model routing.
         signing_key: private Ed25519 key of 32 bytes, which signs the audit log.
         audit_required: no run begins before its start is on the disk.
     """

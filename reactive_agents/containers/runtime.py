@@ -68,9 +68,9 @@ class RuntimeContainer(Layer):
     leads back to.
 
     Args:
-        settings: of the agent's runs.
-        core: base providers of the core layer, in the place of the default ones.
-        services: base providers of the other layers, in the place of the default ones.
+        settings: the settings of the agent's runs.
+        core: base providers of the core layer, in place of the default ones.
+        services: base providers of the other layers, in place of the default ones.
         extra_layers: containers whose providers take the place of those of their names in the layer of that
             name, also of those that ``services`` returns. One by a new name is added. A container class gets
             the layers below it for dependencies of their names.

@@ -57,7 +57,7 @@ class ChannelRequest(Value):
 
     Attributes:
         path: what follows the address of the channel, without the first slash.
-        headers: by their names in lower case.
+        headers: the headers, by their names in lower case.
     """
 
     method: str
@@ -71,10 +71,10 @@ class Reaction(Value):
     """A reaction of a user to a message of the persona.
 
     Attributes:
-        message_id: of the message, as the port ``Channel`` returned it.
+        message_id: the id of the message, as the port ``Channel`` returned it.
         good: whether the user liked it.
-        sign: as the user gave it, for people.
-        id: of the reaction at its platform, by which one that is sent again is known; empty for none.
+        sign: the sign that the user gave, for people to read.
+        id: the platform's id of the reaction, by which one that is sent again is recognised; empty for none.
     """
 
     message_id: str
@@ -105,10 +105,10 @@ class ChannelRefused(Value):
     """A request that a channel does not take.
 
     Attributes:
-        status: of HTTP.
+        status: the HTTP status.
         code: names the kind of problem.
         detail: a sentence, which tells a stranger nothing of secrets.
-        headers: of the response.
+        headers: the headers of the response.
     """
 
     status: int

@@ -73,13 +73,13 @@ def place_field(**options: Any) -> Any:
 
 MemoryTier: TypeAlias = Literal["1", "2"]
 MemoryExtraction: TypeAlias = Literal["rules", "model"]
-"""Who decides what of a run is worth keeping: rules, or a call of the run's model."""
+"""How the facts of a run to keep are chosen: by rules, or by a call of the run's model."""
 
 MemoryScope: TypeAlias = Literal["user", "agent"]
-"""Who shares what a run leaves behind: its user alone, or everybody that the agent works for."""
+"""Who shares the memories of a run: its user alone, or everybody that the agent works for."""
 
 AnonymousMemory: TypeAlias = Literal["agent", "nothing"]
-"""Whose memories a run without user and session has: the agent's own, which reach everybody, or none."""
+"""The memories of a run without user and session: the agent's own, which reach all runs, or none."""
 
 
 @frozen(eq=False, repr=False)
@@ -95,8 +95,8 @@ class MemoryConfig(Value):
         extraction: how facts of a run are chosen: by rules, or by one call of the run's model.
         scope: ``user`` keeps the memories of a run to its user, or to its session when it has no user;
             ``agent`` shares them with everybody that the agent works for.
-        anonymous: a run without user and session makes and is shown memories of the agent itself
-            (``agent``), which reach everybody; ``nothing``: it neither recalls nor leaves any.
+        anonymous: with ``agent`` a run without user and session stores and recalls memories of the agent
+            itself, which may reach every run; with ``nothing`` it neither stores nor recalls any.
     """
 
     path: str = place_field(default=IN_PROCESS)
@@ -122,12 +122,12 @@ class SessionsConfig(Value):
 
 @frozen(eq=False, repr=False)
 class RunLogConfig(Value):
-    """Where the events of runs are kept, to be read afterwards.
+    """Where the events of runs are kept, for reading them afterwards.
 
     Attributes:
         path: an SQLite file, created if needed, or the address of a Postgres database.
-        keep_days: days after which a run is deleted; 0 for never, as which ``None`` is taken.
-        keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
+        keep_days: days after which a run is deleted; 0 or ``None`` for never.
+        keep_runs: how many runs are kept, the latest ones, 1 or more; ``None`` for all.
     """
 
     path: str = place_field()
@@ -151,12 +151,11 @@ class DurabilityConfig(Value):
 
     Attributes:
         path: an SQLite file, created if needed, or the address of a Postgres database.
-        in_doubt: what is done about a tool call that was under way when its process ended, where neither the
-            tool is idempotent nor its probe knows: ``tell`` the model, ``ask`` the approver, or ``fail``,
-            which stops the run until a person settles the call.
-        recover: entering the agent with ``async with`` continues its interrupted runs.
-        engine: what hands queued runs to workers: the ``record``, or ``dbos``, which needs the extra
-            ``durable``.
+        in_doubt: how a tool call is settled that was under way when its process ended, if the tool is not
+            idempotent and its probe does not know: ``tell`` the model about it, ``ask`` the approver, or
+            ``fail``, which stops the run until a person settles the call.
+        recover: whether entering the agent with ``async with`` continues its interrupted runs.
+        engine: hands queued runs to workers: the ``record``, or ``dbos``, which needs the extra ``durable``.
     """
 
     path: str = place_field()
@@ -183,14 +182,14 @@ class CheckConfig(Value):
         name: ``prompt-injection``; ``personal-data``, by rules and check digits; ``toxicity``, insults and
             threats; ``length``; ``topics``, of which a text must have one; ``presidio``, personal data by the
             library of that name, which needs the extra ``presidio``.
-        action: what is done about what is found; by default personal data is redacted, all else is blocked.
-        stages: which texts are checked: the task (``input``), the answer (``output``), ``tool-result``. By
+        action: the reaction to a finding; by default personal data is redacted and all else is blocked.
+        stages: the texts that are checked: the task (``input``), the answer (``output``), ``tool-result``. By
             default injections are looked for in input and tool results, insults and topics in input and
             output, all else everywhere.
-        threshold: 0 to 1, of ``prompt-injection``, ``toxicity`` and ``presidio``: what is found below is a
-            warning, and with ``presidio`` nothing.
-        max_characters: of ``length``, 1 or more; required there.
-        topics: of ``topics``: the words of each topic, each for every word that begins so; required there.
+        threshold: 0 to 1, of ``prompt-injection``, ``toxicity`` and ``presidio``: a finding below it is a
+            warning, or with ``presidio`` no finding.
+        max_characters: the limit of ``length``, 1 or more; required there.
+        topics: the words of each topic for ``topics``, each for every word that begins so; required there.
     """
 
     name: CheckName
@@ -206,8 +205,8 @@ class GuardrailsConfig(Value):
     """Checks of a run's input, of its tool results and of its output.
 
     Attributes:
-        checks: each judges the text for itself; one that blocks is enough.
-        judge_model: a model that judges each text besides, at every stage; ``None`` for no judge.
+        checks: the checks, each of which judges the text by itself; one that blocks is enough.
+        judge_model: a model that also judges each text, at every stage; ``None`` for no judge.
     """
 
     checks: tuple[CheckConfig, ...] = (CheckConfig("prompt-injection"), CheckConfig("personal-data"))
@@ -219,7 +218,7 @@ class RedactionConfig(Value):
     """Redaction of events, logs, memory and the audit log, besides known secrets.
 
     Attributes:
-        patterns: regular expressions; a group named ``secret`` is the secret, else the whole match.
+        patterns: regular expressions; the secret is the group named ``secret``, or else the whole match.
     """
 
     patterns: tuple[str, ...] = ()
@@ -279,12 +278,12 @@ class CostConfig(Value):
     """Usage and cost tracking, budgets, and model routing.
 
     Attributes:
-        path: an SQLite file, made when it is not there, or the address of a Postgres database; ``:memory:``
-            for one that ends with the agent.
-        tiers: models, the cheapest first; empty leaves the agent's own model.
+        path: an SQLite file, created if needed, or the address of a Postgres database; ``:memory:`` for an
+            account that ends with the agent.
+        tiers: models, the cheapest first; empty for the agent's own model.
         run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit.
-        daily_usd: US dollars for a day of UTC, of all that share the file; likewise.
-        monthly_usd: US dollars for a month of UTC; likewise.
+        daily_usd: US dollars that all runs in the file may spend in a day in UTC; ``None`` for no limit.
+        monthly_usd: US dollars that they may spend in a month in UTC; ``None`` for no limit.
         warn_at: shares of a limit to warn at, above 0 and up to 1.
     """
 
@@ -306,8 +305,8 @@ class AuditConfig(Value):
     """An append-only log of runs.
 
     Attributes:
-        path: an SQLite file, made when it is not there, or the address of a Postgres database; ``:memory:``
-            for a log that ends with the agent.
+        path: an SQLite file, created if needed, or the address of a Postgres database; ``:memory:`` for a log
+            that ends with the agent.
     """
 
     path: str = place_field(default=IN_PROCESS)
@@ -342,10 +341,10 @@ class CompactionConfig(Value):
         method: ``template`` summarizes earlier turns by templates, ``model`` by a model call, ``custom`` by a
             custom function, ``auto`` as the size of the transcript asks for; ``drop`` summarizes nothing, and
             drops old results when a request does not fit.
-        model: of ``model``; ``None`` takes the run's.
-        provider: of that model, where its name does not have it; alone, it takes the provider's default.
-        function: of ``custom``, as ``module:function``.
-        temperature: of ``model``, 0 to 2.
+        model: the model of the method ``model``; ``None`` for the run's model.
+        provider: the provider of that model, if its name lacks it; alone, for the provider's default model.
+        function: the function of the method ``custom``, as ``module:function``.
+        temperature: the temperature of the method ``model``, 0 to 2.
     """
 
     method: CompactionMethod = "auto"
@@ -367,7 +366,7 @@ class StrategyOptions(Value):
     """Options of every strategy.
 
     Attributes:
-        compaction: ``None`` for that of :class:`ReasoningConfig`.
+        compaction: compaction of the strategy's transcripts; ``None`` for that of :class:`ReasoningConfig`.
     """
 
     compaction: CompactionConfig | None = field(default=None, kw_only=True)
@@ -447,12 +446,12 @@ class AdaptiveConfig(Value):
     """Selection of a strategy for each task.
 
     Attributes:
-        enabled: whether every task is routed to the strategy that suits it; the strategy ``adaptive`` does so
-            without it.
-        learning: whether outcomes are recorded, and choices go by them; needs a memory that keeps them.
+        enabled: whether each task is routed to the strategy that suits it, as the strategy ``adaptive`` does
+            by itself.
+        learning: whether outcomes are recorded and used for later choices; needs a memory that keeps them.
         selection: whether rules choose, at once and for free, or one model call.
-        measured: whether the rules choose a heavier strategy than ``reactive`` only where the figures that
-            come with the package show a gain.
+        measured: whether the rules choose a heavier strategy than ``reactive`` only where the measurements
+            in the package show a gain.
     """
 
     enabled: bool = False
@@ -582,8 +581,8 @@ class ContextProfileOverrides(Value):
     """Fields of a profile to replace; ``None`` keeps the profile's value.
 
     Attributes:
-        tier: takes the profile of this tier, whatever the model; the other fields then replace its fields.
-        window_tokens: what the model's window holds, whatever is known of it otherwise.
+        tier: uses the profile of this tier for any model; the other fields then replace its fields.
+        window_tokens: tokens of the model's window, whatever else is known of it.
     """
 
     tier: ContextTier | None = None
@@ -603,13 +602,13 @@ class ContentConfig(Value):
     """Limits of images, audio and documents in tasks and tool results.
 
     Attributes:
-        max_bytes: of one part, 1 or more.
-        max_total_bytes: of the parts of one task or tool result together, 1 or more.
-        max_parts: of one task or tool result, 1 or more.
+        max_bytes: bytes of one part, 1 or more.
+        max_total_bytes: bytes of all parts of one task or tool result, 1 or more.
+        max_parts: number of parts of one task or tool result, 1 or more.
         media_types: what is taken, such as ``image/png``, as far as it is known; ``text/*`` for every text.
         fetch_s: seconds that fetching one URL may take, above 0.
         allow_hosts: hosts whose URLs are fetched although their addresses are not public; exact names.
-        unheld_bytes: of stored content that no session holds, 0 or more; what is beyond goes, oldest first.
+        unheld_bytes: bytes of stored content that no session holds, 0 or more; the oldest is deleted beyond.
     """
 
     max_bytes: int = field(default=20_000_000, validator=_positive)
@@ -647,10 +646,11 @@ class TimeoutConfig(Value):
     """Seconds, each above 0.
 
     Attributes:
-        run_s: the whole run; it then ends as ``partial`` with what it has. ``None`` for no limit.
-        tool_call_s: one tool call, for tools that do not say it themselves.
-        answer_s: how long a question to a person, or a call that another program executes, waits.
-        grace_s: what a service may still take once the run's time is up, as to close its account.
+        run_s: for the whole run, which then ends as ``partial`` with its results so far; ``None`` for no
+            limit.
+        tool_call_s: for one call of a tool that has no limit of its own.
+        answer_s: for a question to a person, and for a call that another program executes.
+        grace_s: for a service after the run's time is up, for example to close its account.
     """
 
     run_s: float | None = field(default=None, validator=optional(gt(0.0)))
@@ -661,11 +661,11 @@ class TimeoutConfig(Value):
 
 @frozen(eq=False, repr=False)
 class RateLimit(Value):
-    """Limits of a provider's key, shared by all of a process that use it.
+    """Limits of a provider's key, which all users of the key in a process share.
 
     Attributes:
-        requests_per_minute: 1 or more; ``None`` for no limit.
-        tokens_per_minute: of requests and answers, 1 or more; likewise.
+        requests_per_minute: requests a minute, 1 or more; ``None`` for no limit.
+        tokens_per_minute: tokens of requests and answers a minute, 1 or more; ``None`` for no limit.
     """
 
     requests_per_minute: int | None = field(default=None, validator=optional(_positive))
@@ -678,10 +678,10 @@ class ExternalToolConfig(Value):
 
     Attributes:
         name: letters, digits, ``_`` and ``-``, at most 64 characters.
-        description: for the model.
+        description: what the tool does, shown to the model.
         parameters: JSON Schema of the arguments, an object schema.
         timeout_s: seconds that a call waits for its result, above 0; ``None`` for ``timeouts.answer_s``.
-        requires_approval, risk, output, idempotent, volatile: as of a tool.
+        requires_approval, risk, output, idempotent, volatile: as in ``ToolDefinition``.
     """
 
     name: str = field(validator=min_len(1))

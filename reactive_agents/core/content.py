@@ -42,14 +42,14 @@ class _Part(Value):
     """A part of a task, message or tool result that is no text.
 
     Attributes:
-        name: as texts show it; at most 80 characters, without brackets, quotes and control characters.
+        name: the name in texts; at most 80 characters, without brackets, quotes and control characters.
         media_type: such as ``image/png``, found in the bytes; empty until they were read.
         size: bytes; 0 until they were read.
-        digest: of the bytes, under which they are stored; empty for a part that is not stored yet.
+        digest: the digest under which the bytes are stored; empty for a part that is not stored yet.
         tokens: estimate of what a model counts for it.
         data: the bytes themselves: of a part that is given, or about to be sent.
-        path: of the file in the workspace that it is read from.
-        url: that it is read from, or that the model's provider reads where ``passed_on``.
+        path: the path of the file in the workspace that it is read from.
+        url: the URL that it is read from, or that the model's provider reads if ``passed_on``.
         passed_on: whether the provider fetches the URL, and not this process.
     """
 
@@ -82,7 +82,7 @@ class _Part(Value):
 
         Args:
             path: relative to the workspace, or inside it.
-            name: by default that of the file.
+            name: by default the name of the file.
         """
         return cls(path=str(path), name=name or Path(path).name)
 

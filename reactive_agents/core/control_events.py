@@ -80,7 +80,7 @@ class ToolProgressed(Event):
 
     Attributes:
         progress: the part that is done, 0 to 1; ``None`` where that is not known.
-        message: of the tool; may be empty.
+        message: the message of the tool; may be empty.
     """
 
     tool_name: str
@@ -150,7 +150,7 @@ class ContextLost(Event):
         sent_bytes: size of the prompt.
         read_tokens: tokens that the server counted, or half of the bytes where it counts none; the window is
             taken to be as large from now on.
-        reason: in a sentence, which the run's result has as well.
+        reason: a sentence, which the run's result has as well.
     """
 
     iteration: int
@@ -197,7 +197,7 @@ class ModelParameterRefused(Event):
     """A provider refused a parameter; the model is asked again without it.
 
     Attributes:
-        parameter: by its name in ``ModelSettings``.
+        parameter: the name of the parameter in ``ModelSettings``.
         instead: the provider's own name under which it is sent in its place; empty for none.
     """
 
@@ -244,7 +244,7 @@ class ToolArgumentsStreamed(Event):
 
     Attributes:
         index: the position of the call among those of the model's turn, from 0.
-        tool_name: as the model writes it.
+        tool_name: the name as the model writes it.
         text: a part of the arguments' JSON text; empty where the call begins without one.
         model_call: as of ``ModelTextStreamed``.
     """

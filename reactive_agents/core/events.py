@@ -1,7 +1,7 @@
 """Events of runs: one frozen class for each thing that can happen.
 
-Those that every run may have are here. The others have modules of their own, and are imported when they are
-first used under their names here: most programs have few of them.
+The events that every run may have are here. The others are in modules of their own, but can be imported from
+here; their modules are loaded at first use, since most programs use few of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class TaskStarted(Event):
 
     Attributes:
         metadata: the data that ``run(task, metadata=…)`` gave.
-        session: the conversation that it continues, and ``user`` whose task it is, as the program names them.
+        session: the conversation that it continues.
+        user: the program's name of the user whose task it is.
     """
 
     agent_id: AgentId
@@ -128,7 +129,7 @@ class ReasoningStepCompleted(Event):
     """A step was taken; one of ``thought``, ``action`` and ``observation`` is set.
 
     Attributes:
-        copied: which arguments of an action of high risk were copied from a tool result or a recalled note.
+        copied: arguments of an action of high risk that were copied from a tool result or a recalled note.
         repairs: how the call of an action differs from what the model sent, one sentence each.
     """
 
@@ -144,7 +145,7 @@ class ReasoningStepCompleted(Event):
 
 @frozen(eq=False, repr=False)
 class ToolCallStarted(Event):
-    """A tool call begins: its approval, the tool, and the checks of its result come."""
+    """A tool call begins, before its approval, the tool and the checks of its result."""
 
     tool_name: str
     call_id: CallId
@@ -191,11 +192,11 @@ class ModelCallStarted(Event):
     """A model is asked.
 
     Attributes:
-        purpose: why.
-        model: as in the request.
-        request: what it is sent, apart from the bytes of images, audio and documents; ``None`` unless a
-            handler wants it, as the run log does.
-        model_call: the number of the call in the run, from 1; a run that is continued begins again.
+        purpose: why it is asked.
+        model: the model of the request.
+        request: the request, without the bytes of images, audio and documents; ``None`` unless a handler
+            wants it, as the run log does.
+        model_call: the number of the call in the run, from 1; it restarts when the run is continued.
     """
 
     purpose: str
@@ -212,10 +213,10 @@ class ModelCallCompleted(Event):
         purpose: why it was asked.
         cost_usd: US dollars; ``None`` when the price of the model is unknown.
         duration_ms: wall-clock milliseconds, retries included.
-        refused: the attempts before the answer that failed and are, or may be, charged for.
-        cached: the answer was recorded before, and took neither tokens nor money.
-        response: all that the model said; ``None`` unless a handler wants requests.
-        model_call: that of its ``ModelCallStarted``; 0 where there was none.
+        refused: earlier attempts that failed and are, or may be, charged for.
+        cached: whether the answer was recorded before, and took neither tokens nor money.
+        response: the whole response; ``None`` unless a handler wants requests.
+        model_call: the number in its ``ModelCallStarted``; 0 if there was none.
     """
 
     purpose: str

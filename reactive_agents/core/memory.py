@@ -34,7 +34,7 @@ class MemoryCandidate(Value):
         content: what to keep, in a sentence or a few; memory keeps it on one line.
         source: where it comes from, such as the name of the tool.
         importance: 0 to 1.
-        success: of what happened or was done: whether it worked; ``None`` where that makes no sense.
+        success: whether what was done worked; ``None`` where that makes no sense.
     """
 
     kind: MemoryKind
@@ -58,7 +58,7 @@ class MemoryEntry(Value):
         seen_at: when it was last kept; the same thing again is not a new entry.
         successes: how often it worked, of ``executions``.
         executions: how often it was tried; 0 for what cannot be tried.
-        owner: whose it is, as of :func:`owner_of`; empty for the agent's own.
+        owner: the owner of the memory, as from :func:`owner_of`; empty for the agent's own.
     """
 
     id: MemoryId
@@ -186,8 +186,8 @@ class SessionSnapshot(Value):
 
     Attributes:
         total_cost: US dollars.
-        total_tokens: as the providers counted them.
-        owner: whose run it was, as of :func:`owner_of`.
+        total_tokens: tokens as the providers counted them.
+        owner: the owner of the run, as from :func:`owner_of`.
     """
 
     id: SessionId

@@ -77,8 +77,8 @@ class ModelProfile(Value):
     """Findings about a model at an address.
 
     Attributes:
-        model: as ``provider/model``.
-        address: of the server, without credentials; empty for the provider's own.
+        model: the model, as ``provider/model``.
+        address: the address of the server, without credentials; empty for the provider's own.
         findings: one for each subject.
         usage: tokens and cost of the latest probe.
     """

@@ -56,7 +56,7 @@ class Plan(Value):
 
     Attributes:
         version: grows by one with each change of the steps.
-        owner: whose task it is of, as the owner of a memory; empty for the agent's own.
+        owner: the owner of the plan's task, like the owner of a memory; empty for the agent's own.
     """
 
     id: PlanId

@@ -15,9 +15,9 @@ class ToolRequirement(Value):
     """A tool that must succeed before an answer counts.
 
     Attributes:
-        min_calls: how often, 1 or more.
-        derived: whether it was derived from the task, and not given by the user. It sets no limit of calls,
-            and an answer that insists is taken.
+        min_calls: how often it must succeed, 1 or more.
+        derived: whether it was derived from the task, and not given by the user. Such a requirement sets no
+            limit of calls, and an answer without it is accepted when the model insists.
     """
 
     name: str

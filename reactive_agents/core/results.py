@@ -29,10 +29,10 @@ class StepMetadata(Value):
         success: whether the tool of an observation succeeded, or a critique accepts the answer.
         origin: whether the tool of an observation was run for this call, or its result was reused.
         result_key: the key of the full text of an observation; its content may be a preview.
-        duration: milliseconds, of a thought those of its model call.
-        cost: US dollars, of a thought those of its model call, as far as prices are known.
-        confidence: 0 to 1, of a thought by repairs of its calls and whether it was cut off.
-        has_effect: whether the tool of an observation was run with success and delivers or changes something.
+        duration: milliseconds; for a thought, of its model call.
+        cost: US dollars, as far as prices are known; for a thought, of its model call.
+        confidence: 0 to 1; for a thought, by repairs of its calls and whether it was cut off.
+        has_effect: whether the tool of an observation succeeded and delivers or changes something.
     """
 
     tool_used: str | None = None
@@ -67,9 +67,9 @@ class Deliverable(Value):
 
     Attributes:
         tool: name of the tool that was called.
-        call_id: the call, as the steps name it.
+        call_id: the id of the call in the steps.
         arguments_digest: SHA-256 of the action's content, which is the call as JSON, in hexadecimal.
-        path: the file, where the arguments name one.
+        path: the file, if the arguments name one.
         result_key: the key of the tool's result in ``tool_results``.
     """
 
@@ -138,7 +138,7 @@ class ReasoningMetadata(Value):
         confidence: 0 to 1, worked out from the course of the run.
         effectiveness: 0 to 1, the share of successes of the strategy in earlier runs on such tasks; ``None``
             where there are none.
-        earlier_runs: number of those runs; ``None`` where nothing is learned.
+        earlier_runs: number of those runs; ``None`` if outcomes are not recorded.
         selected_strategy: the strategy that did the work when another one chose it.
         terminated_by: the policy or event that ended the run.
         reason: why it ended, in a sentence; says what is missing when the status is not ``completed``.
@@ -190,8 +190,8 @@ class ThoughtTree(Value):
     """The thoughts of a search, level by level.
 
     Attributes:
-        chosen: ids of the thoughts that the answer was worked out along, from the first level down; empty
-            when it was worked out without a plan.
+        chosen: ids of the thoughts on the path that the answer followed, from the first level down; empty
+            when it followed none.
     """
 
     nodes: tuple[ThoughtNode, ...] = ()
@@ -292,7 +292,7 @@ class Receipt(Value):
         tools: names of the tools that succeeded, each once, in the order of first use.
         evidence: keys of the tool results that support a claim.
         delivered: deliverables, and files that the answer names as written, that exist.
-        missing: those that do not exist.
+        missing: the deliverables that do not exist.
         verdict: ``unchecked`` when the answer makes no claim that can be checked.
     """
 
@@ -312,8 +312,8 @@ class VerificationReport(Value):
         verified: whether the confidence reaches the verifier's threshold.
         findings: what is not supported, one sentence each.
         claims: each claim of the answer, with its evidence or the lack of it.
-        receipt: what the run did, where the verifier accounts for it.
-        agreement: 0 to 1, how far further answers of the model agree with this one, where it gave any.
+        receipt: what the run did, if the verifier reports it.
+        agreement: 0 to 1, how far further answers of the model agree with this one, if it gave any.
     """
 
     confidence: float
@@ -325,7 +325,7 @@ class VerificationReport(Value):
 
 
 class ModelRetry(Exception):
-    """An answer that a validator does not accept: the model is asked again.
+    """Raised by a validator that does not accept an answer: the model is asked again.
 
     ``str(error)`` is the reason, which the model is shown.
     """

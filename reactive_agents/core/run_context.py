@@ -49,7 +49,7 @@ class RunContext(Generic[Deps]):
 
     Attributes:
         deps: the dependencies that the run was given with ``run(task, deps=…)``; ``None`` without.
-        user: whose task it is, as the program names its users; ``None`` for no user.
+        user: the program's name of the user whose task it is; ``None`` for no user.
         session: the conversation that the run continues; ``None`` for none.
         usage: tokens and cost of the run until now, with those of the runs that its tools began.
         retry: how often in a row this tool has failed before in the run.
@@ -57,8 +57,8 @@ class RunContext(Generic[Deps]):
         tool_call_id: of the call that the function is run for, as in the events; ``None`` outside of calls.
         idempotency_key: the same whenever this call is run, also after a crash, and that of no other call;
             empty outside of calls.
-        metadata: of the run, as ``run(task, metadata=…)`` gave it.
-        tags: of the run, likewise.
+        metadata: the metadata of the run, as given by ``run(task, metadata=…)``.
+        tags: the tags of the run, as given by ``run(task, tags=…)``.
     """
 
     deps: Deps = field(repr=False)

@@ -555,9 +555,9 @@ class StructuredOutputError(Value):
     """A model gave no valid structured output.
 
     Attributes:
-        purpose: what it was asked for.
-        attempts: replies that were asked for, 1 or more.
-        problems: of the last reply.
+        purpose: the purpose of the request.
+        attempts: number of replies that were asked for, 1 or more.
+        problems: the problems of the last reply.
         cause: why the model did not reply.
     """
 

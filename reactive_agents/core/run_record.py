@@ -49,7 +49,7 @@ class RunEntry(Value):
     Attributes:
         key: the name of the call, unique in its run.
         at: the time of day in UTC when it was recorded; what the run sees as the present after it.
-        body: as JSON text.
+        body: the data of the entry, as JSON text.
         number: its place in the record, from 1; 0 for one that is not stored.
     """
 
@@ -77,7 +77,7 @@ class RecordedRun(Value):
         order: the order of another process that it has not carried out.
         entries: number of entries that it does not share.
         queue: the queue that it waits or waited in; empty for none.
-        priority: of queued runs those with the highest number come first.
+        priority: the queued runs with the highest number come first.
         due: when a queued run may begin; ``None`` for at once.
     """
 
@@ -127,7 +127,7 @@ class RunSchedule(Value):
     Attributes:
         name: unique among those of its agent; the ids of its runs begin with it.
         cron: five fields, or six with seconds as the first one.
-        timezone: in which the times are meant, such as ``Europe/Berlin``.
+        timezone: the time zone of the times, such as ``Europe/Berlin``.
         next_at: when the next run is due, in UTC.
     """
 
@@ -224,7 +224,7 @@ class RunFilter(Value):
 
     Attributes:
         limit: the most runs, the latest first.
-        children: also runs that a tool of another began.
+        children: whether runs that a tool of another run began are listed too.
     """
 
     agent_id: AgentId | None = None
@@ -249,7 +249,7 @@ class LoggedRun(Value):
         status: ``running`` while no end is logged, then that of the result, ``failed`` or ``cancelled``.
         terminated_by: what ended it; empty while no end is logged.
         detail: the reason of the result, or the message of the error.
-        version: of the package that ran it.
+        version: the version of the package that ran it.
         events: how many events it has.
     """
 
@@ -282,15 +282,15 @@ class LoggedRunFilter(Value):
     """Which runs are wanted; ``None`` for all.
 
     Attributes:
-        tagged: with this tag.
+        tagged: only runs with this tag.
         tool: a tool that the run has called.
         since: when the run began, at the earliest.
         before: when the run began, exclusive.
-        least_cost_usd: of the run in US dollars, at least.
+        least_cost_usd: only runs that cost at least this many US dollars.
         children: whether runs that tools began are listed as well.
         limit: the most runs, 1 or more.
         parent: the run whose tools began them.
-        text: in the task, the answer's reason, the id or a name of the run, in whatever case.
+        text: a part of the task, the answer's reason, the id or a name of the run, in upper or lower case.
     """
 
     agent: str | None = None

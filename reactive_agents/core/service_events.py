@@ -52,10 +52,10 @@ class PlanRevised(Event):
     """The steps of a plan were changed.
 
     Attributes:
-        version: of the plan from now on.
+        version: the version of the plan from now on.
         change: one step ``patched``, the rest ``replanned``, steps added to fill gaps (``augmented``), or for
             calls that the task requires (``required``).
-        steps: those that are pending now.
+        steps: the steps that are pending now.
     """
 
     plan_id: PlanId
@@ -84,7 +84,7 @@ class PlanStoreFailed(Event):
 class ThoughtsJudged(Event):
     """A level of a tree of thoughts was judged and pruned.
 
-    ``thoughts``: those of the level, in the order of their parents.
+    ``thoughts``: the thoughts of the level, in the order of their parents.
     """
 
     thoughts: tuple[ThoughtNode, ...]
@@ -255,7 +255,7 @@ class ApprovalDecided(Event):
     """A call was approved or denied.
 
     Attributes:
-        approval_id: that of its ``ApprovalRequested``.
+        approval_id: the id in its ``ApprovalRequested``.
         reason: why it was denied.
     """
 
@@ -334,7 +334,7 @@ class HandedOff(Event):
 
     Attributes:
         to_agent: its name.
-        reason: in the words of the model; may be empty.
+        reason: the reason in the words of the model; may be empty.
     """
 
     to_agent: str

@@ -1,7 +1,7 @@
 """The settings of an agent's runs, read by every layer down to the kernel.
 
-The builder makes it, and it is passed on by reference; no layer copies its fields. So
-an option that the kernel reads is added here and where the kernel reads it, and nowhere between. A layer that
+The builder makes the settings, and they are passed on by reference; no layer copies their fields. So an
+option that the kernel reads is added here and where the kernel reads it, and nowhere in between. A layer that
 needs another value for a part of a run, such as a share of the budget, passes on a changed copy of the whole.
 """
 
@@ -40,27 +40,27 @@ class RunSettings(Value):
     has none. Without the flag the phase uses the service when there is one, and is skipped otherwise.
 
     Attributes:
-        name: names the agent in memory, accounts and the audit log.
-        reasoning: ``None`` switches reasoning off: the model is asked until it stops calling tools.
+        name: the agent's name in memory, accounts and the audit log.
+        reasoning: the options of reasoning; without them the model is asked until it stops calling tools.
         system_prompt: the agent's instructions; empty for the default.
-        max_iterations: turns that the model may take, in a strategy of several passes in each of them, 1 or
-            more; ``None`` leaves it to the strategy, and is 10 without reasoning.
-        strict_hooks: a failing lifecycle hook fails the run.
-        verification: what verifies answers, and what is done about one that is not verified.
-        model_settings: parameters of every request of a run to a model; its own come first.
-        context_profile: what the model can take, where its name does not say it.
+        max_iterations: turns that the model may take, 1 or more; with a strategy of several passes, in each
+            pass. ``None`` leaves it to the strategy, and is 10 without reasoning.
+        strict_hooks: whether a failing lifecycle hook fails the run.
+        verification: how answers are verified, and the reaction to one that is not verified.
+        model_settings: parameters of every request to a model; those of a single run override them.
+        context_profile: limits of the model, where its name does not imply them.
         compression: how long tool results are shortened for the model.
-        required_tools: no answer is complete before these have worked.
-        budget: what a run may spend.
-        required_records: services whose failure ends the run, which otherwise goes on without the record:
+        required_tools: tools that must have succeeded before an answer is complete.
+        budget: limits of tokens, cost and tool calls of a run.
+        required_records: services without whose record a run fails, instead of continuing without it:
             ``memory``, ``cost`` and ``audit``.
         content: limits of images, audio and documents.
-        untrusted_arguments: what is done about a call of high risk with an argument that was copied from a
-            tool result or a recalled note; ``None`` asks where there is an approver.
-        written_calls: what is done about a call that the model writes as text: ``allow`` runs it where the
-            model was not shown it, ``ask`` needs approval once a tool result or a recalled note was shown,
-            and ``block`` runs none.
-        durability: where runs are recorded, so that they outlive their process; ``None`` for nowhere.
+        untrusted_arguments: how a call of high risk is treated that has an argument copied from a tool result
+            or a recalled note; ``None`` asks for approval if there is an approver.
+        written_calls: how a call is treated that the model writes as text: ``allow`` runs it if the model was
+            not shown it, ``ask`` needs approval once a tool result or a recalled note was shown, and
+            ``block`` runs none.
+        durability: where runs are recorded, so that they outlive their process; ``None`` if they are not.
     """
 
     name: str = "agent"

@@ -26,18 +26,18 @@ class Task(Value):
     """A task for an agent.
 
     Attributes:
-        agent_id: the owner of the task, under whose id the run is remembered, accounted for and audited, also
-            when another agent executes it.
+        agent_id: the agent under whose id the run is remembered, accounted for and audited, even when another
+            agent executes it.
         type: the kind of task, for learning across runs.
         details: further data for phases, hooks and strategies.
         session: the name of the conversation that the run continues and adds to; ``None`` for none.
-        user: whose task it is, as the program names its users; ``None`` for no user.
-        history: messages of a conversation that the run continues, oldest first, without a session.
+        user: the program's name of the user whose task it is; ``None`` for no user.
+        history: messages of a conversation that the run continues, oldest first; not with a session.
         tags: names that the program gave the run.
         metadata: JSON data that the program gave the run; nothing in this package reads it.
         parts: images, audio and documents, in the order of their labels in the input.
-        model_settings: parameters of the run's requests to models, before those of the agent.
-        scope: whose memories the run makes and is shown, in place of those of its user; ``None`` for these.
+        model_settings: parameters of the run's requests to models, which override those of the agent.
+        scope: the owner of the run's memories, in place of its user; ``None`` for the user.
     """
 
     id: TaskId
@@ -71,21 +71,21 @@ class TaskResultMetadata(Value):
 
     Attributes:
         duration_ms: wall-clock milliseconds of the whole run, all phases included.
-        cost_usd: US dollars, as far as prices are known, also of answers that could not be used.
-        unpriced_calls: answers whose price is unknown, so that ``cost_usd`` lacks them.
+        cost_usd: US dollars, as far as prices are known, with the cost of answers that could not be used.
+        unpriced_calls: number of answers whose price is unknown, so that ``cost_usd`` lacks them.
         tokens_used: total tokens of all model calls, as the providers counted them.
-        usage: the same, by input and output.
-        model_calls: answered model calls.
+        usage: the same tokens, by input and output.
+        model_calls: number of answered model calls.
         models: tokens, cost and calls of each model, in the order of first use.
         strategy_used: the strategy that produced the output; ``direct`` when reasoning is off.
         model: the model that answered last.
         terminated_by: the policy or event that ended the reasoning.
-        requests: number of approvals, questions and external calls that people were asked for, those of
-            agents that work for this run included.
-        confidence: 0 to 1: the verifier's figure if there was one, else by the course of the run.
-        effectiveness: 0 to 1, the share of successes of the strategy on such tasks until now, this run
-            included; ``None`` where outcomes are not learned from, as without a memory.
-        tags: of the run, as ``run(task, tags=…)`` gave them.
+        requests: number of approvals, questions and external calls that people were asked for, including
+            those of agents that work for this run.
+        confidence: 0 to 1, from the verifier if there was one, otherwise from the course of the run.
+        effectiveness: 0 to 1, the share of successes of the strategy on such tasks so far, including this
+            run; ``None`` if outcomes are not recorded, for example without a memory.
+        tags: the tags of the run, as given by ``run(task, tags=…)``.
         given: the data of ``run(task, metadata=…)``.
     """
 
@@ -114,11 +114,11 @@ class SubRun(Value):
     """A run that a tool of a run began, such as that of another agent, or a handoff.
 
     Attributes:
-        parent_run_id: the run whose tool it was.
+        parent_run_id: the run whose tool began it.
         agent: name of the agent.
         task: its task.
-        status: ``failed`` where it has no result.
-        output: its answer as text, if there is any.
+        status: its status, ``failed`` if it has no result.
+        output: its answer as text, if there is one.
         reason: why it ended, in a sentence.
         metadata: its figures, which the totals of its parent include.
     """
@@ -142,25 +142,26 @@ Output = TypeVar("Output", covariant=True, default=str)
 class TaskResult(Value, Generic[Output]):
     """The result of a run that did not fail.
 
-    It is a ``CompletedResult``, a ``PartialResult`` or an ``AbstainedResult``, by its status: so a comparison
-    of ``status`` tells a type checker what ``output`` is.
+    Its class depends on its status: ``CompletedResult``, ``PartialResult`` or ``AbstainedResult``. So a
+    comparison of ``status`` tells a type checker the type of ``output``.
 
     Attributes:
-        output: the answer, a text or a value of the agent's output type; with status ``partial`` what there
-            is of it, ``None`` for nothing; with ``abstained`` the text that says why there is none, and
-            ``None`` with an output type.
-        success: true only with status ``completed``.
+        output: the answer, a text or a value of the agent's output type. With status ``partial`` it is the
+            part of the answer that there is, or ``None``; with ``abstained`` it is the text that says why
+            there is no answer, or ``None`` with an output type.
+        success: whether the status is ``completed``.
         reason: why the run ended, in a sentence; with ``partial`` also what is missing, with ``abstained``
             why the task cannot be done and what would be needed.
         tool_results: the full text of every tool result, by the key that its observation step names.
-        verification: what the verifier found, if there was one.
-        tree: the thoughts of a strategy that searches a tree of them.
-        deliverables: what the run has produced, however it ended, with the calls that show it.
-        new_messages: what the run adds to its conversation: the task, its calls and their results as the
-            model saw them, the answer.
+        verification: the findings of the verifier, if there was one.
+        tree: the thoughts of a strategy that searches a tree of thoughts.
+        deliverables: the products of the run, however it ended, with the calls that show them.
+        new_messages: the messages that the run adds to its conversation: the task, its calls and their
+            results as the model saw them, the answer.
         history: the messages of the conversation that it continued.
-        output_text: with an output type the answer as text; ``None`` where ``output`` is that text.
-        sub_runs: the runs that its tools began, and those that the tools of these began, as they ended.
+        output_text: the answer as text, if there is an output type; ``None`` if ``output`` is that text.
+        sub_runs: the runs that its tools began, and those that the tools of these runs began, in the order
+            in which they ended.
         handoffs: names of the agents that the conversation was handed to, in order.
         agent: name of the agent that answered; empty in results of earlier versions.
     """
@@ -252,7 +253,7 @@ class CompletedResult(TaskResult[Output]):
 class PartialResult(TaskResult[Output]):
     """The result of a run that ended early: ``reason`` says what is missing.
 
-    The status is ``failed`` where a custom strategy sets it.
+    The status is ``failed`` when a custom strategy sets it.
     """
 
     __slots__ = ()

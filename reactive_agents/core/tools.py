@@ -51,16 +51,16 @@ class ToolDefinition(Value):
         description: what it does and when to use it.
         parameters: JSON Schema of the arguments, an object schema.
         timeout_s: seconds a call may take, above 0.
-        requires_approval: refused with ``ToolNotApproved`` unless someone approves the call.
+        requires_approval: whether a call is refused with ``ToolNotApproved`` unless someone approves it.
         risk: how much harm a wrong call can do.
-        output: delivers the result of the task (writes the report, sends the mail).
-        idempotent: may be run again with the same arguments after a crash.
-        external: its calls are checked and approved here, and executed by another program.
+        output: whether it delivers the result of the task (writes the report, sends the mail).
+        idempotent: whether a call may be run again with the same arguments after a crash.
+        external: whether its calls are checked and approved here, and executed by another program.
         notice: why its calls need approval, for the person who decides; never shown to the model.
-        volatile: the same call may have another result the next time, as when it asks how far a job is; it
-            is run each time.
-        resumable: has no effect but runs of agents, which go on after a crash where they were, so that it is
-            run again.
+        volatile: whether the same call may have another result the next time, such as the progress of a job;
+            it is then run each time.
+        resumable: whether its only effects are runs of agents, which continue after a crash; it is then run
+            again.
     """
 
     name: str
@@ -113,7 +113,7 @@ class ToolScope(Value):
     """The run and agent of a call, filled in by the caller of the tool service.
 
     Attributes:
-        call_key: unique for this call and the same when the run is replayed: fit as an idempotency key.
+        call_key: unique for this call and the same when the run is replayed, so usable as an idempotency key.
         deadline: when the run must have ended, in seconds of the run's monotonic clock; ``None`` for never.
         needs_approval: whether this call needs approval, also where its tool does not.
         run_context: makes the context of the call, for functions that take one; ``None`` outside of agents.
@@ -159,8 +159,8 @@ class ToolResult(Value):
         result: the full value as JSON; ``None`` when the call failed.
         duration_ms: wall-clock milliseconds.
         origin: whether the tool was run for this call.
-        usage: of models that the tool itself has called, by model.
-        counted: whether the usage is in the account of the run already.
+        usage: the usage of models that the tool itself has called, by model.
+        counted: whether the usage is already in the account of the run.
         parts: images, audio and documents, in the order of their labels in the result.
     """
 

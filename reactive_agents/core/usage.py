@@ -23,8 +23,8 @@ class Usage(Value):
     ``reported`` is false when the provider sent no usage: the counts are then 0 because they are unknown.
 
     Attributes:
-        cached_tokens: those of the input that the provider read from its cache of prompts.
-        cache_write_tokens: those of the input that it wrote there, which has another price.
+        cached_tokens: tokens of the input that the provider read from its cache of prompts.
+        cache_write_tokens: tokens of the input that it wrote to that cache, which have another price.
     """
 
     input_tokens: int = 0

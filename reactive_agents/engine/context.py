@@ -97,7 +97,7 @@ class ExecutionContext(Value):
     Attributes:
         iteration: turns that the model has taken.
         messages: the transcript of the loop: the model's turns and the tool results.
-        history: of the conversation that the run continues, as far as it is shown.
+        history: the conversation that the run continues, as far as it is shown.
         tool_results: the results of all tool calls, in order.
         cost: US dollars so far, of the model calls whose price is known.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.

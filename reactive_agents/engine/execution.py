@@ -1,15 +1,16 @@
-"""The execution engine: runs tasks through ten phases, with control meanwhile.
+"""The execution engine: runs tasks through ten phases, and controls running tasks.
 
-One engine serves all runs of an agent, on any number of event loops and threads. What belongs to one run is
-in its ``EngineServices``, made when it begins; the handles of the tasks that are running are shared with the
-engines before and after it, so that these control them as well. A run always ends with ``TaskCompleted`` or
-``TaskFailed``, after its account was closed and its session released, also where ``sys.exit()`` or an
-interrupt leaves it: that propagates afterwards.
+One engine serves all runs of an agent, on any number of event loops and threads. Everything that belongs to
+one run is in its ``EngineServices``, which are made when the run begins. The engines of one agent, of which a
+change of settings makes a new one, share the handles of the running tasks, so that each of them can control
+all. A run always ends with ``TaskCompleted`` or ``TaskFailed``, after its account was closed and its session
+released; when ``sys.exit()`` or an interrupt leaves it, that propagates afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -66,14 +67,14 @@ if TYPE_CHECKING:
     from reactive_agents.engine.durability import RunJournal
 
 MOST_NESTED_RUNS = 8
-"""Runs under way of which each was begun by a tool of the one before, the first one included."""
+"""How deep runs may be nested, each begun by a tool of the run around it; the first one counts."""
 
 
 class ExecutionEngine:
     """Runs tasks, any number at once, isolated from each other.
 
     Args:
-        running: the runs under way, also those of an earlier engine of the agent; its own by default.
+        running: the runs under way, shared with other engines of the agent; by default none.
     """
 
     def __init__(
@@ -114,15 +115,15 @@ class ExecutionEngine:
         streaming: bool = False,
         overrides: RunOverrides = NO_OVERRIDES,
     ) -> Result[TaskResult, TaskFailed]:
-        """Run a task as :meth:`execute` does, with live objects of this run alone.
+        """Run a task as :meth:`execute` does, with options that are no data of the task.
 
-        A failure also has the run's steps and usage.
-
-        The last event of every run is ``TaskCompleted`` or ``TaskFailed``.
+        A failure has the run's steps and usage as well. The last event of every run is ``TaskCompleted`` or
+        ``TaskFailed``.
 
         Args:
-            run_id: a durable run is begun, continued or waited for under it; without durability it may be
-                used once. A new one by default.
+            run_id: the id under which a durable run is begun, continued or waited for; a run that is not
+                durable may use it once. A new one by default.
+            overrides: services, settings and dependencies of this run alone.
         """
         if self.ports.record is not Nothing or BRANCH.get() is not None:
             from reactive_agents.engine import durability  # imported by durable runs
@@ -135,7 +136,7 @@ class ExecutionEngine:
             if used:
                 from reactive_agents.engine import durability
 
-                problem = "was begun before, and runs are not durable: with_durability(path) continues them"
+                problem = "was begun before, and only runs of an agent with_durability(path) can be continued"
                 return durability.refused_run(self, task, run_id, errors.RunRefused(run_id, problem))
         return await self.conduct_phases(task, run_id, overrides, streaming=streaming)
 
@@ -156,66 +157,13 @@ class ExecutionEngine:
             journal: the record of a durable run.
         """
         services = self._services(task, run_id, overrides, journal, streaming=streaming)
-        handle, events = services.handle, services.events
-        above = () if handle.caller is None else handle.caller.events.readers
-        unsubscribe = [self.ports.events.subscribe(each.show, run_id=events.run_id) for each in above]
+        handle = services.handle
         refused = self._begin(task, handle)
-        account = USAGE_RECORDER.set(services.llm.add)
-        publish = PUBLISH.set(events.publish)
-        caller = CALLER.set(
-            Caller(
-                approver_of(services.ports),
-                desk_finder(services.ports),
-                services.llm.account,
-                services.llm.budget,
-                (*agents_under_way(), self.settings.name),
-                handle.sub_runs,
-                handle.recorded,
-                events,
-                services.redactor,
-                lambda: handle.content,
-                services.shown,
-            )
-        )
-        owner = OWNER.set(owner_within(task))
-        outcome: Result[TaskResult, RuntimeErrors]
         try:
-            try:
-                events.publish(
-                    TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, task.user
-                )
-                if journal is not None and journal.run.attempt > 1:
-                    from reactive_agents.core.control_events import RunContinued  # of durable runs
-
-                    events.publish(RunContinued, journal.run.attempt, journal.size)
-                outcome = Failure(refused) if refused is not None else await self._run_phases(services)
-            except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
-                if journal is not None:  # it goes on another time, and takes its turn of the session again
-                    await end_turn(None, services)
-                    raise
-                await self._end(Failure(errors.RunCancelled(task.id, handle.phase)), services)
-                raise
-            except Exception as error:  # noqa: BLE001 - a defect is an error of the run
-                outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
-            except GeneratorExit:  # nothing may be awaited any more
-                raise
-            except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
-                if journal is not None:
-                    if not getattr(error, "is_lost", False):
-                        await end_turn(None, services)
-                    raise
-                interrupted = phase_error(handle.phase, error, handle.context, self.ports)
-                await self._end(Failure(interrupted), services)
-                raise
-            return await self._end(outcome, services)
+            with _as_run_under_way(services):
+                return await self._run_and_close(refused, services)
         finally:
             handle.control.close()
-            OWNER.reset(owner)
-            CALLER.reset(caller)
-            PUBLISH.reset(publish)
-            USAGE_RECORDER.reset(account)
-            for end in unsubscribe:
-                end()
             if refused is None:
                 del self._running.handles[task.id]
 
@@ -308,6 +256,44 @@ class ExecutionEngine:
             self._running.handles[task.id] = handle
         return None
 
+    async def _run_and_close(
+        self, refused: RuntimeErrors | None, services: EngineServices
+    ) -> Result[TaskResult, TaskFailed]:
+        """Run the phases of a run, unless it is refused, and close it however it ends."""
+        handle = services.handle
+        outcome: Result[TaskResult, RuntimeErrors]
+        try:
+            self._publish_start(services)
+            outcome = Failure(refused) if refused is not None else await self._run_phases(services)
+        except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
+            if services.journal is not None:  # it takes its turn of the session again when it is continued
+                await end_turn(None, services)
+            else:
+                await self._end(Failure(errors.RunCancelled(handle.context.task_id, handle.phase)), services)
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect is an error of the run
+            outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
+        except GeneratorExit:  # nothing may be awaited any more
+            raise
+        except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
+            if services.journal is None:
+                interrupted = phase_error(handle.phase, error, handle.context, self.ports)
+                await self._end(Failure(interrupted), services)
+            elif not getattr(error, "is_lost", False):
+                await end_turn(None, services)
+            raise
+        return await self._end(outcome, services)
+
+    def _publish_start(self, services: EngineServices) -> None:
+        events, journal, task = services.events, services.journal, services.handle.context.task
+        events.publish(
+            TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, task.user
+        )
+        if journal is not None and journal.run.attempt > 1:
+            from reactive_agents.core.control_events import RunContinued  # of durable runs
+
+            events.publish(RunContinued, journal.run.attempt, journal.size)
+
     async def _run_phases(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
         """Run the ten phases, without closing the run."""
         handle = services.handle
@@ -332,59 +318,40 @@ class ExecutionEngine:
         *,
         streaming: bool,
     ) -> EngineServices:
-        settings, faults = self.settings, ServiceFaults()
-        ports = self.ports
-        if overrides.settings:
-            settings = evolve(settings, **overrides.settings)
-        if task.model_settings is not None:
-            merged = task.model_settings.over(settings.model_settings)
-            settings = evolve(settings, model_settings=merged)
-        if overrides.services:
-            ports = evolve(ports, **overrides.services)
-            if output_type_of(ports) != output_type_of(self.ports):
-                ports = evolve(ports, output_validators=())  # they take values of the agent's own type
+        """Return the services of one run, with its meter, events, control and context."""
+        settings, ports, faults = (
+            self._settings_of(task, overrides),
+            self._ports_of(overrides),
+            ServiceFaults(),
+        )
         clock, ids = checked_sources(ports.clock, ports.ids, faults, str(task.id))
         if ids is not ports.ids:
             ports = evolve(ports, clock=clock, ids=ids)
         run_id = run_id or RunId(ports.ids.new())
-        caller, guard = CALLER.get(), ports.budget.value_or(None)
+        caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
         events = RunEvents(
             ports.events,
             ports.clock,
             run_id,
             task.id,
-            agent=_name_shown(settings.agent_id, ports.redactor),
+            agent=_name_shown(settings.agent_id, redactor),
             parent_run_id=None if caller is None else caller.run_id,
         )
         above = () if caller is None else caller.events.readers
         events.readers = (*above, *overrides.readers)
-        redactor = ports.redactor
         if above and caller is not None and caller.redactor is not None:
             redactor = caller.redactor if redactor is None else redactor.joined(caller.redactor)
         if journal is not None:
             ports = journal.recorded_ports(ports)
-        handed = overrides.handed
         control = ExecutionControl(events, None if handed is None else handed.control)
         events.above = None if handed is None else handed.answer
         account = UsageAccount(None if caller is None else caller.account)
-        callers_budget = None if caller is None else caller.budget
-        budget = None
-        if guard is not None or callers_budget is not None or settings.budget.limits_spending:
-            budget = RunBudget(
-                guard,
-                events,
-                prices=ports.prices,
-                counter=ports.counter,
-                limits=settings.budget,
-                account=account,
-                caller=callers_budget,
-            )
         meter = MeteredLLM(
             ports.llm,
             events,
             ports.clock,
             streaming=streaming or bool(events.readers),
-            budget=budget,
+            budget=_budget_of(settings, ports, events, account, caller),
             redactor=redactor,
             hold=control.hold,
             account=account,
@@ -412,6 +379,23 @@ class ExecutionEngine:
         return EngineServices(
             settings, ports, meter, events, handle, self._progress, overrides, journal, redactor
         )
+
+    def _settings_of(self, task: Task, overrides: RunOverrides) -> RunSettings:
+        settings = self.settings
+        if overrides.settings:
+            settings = evolve(settings, **overrides.settings)
+        if task.model_settings is not None:
+            merged = task.model_settings.over(settings.model_settings)
+            settings = evolve(settings, model_settings=merged)
+        return settings
+
+    def _ports_of(self, overrides: RunOverrides) -> EnginePorts:
+        if not overrides.services:
+            return self.ports
+        ports = evolve(self.ports, **overrides.services)
+        if output_type_of(ports) != output_type_of(self.ports):
+            ports = evolve(ports, output_validators=())  # they take values of the agent's own type
+        return ports
 
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices
@@ -462,6 +446,64 @@ class ExecutionEngine:
             failed = ValueRedactor(redactor).redacted(failed)
         services.events.deliver(failed)
         return failed
+
+
+@contextmanager
+def _as_run_under_way(services: EngineServices) -> Iterator[None]:
+    """Let the runs, usage and events of its tools belong to this run."""
+    handle, events = services.handle, services.events
+    above = () if handle.caller is None else handle.caller.events.readers
+    unsubscribe = [services.ports.events.subscribe(each.show, run_id=events.run_id) for each in above]
+    account = USAGE_RECORDER.set(services.llm.add)
+    publish = PUBLISH.set(events.publish)
+    caller = CALLER.set(
+        Caller(
+            approver_of(services.ports),
+            desk_finder(services.ports),
+            services.llm.account,
+            services.llm.budget,
+            (*agents_under_way(), services.settings.name),
+            handle.sub_runs,
+            handle.recorded,
+            events,
+            services.redactor,
+            lambda: handle.content,
+            services.shown,
+        )
+    )
+    owner = OWNER.set(owner_within(handle.context.task))
+    try:
+        yield
+    finally:
+        OWNER.reset(owner)
+        CALLER.reset(caller)
+        PUBLISH.reset(publish)
+        USAGE_RECORDER.reset(account)
+        for end in unsubscribe:
+            end()
+
+
+def _budget_of(
+    settings: RunSettings,
+    ports: EnginePorts,
+    events: RunEvents,
+    account: UsageAccount,
+    caller: Caller | None,
+) -> RunBudget | None:
+    """Return what the run reserves from; ``None`` where nothing limits its spending."""
+    guard = ports.budget.value_or(None)
+    callers_budget = None if caller is None else caller.budget
+    if guard is None and callers_budget is None and not settings.budget.limits_spending:
+        return None
+    return RunBudget(
+        guard,
+        events,
+        prices=ports.prices,
+        counter=ports.counter,
+        limits=settings.budget,
+        account=account,
+        caller=callers_budget,
+    )
 
 
 def agents_under_way() -> tuple[str, ...]:

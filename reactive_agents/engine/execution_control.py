@@ -3,7 +3,7 @@
 A run belongs to the event loop that began it, and the scopes and events of anyio may only be touched there.
 So a request is accepted or refused under a lock, on the thread that makes it, and the loop is then woken to
 carry it out. The lock also decides the race with the end of the run: an accepted request determines how the
-run continues or ends, and one that comes too late is refused. So the caller can rely on what it returns.
+run continues or ends, and a request that comes too late is refused. So the caller can rely on the answer.
 
 A cancelled run fails. A stopped run ends as partial with its steps and the last text of the model: the model
 call or tool call under way is cancelled. A paused run finishes the step under way and waits before the next
@@ -41,12 +41,13 @@ class StopRequest(Value):
 
 
 class ExecutionControl:
-    """Cancels, stops, pauses and resumes one run. Made on the event loop of the run.
+    """Cancels, stops, pauses and resumes one run.
 
-    ``cancel``, ``stop``, ``pause`` and ``resume`` are for any thread, and return whether they were accepted.
+    It is created on the event loop of the run. ``cancel``, ``stop``, ``pause`` and ``resume`` may be called
+    from any thread, and return whether the request was accepted.
 
     Args:
-        above: of a run on the same event loop that holds this one as well.
+        above: the control of a run on the same event loop, which pauses and stops this run as well.
 
     Attributes:
         scope: the phases of the run, cancelled by ``cancel`` and, until there is an answer, by ``stop``.
@@ -129,14 +130,13 @@ class ExecutionControl:
     async def hold(self, next_step: str) -> None:
         """Wait while the run is paused, and begin no step of a run that is being ended.
 
-        Wait for readers of its events that are behind as well.
-
-        To be awaited before each model call and each tool call.
+        Also wait for readers of the run's events that are behind. Await it before each model call and each
+        tool call.
         """
         if self._above is not None:
             await self._above._while_paused(next_step)
         if self._cancelled or (self.stopped is not None and not self._answered):
-            self.scope.cancel()  # accepted by another thread, perhaps, whose call has not arrived yet
+            self.scope.cancel()  # the thread that accepted it may not have woken this loop yet
             await anyio.lowlevel.checkpoint_if_cancelled()
         if self._events.readers:
             await self._events.keep_up()
@@ -158,8 +158,11 @@ class ExecutionControl:
                 if not self._held:
                     self._events.publish(events.ExecutionResumed)
 
-    def answer(self) -> StopRequest | None:
-        """Refuse to stop or pause from now on; return the accepted request to stop."""
+    def mark_answered(self) -> StopRequest | None:
+        """Refuse to stop or pause from now on.
+
+        Return the request to stop that was accepted before, if there is one.
+        """
         with self._lock:
             self._answered = True
             return self.stopped

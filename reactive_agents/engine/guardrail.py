@@ -21,7 +21,7 @@ from reactive_agents.core.texts import unescaped
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.lifecycle import fire_on_error
+from reactive_agents.engine.lifecycle import run_error_hooks
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState, RunEvents
 from reactive_agents.kernel.service_calls import call_service
@@ -219,7 +219,7 @@ async def guard_output(
     redact = _redaction_like(output, report)
     _withhold(services)
     await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)
-    await fire_on_error(handle.phase, handle.current_context(), error, services)
+    await run_error_hooks(handle.phase, handle.current_context(), error, services)
     return Failure(error)
 
 

@@ -52,7 +52,7 @@ class HandoffInfo:
     Attributes:
         agent: name of the agent that has the conversation.
         to_agent: name of the agent that is to have it.
-        reason: in the words of the model; may be empty.
+        reason: the reason in the words of the model; may be empty.
         task: the task in the user's words.
     """
 
@@ -95,9 +95,9 @@ class AcceptedHandoff:
     """An accepted handoff.
 
     Attributes:
-        reason: in the words of the model.
-        call: by which it asked for it; ``None`` where the conversation was with the other agent already.
-        path: agents that the conversation goes on to from there without being asked.
+        reason: the reason in the words of the model.
+        call: the model's call for it; ``None`` if the conversation was with the other agent already.
+        path: agents that the conversation goes on to from there, without another request.
     """
 
     target: HandoffTarget
@@ -111,13 +111,13 @@ class HandedConversation:
     """A conversation that a run takes over.
 
     Attributes:
-        history: before the task.
-        agents: that had it before in this task, by handoffs of models.
-        path: agents that it goes on to at once.
-        key_prefix: of the keys of the run's tool results, so that they differ from those before.
-        seconds: that the run has at most; ``None`` for no limit.
-        control: of the run that handed it over, which holds this one as well.
-        answer: the stream of its answer, which is the one of this run.
+        history: the conversation before the task.
+        agents: the agents that had it before in this task, by handoffs of models.
+        path: agents that the conversation goes on to at once.
+        key_prefix: the prefix of the keys of the run's tool results, which differ from earlier ones by it.
+        seconds: the most seconds that the run has; ``None`` for no limit.
+        control: the control of the run that handed it over, which pauses and stops this run as well.
+        answer: the stream of that run's answer, which is the answer of this run.
     """
 
     history: History

@@ -1,8 +1,8 @@
 """Run one phase, or one kernel step, with its events and hooks.
 
-The ten phases and the steps of the agent loop are the same to a user: each is entered, published, and has its
-hooks before, after and on an error. This module is the only place that does that, so that no phase can skip
-it; phase bodies know nothing of hooks.
+The ten phases and the steps of the agent loop look alike to a user: each is entered, published, and has hooks
+before it, after it and on an error. Only this module does that, so that no phase can skip it; the bodies of
+phases know nothing of hooks.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ class Phase(Value):
     """One phase of the pipeline.
 
     Attributes:
-        service: the service that the phase calls; without it the phase is skipped. ``None`` for a phase that
-            always runs.
-        degrades: its failure does not end the run.
-        repeatable: its body may be run again after an interruption, since it changes nothing a second time.
+        service: finds the service that the phase calls; without that service the phase is skipped. ``None``
+            for a phase that always runs.
+        degrades: whether the run continues when the phase fails.
+        repeatable: whether the body may run again after an interruption, since a second time it changes
+            nothing.
     """
 
     name: LifecyclePhase
@@ -72,13 +73,13 @@ class Phase(Value):
 
 
 DONE: Final[Result[None, errors.RuntimeErrors]] = Success(None)
-"""A stage of the run has ended; the context after it is that of the run's handle."""
+"""The outcome of a stage that has ended; the context after it is in the run's handle."""
 
 
 async def run_phase(phase: Phase, services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-    """Run a phase on the context of the run, which is the one after it at the end.
+    """Run a phase on the context in the run's handle, and put the new context there.
 
-    Without its service it is skipped. Fails with the error of the phase.
+    A phase without its service is skipped. Fails with the error of the phase.
     """
     handle, events, hooks = services.handle, services.events, services.ports.hooks
     context, name = handle.context, phase.name
@@ -96,11 +97,11 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
     handle.reached[name] = "entered"
     events.publish(ExecutionPhaseEntered, name)
     if hooks.has(name, "before"):
-        shown = await fire(name, "before", context, services)
-        if not isinstance(shown, Success):
-            await fire_on_error(name, context, shown.failure(), services)
-            return Failure(shown.failure())
-        handle.context = context = shown.unwrap()
+        changed = await _run_hooks(name, "before", context, services)
+        if not isinstance(changed, Success):
+            await run_error_hooks(name, context, changed.failure(), services)
+            return Failure(changed.failure())
+        handle.context = context = changed.unwrap()
     handle.reached[name] = "begun"
     outcome: Result[ExecutionContext, errors.RuntimeErrors]
     try:
@@ -110,9 +111,9 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
         outcome = Failure(phase_error(name, error, context, services.ports))
     handle.reached[name] = "done"
     if hooks.has(name, "after") and isinstance(outcome, Success):
-        outcome = await fire(name, "after", outcome.unwrap(), services)
+        outcome = await _run_hooks(name, "after", outcome.unwrap(), services)
     if not isinstance(outcome, Success):
-        await fire_on_error(name, context, outcome.failure(), services)
+        await run_error_hooks(name, context, outcome.failure(), services)
         return Failure(outcome.failure())
     handle.context = outcome.unwrap()
     return DONE
@@ -121,7 +122,7 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
 def publish_failure(
     phase: str, error: errors.RuntimeErrors, services: EngineServices, *, fatal: bool
 ) -> None:
-    """Publish that a phase failed; the log gets a warning where the run goes on."""
+    """Publish that a phase failed, and log a warning if the run goes on."""
     if not fatal:
         _log.warning("The phase %s failed, and the run goes on: %s", phase, error.message)
     services.events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
@@ -132,7 +133,7 @@ def phase_error(
 ) -> errors.ExecutionError:
     """Return the typed error of a phase that raised, and log the traceback.
 
-    A service that lacks a method of its port is named.
+    When the cause is a service without a method of its port, the error names that service.
     """
     _log.warning("The phase %s of run %s raised.", phase, context.run_id, exc_info=error)
     broken = error.failure if isinstance(error, BrokenServiceError) else _lacking_service(error, ports)
@@ -164,12 +165,12 @@ async def _until_deadline(
     return Failure(errors.ExecutionError(message, context.task_id, phase.name))
 
 
-def fire(
+def _run_hooks(
     name: LifecyclePhase, timing: HookTiming, context: ExecutionContext, services: EngineServices
 ) -> Awaitable[Result[ExecutionContext, HookError]]:
-    """Run the hooks of a phase and timing.
+    """Run the hooks of a phase and timing, and return the context as they changed it.
 
-    Fails with ``HookError`` when hooks are strict.
+    Fails with ``HookError`` when one fails and hooks are strict.
     """
     strict, hooks = services.settings.strict_hooks, services.ports.hooks
     time_left = None if context.deadline is None else partial(_time_left, context.deadline, context, services)
@@ -177,17 +178,17 @@ def fire(
 
 
 def _time_left(deadline: float, context: ExecutionContext, services: EngineServices) -> float:
-    """Return the seconds that a hook has: until the deadline, and a minimum after it."""
+    """Return the seconds until the deadline, but no fewer than a hook may always take."""
     at_least = FINISHING_S if context.agent_state in _BEFORE_THE_END else services.settings.timeouts.grace_s
     return max(deadline - services.ports.clock.monotonic(), at_least)
 
 
-async def fire_on_error(
+async def run_error_hooks(
     name: LifecyclePhase, context: ExecutionContext, error: errors.RuntimeErrors, services: EngineServices
 ) -> None:
     """Run the on-error hooks of a phase. They cannot change the error."""
     if services.ports.hooks.has(name, "on-error"):
-        await fire(name, "on-error", replaced(context, error=error), services)
+        await _run_hooks(name, "on-error", replaced(context, error=error), services)
 
 
 # --- Kernel steps ---
@@ -203,13 +204,13 @@ PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
 async def step_with_lifecycle(
     services: EngineServices, step: KernelStep, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
-    """Take a step of a kernel, with lifecycle events and hooks around it."""
+    """Take a step of a kernel, with its lifecycle events and hooks."""
     handle, events, hooks = services.handle, services.events, services.ports.hooks
     ended = handle.ending_error()
     if ended is not None:  # also for a strategy that tries again
         return Failure(errors.KernelFailed(ended.message, state.kernel_type))
     phase = PHASE_OF_STATUS[state.status]
-    if handle.handoff is not None and phase != "observe":  # the results of its turn are taken in before
+    if handle.handoff is not None and phase != "observe":  # the results of its turn are observed first
         await _end_loop(handle)
     handle.phase = phase
     handle.record_state(state)
@@ -217,32 +218,28 @@ async def step_with_lifecycle(
         events.publish(ExecutionLoopIteration, state.iteration)
     events.publish(ExecutionPhaseEntered, phase)
     if hooks.has(phase, "before"):
-        before = handle.current_context()
-        shown = await hooks.run(phase, "before", before, events, strict=services.settings.strict_hooks)
-        if not (isinstance(shown, Success) and shown.unwrap() is before):
-            changed = _with_hook_changes(state, before, shown, services)
-            if not isinstance(changed, Success):
-                return changed
-            state = changed.unwrap()
+        changed = await _run_step_hooks(phase, "before", state, services)
+        if not isinstance(changed, Success):
+            return changed
+        state = changed.unwrap()
     outcome = await step(state, context)
     if not isinstance(outcome, Success):
         error = outcome.failure()
         failed = errors.ExecutionError(error.message, handle.context.task_id, phase, error)
-        await fire_on_error(phase, handle.current_context(), failed, services)
+        await run_error_hooks(phase, handle.current_context(), failed, services)
         return outcome
     following = outcome.unwrap()
     handle.record_state(following)
     if phase == "act":
         handle.tool_results = handle.tool_results.extended(following.results)
         if handle.call_errors:
-            notified = await _fire_on_call_errors(state, services)
+            notified = await _run_call_error_hooks(state, services)
             if isinstance(notified, Failure):
                 return notified
     if hooks.has(phase, "after"):
-        before = handle.current_context()
-        shown = await hooks.run(phase, "after", before, events, strict=services.settings.strict_hooks)
-        if not (isinstance(shown, Success) and shown.unwrap() is before):
-            return _with_hook_changes(following, before, shown, services)
+        outcome = await _run_step_hooks(phase, "after", following, services)
+        if not isinstance(outcome, Success):
+            return outcome
     if handle.handoff is not None and _has_result_of(handle.handoff.call, following):
         await _end_loop(handle)
     return outcome
@@ -260,7 +257,7 @@ async def _end_loop(handle: RunHandle) -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def _fire_on_call_errors(state: KernelState, services: EngineServices) -> Result[None, KernelErrors]:
+async def _run_call_error_hooks(state: KernelState, services: EngineServices) -> Result[None, KernelErrors]:
     """Run the on-error hooks of ``act`` for each failed tool call of the step."""
     handle, hooks = services.handle, services.ports.hooks
     for index in range(len(state.pending)):
@@ -269,25 +266,27 @@ async def _fire_on_call_errors(state: KernelState, services: EngineServices) -> 
             continue
         failed = errors.ExecutionError(error.message, handle.context.task_id, "act", error)
         context = replaced(handle.current_context(), error=failed)
-        shown = await fire("act", "on-error", context, services)
-        if not isinstance(shown, Success):
-            handle.failure = shown.failure()
-            return Failure(errors.KernelFailed(shown.failure().message, state.kernel_type))
+        outcome = await _run_hooks("act", "on-error", context, services)
+        if not isinstance(outcome, Success):
+            handle.failure = outcome.failure()
+            return Failure(errors.KernelFailed(outcome.failure().message, state.kernel_type))
     return Success(None)
 
 
-def _with_hook_changes(
-    state: KernelState,
-    before: ExecutionContext,
-    shown: Result[ExecutionContext, HookError],
-    services: EngineServices,
+async def _run_step_hooks(
+    phase: LifecyclePhase, timing: HookTiming, state: KernelState, services: EngineServices
 ) -> Result[KernelState, KernelErrors]:
-    """Return the state with the messages as the hooks changed them."""
-    handle = services.handle
-    if not isinstance(shown, Success):
-        handle.failure = shown.failure()
-        return Failure(errors.KernelFailed(shown.failure().message, state.kernel_type))
-    after = shown.unwrap()
+    """Run the hooks before or after a step, and return the state with their changes."""
+    handle, before = services.handle, services.handle.current_context()
+    outcome = await services.ports.hooks.run(
+        phase, timing, before, services.events, strict=services.settings.strict_hooks
+    )
+    if not isinstance(outcome, Success):
+        handle.failure = outcome.failure()
+        return Failure(errors.KernelFailed(outcome.failure().message, state.kernel_type))
+    after = outcome.unwrap()
+    if after is before:
+        return Success(state)
     handle.context = replaced(handle.context, metadata=after.metadata)
     if after.messages == before.messages:
         return Success(state)

@@ -1,11 +1,11 @@
 """The ten phases as one pipeline, and the rule for a phase's failure.
 
 A run needs the guardrail, the strategy selection and the loop: their failure ends it. The other phases
-degrade: the failure is an event, and the run continues without them. A strict hook ends the run in any phase,
-and so do an unverified answer under the action ``fail`` and a record that is required. Once there is an
-answer, nothing else withholds it, not even a failure of the last phase. A run that is stopped leaves the
-first six phases wherever it is and continues with the last four. Runs that fail or are cancelled are closed
-in ``run_records.py``.
+degrade: their failure is published as an event, and the run continues without them. In any phase the run is
+ended by a strict hook that fails, by a required record that cannot be written, and by an unverified answer
+under the action ``fail``. Once there is an answer, nothing else withholds it, not even a failure of the last
+phase. A run that is stopped leaves the first six phases wherever it is and continues with the last four.
+Runs that fail or are cancelled are closed in ``run_records.py``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from reactive_agents.ports import RunToolsets
 _log = logging.getLogger("reactive_agents")
 
 Stage: TypeAlias = Callable[[EngineServices], Awaitable[Result[None, "errors.RuntimeErrors"]]]
-"""A part of the pipeline. It takes the context from the handle of the run, and leaves the new one there."""
+"""A part of the pipeline. It reads the context from the run's handle, and puts the new context there."""
 
 
 def stage_of(phase: Phase) -> Stage:
@@ -71,7 +71,7 @@ def stage_of(phase: Phase) -> Stage:
 
 
 async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-    """Run the agent loop, whose steps have their hooks around them one by one."""
+    """Run the agent loop, each step of which runs its own hooks."""
     handle = services.handle
     outcome: Result[ExecutionContext, errors.RuntimeErrors]
     try:
@@ -85,10 +85,10 @@ async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeError
     return DONE
 
 
-async def _prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
-    """Open the services of the run, and return them with what is the run's own.
+async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
+    """Open the services of the run, and return them with its instructions and tools.
 
-    Fails with ``ExecutionError`` where they are not open before the deadline.
+    Fails with ``ExecutionError`` when they are not open before the deadline.
     """
     open_services, context = services.ports.open_services, services.handle.context
     if open_services is not None:
@@ -107,10 +107,7 @@ COMPLETE = Phase("complete", complete)
 
 
 async def run_complete(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-    """Run the last phase.
-
-    Its failure does not withhold the answer, unless a strict hook failed.
-    """
+    """Run the last phase; only a strict hook that fails in it withholds the answer."""
     context = services.handle.context
     outcome = await run_phase(COMPLETE, services)
     if isinstance(outcome, Success):
@@ -137,7 +134,7 @@ ANSWERING: tuple[Stage, ...] = (
     run_loop,
     stage_of(Phase("verify", verify, attrgetter("verifier"), degrades=True)),
 )
-"""The first six phases, up to the verified answer. They are cancelled when the run is stopped."""
+"""The first six phases, which end with the verified answer. They are cancelled when the run is stopped."""
 
 ENDING: tuple[Stage, ...] = (
     stage_of(Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True)),
@@ -148,22 +145,23 @@ ENDING: tuple[Stage, ...] = (
 
 
 async def run_pipeline(services: EngineServices) -> Result[None, errors.RuntimeErrors] | None:
-    """Run the ten phases; return how they ended, or the first fatal error.
+    """Run the ten phases; return how they ended, or ``None`` for a cancelled run.
 
-    ``None`` is that of a cancelled run."""
+    Fails with the first fatal error.
+    """
     control = services.handle.control
     answered: Result[None, errors.RuntimeErrors] | None = None
     ended: Result[None, errors.RuntimeErrors] | None = None
     with control.scope:
-        prepared = await _prepare(services)
+        prepared = await _open_and_prepare(services)
         if isinstance(prepared, Success):
             services = prepared.unwrap()
             answered = await _run_stages(ANSWERING, services)
         else:
             answered = Failure(prepared.failure())
-        if control.answer() is None:
+        if control.mark_answered() is None:
             ended = await _end(answered, services)
-    stopped = control.answer()
+    stopped = control.mark_answered()
     if stopped is None:
         return ended
     if isinstance(answered, Failure):
@@ -214,26 +212,26 @@ async def _with_partial_outcome(
 
 
 # --- the instructions and tools of one run, where functions of the program choose them ---
-# They are made once, so that every request of the run begins alike.
+# They are chosen once, so that every request of the run begins alike.
 
 
 async def prepare_run(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
     """Return the services of a run with its own instructions and tools.
 
-    Fails with ``ExecutionError`` when a function raises, returns something else or takes until the deadline,
-    when two tools have one name, and when the run's own budget names a tool that it does not have.
+    Fails with ``ExecutionError`` when a function raises, returns a value of a wrong type or does not end
+    before the deadline, when two tools have the same name, and when the run's own budget names a tool that
+    the run does not have.
     """
     ports, overrides = services.ports, services.overrides
     dynamic = ports.toolsets is not None and ports.toolsets.is_dynamic
     if not (ports.instructions or dynamic or overrides.tools or overrides.settings):
         return Success(services)
     context = services.handle.context
-    late = errors.ServiceFailed(
-        "The functions of the program took until the time limit of the run.", "instructions", "call"
-    )
+    message = "The functions for instructions and tools did not end before the time limit of the run."
+    late = errors.ServiceFailed(message, "instructions", "call")
     prepared: Result[EngineServices, errors.ConfigErrors | errors.ServiceFailed] = Failure(late)
     with anyio.move_on_after(_left_s(services)):
-        prepared = await _prepared(services)
+        prepared = await _with_instructions_and_tools(services)
     return prepared.alt(context.failure_of("bootstrap"))
 
 
@@ -243,7 +241,7 @@ def _left_s(services: EngineServices) -> float:
     return math.inf if deadline is None else deadline - services.ports.clock.monotonic()
 
 
-async def _prepared(
+async def _with_instructions_and_tools(
     services: EngineServices,
 ) -> Result[EngineServices, errors.ConfigErrors | errors.ServiceFailed]:
     ports, added = services.ports, services.overrides.tools
@@ -258,19 +256,19 @@ async def _prepared(
     if toolsets is None and added:
         return Failure(errors.ServiceMissing("toolsets", "tooling.toolsets"))
     if toolsets is not None and (toolsets.is_dynamic or added):
-        every = ports.tools.value_or(None)
-        made = await call_service(
-            "toolsets", toolsets, RunToolsets.tools_of, Maybe, services.run_context(), added, every
+        agents_tools = ports.tools.value_or(None)
+        tools = await call_service(
+            "toolsets", toolsets, RunToolsets.tools_of, Maybe, services.run_context(), added, agents_tools
         )
-        if not isinstance(made, Success):
-            return Failure(made.failure())
-        services = evolve(services, ports=evolve(ports, tools=made.unwrap()))
+        if not isinstance(tools, Success):
+            return Failure(tools.failure())
+        services = evolve(services, ports=evolve(ports, tools=tools.unwrap()))
     wrong = _wrong_limit(services)
     return Success(services) if wrong is None else Failure(wrong)
 
 
 def _wrong_limit(services: EngineServices) -> errors.InvalidConfig | None:
-    """Return the problem of the first limit of this run for a tool that it lacks."""
+    """Return the error of a limit in the run's own budget for a tool that it lacks."""
     if "budget" not in services.overrides.settings:
         return None
     known = [tool.name for tool in services.ports.tools.map(definitions_of).value_or(())]

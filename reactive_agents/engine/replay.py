@@ -41,7 +41,7 @@ class RecordedStep:
     """One step of a recorded run: an answer of the model, or a tool's outcome.
 
     Attributes:
-        number: from 1, in the order in which they were recorded.
+        number: the number of the step, from 1, in the order of recording.
         key: the name of the call in the record.
         entry: number of the entry.
         name: the purpose of the request, or the tool.

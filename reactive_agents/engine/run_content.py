@@ -138,7 +138,7 @@ class RunContent:
     Args:
         store: keeps the bytes.
         loader: reads what parts name.
-        limits: of size and kind.
+        limits: the limits of size and kind.
         owner: the run, and the user who may refer to what it holds.
         caller: the content of the run that began this one, which it may pass on.
     """

@@ -58,7 +58,7 @@ class OutputValidator:
     """A function that validates answers.
 
     Attributes:
-        name: of the function, for errors.
+        name: the name of the function, for errors.
         function: takes the value, or a ``RunContext`` and the value; sync or async. It returns the value,
             another one in its place, or ``None`` to leave it as it is, and raises or returns ``ModelRetry``.
         takes_context: whether its first parameter is the ``RunContext``.
@@ -75,14 +75,14 @@ class EnginePorts(Value):
 
     Attributes:
         open_services: called before each run; opens the services that are not open.
-        policies: asked before the kernel's own.
+        policies: custom policies, which are asked before the built-in ones.
         redactor: removes secrets from streamed text and from the errors of failed runs; the bus redacts
             events.
         sessions: makes the store of sessions, for the first run that has one.
         desk: makes the desk of questions and external calls, for the first run that has one.
-        record: of durable runs; ``Nothing`` for runs that end with their process.
+        record: the record of durable runs; ``Nothing`` for runs that end with their process.
         content_store: makes the store of images, audio and documents, for the first run that has any.
-        content_loader: makes the service that reads them, likewise.
+        content_loader: makes the service that reads them, for the first run that has any.
         handoffs: agents that a conversation may be handed to, by the names of the tools.
         output_shape: the schema of the answers; ``Nothing`` for text.
         output_validators: functions of the program that judge the answers, in their order; not those of
@@ -146,7 +146,7 @@ class RunHandle:
     """The mutable state of one run.
 
     Attributes:
-        context: after the last phase.
+        context: the context after the last phase that has ended.
         meter: counts the usage of the run's model calls.
         started: when the run began, in seconds of the monotonic clock.
         phase: the current phase.
@@ -161,7 +161,7 @@ class RunHandle:
         tool_results: the results of all tool calls until now.
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
         failure: an error of a strict hook or of required auditing within the loop, which no kernel expresses.
-        faults: of services without a way to fail, such as the clock.
+        faults: the faults of services that cannot report a failure, such as the clock.
         claimed_handoff: name of the agent that the conversation goes to; empty for none.
         handoff: the accepted handoff, with which the agent loop ends.
         loop: cancelled by a handoff; ``None`` where there is no other agent.
@@ -268,14 +268,14 @@ class Caller(Value):
         approver: decides for agents without one.
         desk: finds where a question or external call goes, for agents that have no one to ask.
         account: counts their usage as well.
-        budget: what they reserve from, besides their own; ``None`` where there is none.
+        budget: the budget that they reserve from, besides their own; ``None`` if there is none.
         agents: names of the agents of the runs from the first to this one.
-        sub_runs: takes the runs that its tools began.
-        recorded: takes what was recorded of them.
-        events: of the run under way; its readers get theirs too.
-        redactor: of its agent, for what is streamed to these.
-        content: finds its images, audio and documents, which it may pass on.
-        shown: returns what it was shown, and what the runs were above it.
+        sub_runs: collects the runs that its tools began.
+        recorded: collects the usage of them that was recorded, by the place of the records.
+        events: the events of the run under way; its readers get the events of those runs too.
+        redactor: the redactor of its agent, for what is streamed to these readers.
+        content: finds its images, audio and documents, which it may pass on to those runs.
+        shown: returns what the run and the runs above it were shown.
     """
 
     approver: Maybe[ports.Approver]

@@ -1,16 +1,16 @@
-"""The kernel: one reasoning step, the policies about it, and the one loop.
+"""The kernel: a step of reasoning, the policies, and the one loop.
 
-A kernel is one step, from a frozen state to the next, and everything else is a rule about states: which state
+A kernel takes one step, from a frozen state to the next. Everything else is a rule about states: which state
 may follow (``state``), what the model is shown (``prompt``), what its answer and the results of its calls
-change (``reducers``), whether to go on (``policies``). All of that is pure, so that a rule is tested without
-a model, and a run is a function of what its services answered. The world is touched in two places,
-``model_call`` and ``tool_execution``, and the loop in ``runner`` is the only one: strategies decide how often
-it is run and with which options, never what a step is.
+change (``reducers``), whether to continue (``policies``). All of that is pure, so that a rule is tested
+without a model, and a run is a function of what its services answered. Only two functions touch the world,
+``kernels.ask`` and ``tool_execution.run_calls``, and the loop in ``runner`` is the only one: strategies
+decide how often it is run and with which options, never what a step is.
 
-What must stay true: one function decides whether a text is an answer or a call (``call_parsing``), one what
-is open of the requirements (``open_requirements``), one how a transcript is shortened
-(``context_window.compaction``), and tokens and money are summed in one account (``usage``). New behaviour is
-a policy or a kernel beside the built-in ones, not a case in the loop.
+What must stay true: one function decides whether a text holds a call (``call_parsing``), one which
+requirements are open (``open_requirements``), one how a transcript is shortened
+(``context_window.compaction``), and tokens and money are summed in one account (``UsageAccount``). New
+behaviour is a policy or a kernel beside the built-in ones, not a case in the loop.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class AnswerForm:
     """The form of the answers of a run.
 
     Attributes:
-        name: of the type, for messages.
+        name: the name of the type, for messages.
         tool: the definition of ``final-answer``; its parameters are the fields of the answer.
         text_of: returns the text of the answer that arguments of ``final-answer`` are.
         problem_in: returns what is wrong with the text of an answer, for the model; empty if it fits. Pure.

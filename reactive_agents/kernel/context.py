@@ -87,9 +87,9 @@ class UsageAccount:
 
 
 def with_valid_usage(response: ModelResponse) -> ModelResponse:
-    """Return a service's answer; tokens or a price that cannot be count as unknown.
+    """Return a service's answer, with impossible tokens or prices counted as unknown.
 
-    Counts are 0 or more, a price is a finite number of dollars, 0 or more.
+    Token counts are 0 or more; a price is a finite number of dollars, 0 or more.
     """
     usage, cost_usd = response.usage, response.cost_usd
     counts = (usage.input_tokens, usage.output_tokens, usage.total_tokens)
@@ -121,8 +121,8 @@ class Stop(Value):
     Attributes:
         policy: the policy that decided.
         outcome: how good the output is; ``failed`` ends the run as failed.
-        output: the answer, or what there is of it.
-        reason: why, in a sentence; says what is missing unless the outcome is ``completed``.
+        output: the answer, or the part of it that there is.
+        reason: why the run ends, in a sentence, with what is missing unless the outcome is ``completed``.
     """
 
     policy: str
@@ -142,8 +142,8 @@ class Provenance(Value):
     """Texts that a run was shown, by their authors.
 
     Attributes:
-        trusted: of the user and of the program.
-        sources: of strangers, by the names of where they come from.
+        trusted: the texts of the user and of the program.
+        sources: the texts of strangers, by the names of their sources.
     """
 
     trusted: tuple[str, ...]
@@ -155,8 +155,8 @@ class EarlierAttempt(Value):
     """An earlier attempt at the same task in the same run that was not good enough.
 
     Attributes:
-        answer: shown to the model as data; empty when there was none.
-        findings: its problems, one sentence each; likewise.
+        answer: the answer, shown to the model as data; empty when there was none.
+        findings: its problems, one sentence each, shown as data as well.
         stored: the tool results of that attempt by their keys, which ``recall`` reads.
         ledger: the ledger of its calls, which count for limits and requirements.
     """
@@ -191,7 +191,7 @@ class CompactionMaterial(Value):
 
 
 CompactionFunction: TypeAlias = Callable[[CompactionMaterial], str | Awaitable[str]]
-"""Summarizes earlier turns as text; sync or async. It fails by raising, and by what is no text."""
+"""Summarizes earlier turns as text; sync or async. It fails when it raises or returns no text."""
 
 
 @frozen(eq=False, repr=False)
@@ -199,9 +199,9 @@ class CompactionSettings(Value):
     """Compaction of a kernel run's transcript; by default only when necessary.
 
     Attributes:
-        model: of the method ``model``, as ``provider/model``; ``None`` takes the run's.
-        temperature: of that model, 0 to 2.
-        function: of the method ``custom``; without one, templates are used.
+        model: the model of the method ``model``, as ``provider/model``; ``None`` for the run's model.
+        temperature: the temperature of that model, 0 to 2.
+        function: the function of the method ``custom``; without one, templates are used.
     """
 
     method: CompactionMethod = "drop"
@@ -216,25 +216,25 @@ class KernelInput(Value):
 
     Attributes:
         task: the task that the model is shown.
-        user_task: the task in the user's words, where ``task`` has more, such as earlier answers and results:
-            those are no source of a figure or an argument. Empty where ``task`` is that.
-        part: what is to be done of the task, such as the instruction of a plan's step; empty for all.
+        user_task: the task in the user's words, if ``task`` has more, such as earlier answers and results,
+            which are no source of a figure or an argument; otherwise empty.
+        part: the part of the task to do, such as the instruction of a plan's step; empty for all of it.
         settings: the settings of the agent's runs.
         instructions: the strategy's instructions; trusted text, part of the system prompt.
-        memory: recalled by the memory service; shown as data.
-        model: overrides the service's model.
+        memory: the memories that were recalled; shown as data.
+        model: the model, in place of the service's default.
         temperature: 0 to 2; ``None`` leaves it to the provider.
         allowed_tools: the only tools to offer; ``None`` offers all.
         compaction: how the transcript is shortened as it grows.
         deadline: the latest end of the run, in seconds of the monotonic clock; ``None`` for no limit.
         needs: the tools that the task requires.
         call_limits: maximum calls of each tool in the whole run; ``None`` takes those of ``needs``.
-        calls: calls of earlier kernel runs of the strategy, which count for limits and requirements: those
-            are always of the whole run.
+        calls: calls of earlier kernel runs of the strategy, which count too, since limits and requirements
+            are always those of the whole run.
         results: stored results of earlier kernel runs of the strategy, which the model can recall.
         key_prefix: the prefix of the keys of this run's results, so that runs of one task share none.
         earlier: the earlier attempt, when this is another try.
-        history: of the conversation that the run continues; the task is the next message of it.
+        history: the conversation that the run continues; the task is its next message.
         answer_form: the form of the answer; ``None`` for any text.
         parts: images, audio and documents of the task.
     """
@@ -272,7 +272,7 @@ class KernelInput(Value):
 
     @property
     def to_do(self) -> str:
-        """Return what this run is to do: the task, or its part of that."""
+        """Return the task of this run: the whole task, or its part."""
         return self.part or self.asked
 
 
@@ -288,8 +288,8 @@ class KernelContext(Value):
         prefix: the messages that every request begins with.
         policies: evaluated in this order before each step; the first verdict wins.
         asked: the policies that apply to this run.
-        within_turns: those of ``asked`` that are evaluated while the calls of a turn are pending.
-        before_turns: those that are evaluated before the model's next turn, while no answer is proposed.
+        within_turns: the policies in ``asked`` that are evaluated while the calls of a turn are pending.
+        before_turns: those evaluated before the model's next turn, while no answer is proposed.
         max_iterations: maximum turns of the model.
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
         callers: returns what the runs were shown whose tools began this one.
@@ -333,10 +333,10 @@ ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelS
 KernelStep: TypeAlias = Callable[
     [KernelState, KernelContext], Coroutine[Any, Any, Result[KernelState, "KernelErrors"]]
 ]
-"""A step of a run: that of its kernel, and what is around it, as lifecycle hooks."""
+"""A step of a run: the kernel's step with everything around it, such as lifecycle hooks."""
 
 Policy: TypeAlias = Callable[[KernelState, KernelContext], Verdict | None]
-"""A pure decision about a run; ``None`` when it has nothing to say."""
+"""A pure decision about a run; ``None`` for no verdict."""
 
 _P = TypeVar("_P", bound=Policy)
 
@@ -406,12 +406,12 @@ class KernelServices(Value):
     """The services of a kernel run.
 
     Attributes:
-        events: where kernel events go; ``Nothing`` for nowhere.
-        wrap: put around each step, so that an engine can run its lifecycle hooks there.
-        approver: who decides on tool calls that need approval.
-        policies: asked before those of the run's options.
-        counter: what knows the model's window and tokenizer.
-        account: of the run, which its budget is held against; without one a kernel knows only what it spent.
+        events: publishes kernel events; ``Nothing`` to publish none.
+        wrap: wraps each step, so that an engine can run its lifecycle hooks.
+        approver: decides on tool calls that need approval.
+        policies: policies that are asked before those of the run's options.
+        counter: knows the model's window and tokenizer.
+        account: the usage of the run, which its budget limits; without it a kernel knows only its own usage.
         callers: returns what the runs were shown whose tools began this one.
     """
 
@@ -448,8 +448,8 @@ class KernelRunOptions(Value):
         max_iterations: maximum turns of the model, 1 or more.
         kernel_pass: label for events, such as ``reflexion:generate``.
         answers_by_tool: whether the model is offered the ``final-answer`` tool.
-        policies: ``None`` takes the standard ones. Where the tuple lacks ``final_answer`` or
-            ``iteration_limit``, they are added at the end: an answer without an objection stands.
+        policies: the policies; ``None`` for the standard ones. ``final_answer`` and ``iteration_limit`` are
+            added at the end if they are missing, so that an answer without an objection is accepted.
     """
 
     max_iterations: int

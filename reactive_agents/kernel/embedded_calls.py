@@ -63,7 +63,7 @@ def _spelled(output: str, context: KernelContext) -> JsonObject | None:
 
 
 def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> tuple[ToolCall, ...]:
-    """Return the calls that an answer makes; what it only shows is a part of it."""
+    """Return the calls that an answer makes; a call that it only shows is not one."""
     offered = context.toolset.available(recall=state.transcript.shown_in_part)
     if not any(definition.name == FINAL_ANSWER for definition in offered):
         offered = (*offered, FINAL_ANSWER_TOOL)
@@ -74,7 +74,7 @@ def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> 
 
 
 def authorship(state: KernelState, context: KernelContext) -> Authorship:
-    """Return the facts by which a call in a text counts as made by the model."""
+    """Return the facts that decide whether a call in a text is the model's own."""
     approves = context.approves and context.input.settings.written_calls != "block"
     shown, outside = partial(shown_texts, state, context), partial(texts_from_outside, state, context)
     return Authorship(shown, outside, approves, guards_written_calls(state, context))
@@ -83,8 +83,8 @@ def authorship(state: KernelState, context: KernelContext) -> Authorship:
 def results_of_written_calls(state: KernelState) -> str | None:
     """Return the full results of the last turn, if it was only calls written as text.
 
-    For a run that ends before the model has seen them: such a text is often meant as the answer. ``None``
-    when one of the calls failed, or when they were native ones.
+    They are for a run that ends before the model has seen the results: such a text is often meant as the
+    answer. ``None`` when one of the calls failed, or was made by the provider's protocol.
     """
     turn = next((each for each in reversed(state.messages) if isinstance(each, AssistantMessage)), None)
     if turn is None or not turn.tool_calls or not all(call.written for call in turn.tool_calls):

@@ -36,7 +36,7 @@ class EventReader(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Whether the run has to wait before it publishes more."""
+        """Whether the run has to wait before it publishes more events."""
         ...
 
     def show(self, event: AgentEvent) -> None:
@@ -44,24 +44,24 @@ class EventReader(Protocol):
         ...
 
     async def ready(self) -> None:
-        """Wait, on the event loop of the run, until it is not behind."""
+        """Wait, on the event loop of the run, until the reader is not behind."""
         ...
 
 
 class RunEvents:
     """Publishes the events of one run: ``events.publish(Kind, field, …)``.
 
-    Each event takes the next number, from 1 and without gaps. It is made only for subscribers: a bus with
-    ``has_subscribers`` is asked before.
+    Each event takes the next number, from 1 and without gaps. An event object is made only if there are
+    subscribers: a bus with ``has_subscribers`` is asked first.
 
     Args:
         agent: the agent whose run it is.
         parent_run_id: the run whose tool began it.
 
     Attributes:
-        readers: those for whom the run waits when they are slow.
-        answer: the text of a streamed run that stands for its answer; ``None`` where nothing is streamed.
-        above: that of the run which has handed its conversation over to this one.
+        readers: the readers for whom the run waits when they are slow.
+        answer: the stream of the run's answer; ``None`` if nothing is streamed.
+        above: the answer of the run that has handed its conversation over to this one.
     """
 
     __slots__ = (
@@ -114,7 +114,7 @@ class RunEvents:
             self._sequence += 1
 
     def deliver(self, event: AgentEvent) -> None:
-        """Hand an event to the bus that was made in any case. A bus that raises is logged."""
+        """Hand an event that is made in any case to the bus. A bus that raises is logged."""
         try:
             self._bus.publish(event)
         except Exception:  # noqa: BLE001 - a bus is arbitrary user code, and no run fails for its events
@@ -150,7 +150,7 @@ class RunEvents:
         return bool(getattr(self._bus, "wants_requests", False))
 
     def are_read(self) -> bool:
-        """Whether anybody gets the events: for fields that take a while to compute."""
+        """Whether anybody gets the events; ask before computing an expensive field."""
         return self._has_subscribers(self.run_id)
 
 
@@ -232,7 +232,7 @@ class KernelHooks:
         )
 
     def on_error(self, state: KernelState, error: KernelErrors | None) -> None:
-        """Publish nothing of a run that failed: its engine does."""
+        """Publish nothing: the engine publishes that a run failed."""
 
     def on_compacted(self, state: KernelState, **how: Any) -> None:
         """Publish a ``ContextCompacted`` with these fields and the iteration."""

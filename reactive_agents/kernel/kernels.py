@@ -1,7 +1,7 @@
 """Kernels: ReAct (Yao et al., 2022, arXiv:2210.03629), one-shot and a fixed call.
 
-Each call makes one of the three steps, by the state's status. An answer is only proposed here; whether it
-stands is decided by the policies.
+A kernel takes one step each time it is called; the status of the state says which. It only proposes an
+answer: the policies decide whether that stands.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reactive_agents.kernel.announcements import begins_words, speaks_to_reader
 from reactive_agents.kernel.call_parsing.response_calls import calls_of
 from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.context_window import token_estimate
-from reactive_agents.kernel.context_window.compaction import fitted, with_summary
+from reactive_agents.kernel.context_window.compaction import SizedRequest, compacted_request, with_summary
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.context_window.window import Window, budget_of, window_of
 from reactive_agents.kernel.embedded_calls import authorship
@@ -63,8 +63,9 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     if not isinstance(asked, Success):
         return Failure(asked.failure())
     took_ms = (context.clock.monotonic() - started) * 1000
-    state, request, response, estimate = asked.unwrap()
-    response, unmade = await calls_of(response, request.tools, authorship(state, context))
+    sent, response = asked.unwrap()
+    state, estimate = sent.state, sent.estimate_after(response.usage)
+    response, unmade = await calls_of(response, sent.request.tools, authorship(state, context))
     following = absorb_response(
         state, response, context.clock.now(), estimate, unmade=unmade, took_ms=took_ms
     )
@@ -132,9 +133,10 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
     if isinstance(asked, Failure):
         return asked
     took_ms = (context.clock.monotonic() - started) * 1000
-    state, _, response, estimate = asked.unwrap()
+    sent, response = asked.unwrap()
+    estimate = sent.estimate_after(response.usage)
     without_calls = evolve(response, tool_calls=())
-    following = absorb_response(state, without_calls, context.clock.now(), estimate, took_ms=took_ms)
+    following = absorb_response(sent.state, without_calls, context.clock.now(), estimate, took_ms=took_ms)
     thought = thought_of(response)
     if thought:
         context.hooks.on_thought(following, thought)
@@ -207,8 +209,8 @@ _LEAST_FORGOTTEN = 8_000
 """Bytes of a prompt that a server may have cut; no window is smaller than 1,024 tokens."""
 _REPETITION = lazy_pattern(r"([\W_])\1{2,}")
 
-Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, token_estimate.TokenEstimate]
-"""The state with the transcript as it was sent, the request, the answer, and the estimate of both."""
+Asked: TypeAlias = tuple[SizedRequest, ModelResponse]
+"""The request that the model answered, and its answer."""
 
 
 async def ask(
@@ -216,123 +218,146 @@ async def ask(
 ) -> Result[Asked, errors.ModelCallFailed]:
     """Call the model for its next turn.
 
-    Earlier turns are summarized first where that is configured; a request that still does not fit is
-    compacted before it is sent; one that the provider refuses as too long, or of which it read only a part,
-    is compacted to half and sent once more. Fails with ``ModelCallFailed``: because of the model's failure,
-    or with ``ContextOverflow`` before any call when nothing that could be left out would make it fit.
+    Earlier turns are summarized first where that is configured, and a request that still does not fit is
+    compacted before it is sent. When the provider refuses a request as too long, or has read only a part of
+    it, the request is compacted further and sent once more.
+
+    Fails with ``ModelCallFailed``: because of the model's failure, or with ``ContextOverflow`` before any
+    call when nothing that may be left out would make the request fit.
     """
+    prepared = await _fitting_request(state, context, with_tools=with_tools)
+    if not isinstance(prepared, Success):
+        return Failure(prepared.failure())
+    sent = prepared.unwrap()
+    answer = await attempt(context.llm.complete(sent.request))
+    if not isinstance(answer, Success):
+        error = answer.failure()
+        if isinstance(error, errors.ContextOverflow):
+            sent, answer = await _ask_with_half(sent, error, context)
+    if not isinstance(answer, Success):
+        return Failure(errors.ModelCallFailed(sent.request.purpose, sent.state.iteration, answer.failure()))
+    response = answer.unwrap()
+    if _was_read_in_part(sent, response):
+        read = response.usage.input_tokens
+        lost = (
+            f"{response.model} read only {read} tokens of a longer prompt, so its server's window is smaller"
+        )
+        return Success(await _ask_with_less(sent, response, context, lost, read, is_sure=True))
+    if _may_be_read_in_part(sent, response, context):
+        shown = [each.content for each in sent.request.messages[1:] if not isinstance(each, AssistantMessage)]
+        text = response.content
+        is_sure = _FIGURE.search(text) is None and _has_nothing_of(text, shown, sent.request)
+        lost = f"A reply of {response.model} has nothing of its task, so its server's window may be smaller"
+        half = (sent.estimate.fixed + sent.size) // 2
+        return Success(await _ask_with_less(sent, response, context, lost, half, is_sure=is_sure))
+    return Success((sent, response))
+
+
+async def _fitting_request(
+    state: KernelState, context: KernelContext, *, with_tools: bool
+) -> Result[SizedRequest, errors.ModelCallFailed]:
+    """Return the request of the next turn, summarized and compacted as far as needed."""
     whole, (size, added) = state, token_estimate.sized(state.transcript.estimate, state.messages)
     state = await with_summary(state, context, size, added)
     if state is not whole:
         size, added = token_estimate.sized(state.transcript.estimate, state.messages)
-    request = _request(state, context, with_tools=with_tools)
+    request = assemble(state, context)
+    if not with_tools:
+        request = without_tools(request, context)
     estimate, more = token_estimate.with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
-    told = turn_guidance(state, context)
-    for piece in told[len(state.guidance) :]:  # the runner has announced the others
+    pieces = turn_guidance(state, context)
+    for piece in pieces[len(state.guidance) :]:  # the runner has announced the others
         context.hooks.on_guidance(piece)
-    guidance = token_estimate.message_size(request.messages[-1]) if told else 0
+    guidance = token_estimate.message_size(request.messages[-1]) if pieces else 0
     window = window_of(context, estimate)
     budget = budget_of(window.tokens, request.max_tokens)
     added += more + guidance
-    if token_estimate.at_most(estimate, size + guidance, added) > budget:
-        fitting = await fitted(state, context, request, window, "window")
-        if not isinstance(fitting, Success):
-            return Failure(errors.ModelCallFailed(request.purpose, state.iteration, fitting.failure()))
-        state, request, estimate, size = fitting.unwrap()
-        added = 0
-    answer = await attempt(context.llm.complete(request))
-    error = None if isinstance(answer, Success) else answer.failure()
-    if error is not None and isinstance(error, errors.ContextOverflow):
-        limited = evolve(estimate, limit=error.limit or estimate.limit)
-        state = replaced(state, transcript=evolve(state.transcript, estimate=limited))
-        halved = await fitted(
-            state, context, request, window_of(context, state.transcript.estimate), "refused"
-        )
-        smaller = halved.value_or(None)
-        if smaller is not None and smaller[0] is not state:
-            state, request, estimate, size = smaller
-            added = 0
-            answer = await attempt(context.llm.complete(request))
-            if error.refused:
-                answer = answer.map(partial(_after, error.refused)).alt(partial(_failed_after, error.refused))
-    if not isinstance(answer, Success):
-        return Failure(errors.ModelCallFailed(request.purpose, state.iteration, answer.failure()))
-    response = answer.unwrap()
-    read, lost, is_sure = response.usage.input_tokens, "", True
-    if token_estimate.unread(
-        estimate, size, partial(_characters, request), response.usage, guidance=guidance
-    ):
-        lost = f"{response.model} read only {read} tokens of a longer prompt, so its server's window is"
-    elif (
-        not response.usage.reported
-        and size
-        and estimate.fixed + size >= _LEAST_FORGOTTEN
-        and _asks_for_task(request, response, context)
-    ):
-        others = [each.content for each in request.messages[1:] if not isinstance(each, AssistantMessage)]
-        read, text = (estimate.fixed + size) // 2, response.content
-        is_sure = _FIGURE.search(text) is None and _has_nothing_of(text, others, request)
-        lost = f"A reply of {response.model} has nothing of its task, so its server's window may be"
-    if lost:
-        reason = f"{lost} smaller than presumed."
-        state, with_less = await _with_less(
-            state, context, request, estimate, response, size, read, reason, is_sure=is_sure
-        )
-        if with_less is not None:
-            return Success(with_less)
-        estimate = evolve(estimate, limit=state.transcript.estimate.limit, read=0)
-    estimate = token_estimate.answered(
-        estimate, len(state.messages), size, added, response.usage, guidance=guidance
-    )
-    return Success((state, request, response, estimate))
+    if token_estimate.at_most(estimate, size + guidance, added) <= budget:
+        return Success(SizedRequest(state, request, estimate, size, added, guidance))
+    compacted = await compacted_request(state, context, request, window, "window")
+    if not isinstance(compacted, Success):
+        return Failure(errors.ModelCallFailed(request.purpose, state.iteration, compacted.failure()))
+    return Success(replaced(compacted.unwrap(), guidance=guidance))
 
 
-async def _with_less(
-    state: KernelState,
-    context: KernelContext,
-    request: ModelRequest,
-    estimate: token_estimate.TokenEstimate,
+async def _ask_with_half(
+    sent: SizedRequest, error: errors.ContextOverflow, context: KernelContext
+) -> tuple[SizedRequest, Result[ModelResponse, errors.LLMErrors]]:
+    """Ask again with half of a request that was refused, or return the refusal."""
+    limited = evolve(sent.estimate, limit=error.limit or sent.estimate.limit)
+    state = replaced(sent.state, transcript=evolve(sent.state.transcript, estimate=limited))
+    window = window_of(context, limited)
+    halved = (await compacted_request(state, context, sent.request, window, "refused")).value_or(None)
+    if halved is None or halved.state is state:
+        return sent, Failure(error)
+    halved = replaced(halved, guidance=sent.guidance)
+    answer = await attempt(context.llm.complete(halved.request))
+    if error.refused:
+        answer = answer.map(partial(_with_refused, error.refused)).alt(
+            partial(_failed_with_refused, error.refused)
+        )
+    return halved, answer
+
+
+async def _ask_with_less(
+    sent: SizedRequest,
     cut: ModelResponse,
-    size: int,
+    context: KernelContext,
+    lost: str,
     tokens: int,
-    reason: str,
     *,
     is_sure: bool,
-) -> tuple[KernelState, Asked | None]:
-    """Ask again with less; ``None`` where there is nothing to leave out.
+) -> Asked:
+    """Ask again with less, after the model has read only a part of the request.
 
-    The answer to a part of the prompt is dropped, since its beginning, with the task, may be what is missing.
+    Its answer to that part is dropped, since the beginning, with the task, may be what it did not read. It
+    counts where there is nothing to leave out, or the model does not answer again.
 
     Args:
-        tokens: those that the server has read, as far as is known.
-        is_sure: whether the context is lost whatever the model says with less. Else it is where that has to
-            do with the task: what comes again in the same way is meant so, and nothing was lost.
+        lost: the sentence that reports the loss, without its last words.
+        tokens: tokens that the server has read, as far as is known.
+        is_sure: whether the context is lost whatever the model answers to less. If not, an answer to less
+            that asks for the task again shows that nothing was lost, since the model means to ask.
     """
-    whole = state
+    estimate, transcript = sent.estimate, sent.state.transcript
     limited = evolve(estimate, limit=tokens, read=0)
-    state = replaced(state, transcript=evolve(state.transcript, estimate=limited, lost=reason))
+    reason = f"{lost} than presumed."
+    state = replaced(sent.state, transcript=evolve(transcript, estimate=limited, lost=reason))
     if is_sure:
-        context.hooks.on_context_lost(state, estimate.fixed + size, tokens)
+        context.hooks.on_context_lost(state, estimate.fixed + sent.size, tokens)
     # a request is fitted in bytes, of which this model takes several for a token
     bytes_per_token = max(1.0, estimate.fixed / estimate.fixed_tokens) if estimate.fixed_tokens else 1.0
     readable = Window(int(tokens * bytes_per_token), known=False)
-    fitting = await fitted(state, context, request, readable, "window")
-    found = fitting.value_or(None)
-    if found is None or found[0] is state:
-        return (state if is_sure else whole), None
-    less, shorter, after, sent = found
-    answer = await attempt(context.llm.complete(shorter))
-    if not isinstance(answer, Success):
-        return (state if is_sure else whole), None
+    less = (await compacted_request(state, context, sent.request, readable, "window")).value_or(None)
+    answer = None
+    if less is not None and less.state is not state:
+        answer = await attempt(context.llm.complete(less.request))
+    if less is None or not isinstance(answer, Success):
+        kept = state if is_sure else sent.state
+        unread = evolve(estimate, limit=kept.transcript.estimate.limit, read=0)
+        return replaced(sent, state=kept, estimate=unread), cut
+    response = answer.unwrap()
     if not is_sure:
-        again = answer.unwrap()
-        if _asks_for_task(shorter, again, context):
-            estimate = token_estimate.answered(estimate, len(whole.messages), size, 0, cut.usage)
-            return whole, (whole, request, _after(again.spent, cut), estimate)
-        context.hooks.on_context_lost(state, estimate.fixed + size, tokens)
-    response = _after(cut.spent, answer.unwrap())
-    after = token_estimate.answered(after, len(less.messages), sent, 0, response.usage)
-    return less, (less, shorter, response, after)
+        if _asks_for_task(less.request, response, context):
+            return replaced(sent, added=0, guidance=0), _with_refused(response.spent, cut)
+        context.hooks.on_context_lost(state, estimate.fixed + sent.size, tokens)
+    return less, _with_refused(cut.spent, response)
+
+
+def _was_read_in_part(sent: SizedRequest, response: ModelResponse) -> bool:
+    """Return whether the provider counted far fewer tokens than it was sent."""
+    characters = partial(_characters, sent.request)
+    return token_estimate.unread(sent.estimate, sent.size, characters, response.usage, guidance=sent.guidance)
+
+
+def _may_be_read_in_part(sent: SizedRequest, response: ModelResponse, context: KernelContext) -> bool:
+    """Return whether a reply of a server that counts no tokens asks for the task."""
+    return (
+        not response.usage.reported
+        and sent.size > 0
+        and sent.estimate.fixed + sent.size >= _LEAST_FORGOTTEN
+        and _asks_for_task(sent.request, response, context)
+    )
 
 
 def _asks_for_task(request: ModelRequest, response: ModelResponse, context: KernelContext) -> bool:
@@ -363,16 +388,11 @@ def _characters(request: ModelRequest) -> int:
     return messages + sum(len(tool.description) + len(tool.schema_text) for tool in request.tools)
 
 
-def _after(refused: tuple[RunUsage, ...], response: ModelResponse) -> ModelResponse:
+def _with_refused(refused: tuple[RunUsage, ...], response: ModelResponse) -> ModelResponse:
     return evolve(response, refused=(*refused, *response.refused))
 
 
-def _failed_after(refused: tuple[RunUsage, ...], error: errors.LLMErrors) -> errors.LLMErrors:
+def _failed_with_refused(refused: tuple[RunUsage, ...], error: errors.LLMErrors) -> errors.LLMErrors:
     if isinstance(error, errors.BudgetExceeded | errors.BudgetUnavailable):
         return error
     return evolve(error, refused=(*refused, *error.refused))
-
-
-def _request(state: KernelState, context: KernelContext, *, with_tools: bool) -> ModelRequest:
-    request = assemble(state, context)
-    return request if with_tools else without_tools(request, context)

@@ -1,7 +1,7 @@
 """The ledger of a run's tool calls, by which policies decide.
 
-Policies see one state, not its history. What they need of the history is summed up here as it happens: how
-often each tool was called, which results are stored and still hold, what was new in the last turn. Calls are
+Policies see one state, not its history. The ledger sums up the history that they need as it happens: how
+often each tool was called, which results are stored and still valid, what was new in the last turn. Calls are
 counted here and nowhere else.
 """
 
@@ -26,6 +26,9 @@ from reactive_agents.core.persistent import (
 from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.core.values import Value, replaced
+
+EMPTY_REPLY = "empty_reply"
+"""The policy whose guidance is counted anew after each call."""
 
 
 @frozen(slots=False, eq=False, repr=False)
@@ -77,7 +80,7 @@ class CallCounts(Value):
         )
 
     def since(self, earlier: CallCounts) -> CallCounts:
-        """Return the counts of the calls that came on top of earlier ones."""
+        """Return the counts of the calls that were made after earlier ones."""
         succeeded = _difference(self.succeeded, earlier.succeeded)
         before = {name: n for name, n in earlier.failed_in_a_row.items() if name not in succeeded}
         return CallCounts(
@@ -88,7 +91,7 @@ class CallCounts(Value):
         )
 
     def at_least(self, known: CallCounts) -> CallCounts:
-        """Return the counts, raised where as many calls are known from elsewhere."""
+        """Return the counts, each raised to a count that is known from elsewhere."""
         return CallCounts(
             dict(Counter(self.attempts) | Counter(known.attempts)),
             dict(Counter(self.succeeded) | Counter(known.succeeded)),
@@ -117,8 +120,8 @@ class CallLedger(Value):
         said: digests of the answers that were rejected since a call last returned something new.
         told: number of turns in which each policy gave guidance.
         call_ids: the ids of all calls of the model.
-        questioned: fingerprints of calls that were not run, since they would have taken effect too early or a
-            second time; the next time they are.
+        questioned: fingerprints of calls that were not run because they would have taken effect too early or
+            a second time; they are run when the model makes them again.
     """
 
     calls: CallCounts = NO_CALLS
@@ -142,12 +145,12 @@ class CallLedger(Value):
 
 
 def has_side_effects(definition: ToolDefinition | None) -> bool:
-    """Whether other tools may answer otherwise after this one has run."""
+    """Return whether other tools may answer differently after this one has run."""
     return definition is None or definition.output or definition.risk != "low"
 
 
 def takes_effect_again(definition: ToolDefinition) -> bool:
-    """Whether a call that is run a second time has its effect a second time."""
+    """Return whether a call that is run a second time has its effect a second time."""
     changes = has_side_effects(definition) or definition.requires_approval
     return changes and not definition.idempotent and not definition.volatile
 
@@ -171,7 +174,7 @@ class LedgerEntry(Value):
 
 
 def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger:
-    """The ledger after the calls of a turn."""
+    """Return the ledger after the calls of a turn."""
     outcomes: dict[str, str] = {}
     answers: dict[str, str] = {}
     executed: list[tuple[str, bool]] = []
@@ -203,7 +206,9 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
             answers[asked] = entry.key
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
-    new = ledger.words.lacking(found)
+    new, told = ledger.words.lacking(found), ledger.told
+    if EMPTY_REPLY in told:
+        told = PersistentMap({name: times for name, times in told.items() if name != EMPTY_REPLY})
     return replaced(
         ledger,
         calls=ledger.calls.with_calls(executed, effects) if executed else ledger.calls,
@@ -211,6 +216,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         answers=ledger.answers | answers if settled else NO_ENTRIES,
         outcomes=ledger.outcomes | outcomes,
         words=ledger.words | new,
+        told=told,
         gathered=len(ledger.words),
         novelty=len(new) / len(found) if found else None,
         idle_turns=ledger.idle_turns + 1 if idle else 0,
@@ -240,7 +246,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
 
 
 def enter_guidance(ledger: CallLedger, policy: str) -> CallLedger:
-    """The ledger after a policy gave guidance for the next turn."""
+    """Return the ledger after a policy gave guidance for the next turn."""
     return replaced(ledger, told=PersistentMap({**ledger.told, policy: ledger.told.get(policy, 0) + 1}))
 
 

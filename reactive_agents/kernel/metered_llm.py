@@ -72,7 +72,7 @@ class CallBound(Value):
     """The most that a model call may take.
 
     Attributes:
-        tokens: of the request and the longest answer, as far as that is known.
+        tokens: tokens of the request and the longest answer, as far as they are known.
         usd: US dollars; ``None`` where the price or the longest answer is not known.
         problem: why the dollars are not known, as a sentence.
     """
@@ -94,16 +94,16 @@ class Held(Value):
 class RunBudget:
     """Reserves and settles the budgets of one run's calls, and publishes warnings.
 
-    A call also reserves from the budgets of the runs whose tools began this one, so that any number of agents
-    that work for one caller at the same time stay within its budget together. A call of unknown cost is not
-    made where a service keeps the budget: one that cannot be read or enforced allows no calls.
+    A call also reserves from the budgets of the runs above it, so that all agents that work for one caller
+    stay within its budget together. If a service keeps a budget, a call of unknown cost is not made: a budget
+    that cannot be read or enforced allows no calls.
 
     Args:
-        guard: ``None`` for no budget that a service keeps.
-        prices: ``Nothing`` for unknown prices, so that the guard allows no call.
+        guard: the service that keeps budgets; ``None`` for none.
+        prices: the prices of models; with ``Nothing`` the guard allows no call.
         counter: counts requests of models with a known tokenizer.
-        limits: tokens and dollars of the run; the run's own calls are held to them by its policies, and here
-            those of the runs that its tools begin.
+        limits: tokens and dollars of the run. Policies hold the run's own calls to them; the calls of the
+            runs that its tools begin are held to them here.
         account: the usage of the run, which the limits are compared with.
         caller: the budget of the run that began this one.
     """
@@ -182,10 +182,10 @@ class RunBudget:
             budget._hold(-held.bound.tokens if not unknown else 0, kept_usd - most_usd)
 
     async def spend(self, cost_usd: float, before: tuple[str, ...] = ()) -> None:
-        """Enter spending without a reservation, for the callers of the run too.
+        """Enter spending without a reservation, into the callers' budgets too.
 
         Args:
-            before: places of budgets into which it was entered already.
+            before: places of budgets into which it was already entered.
         """
         place = self._place
         if self._guard is not None:
@@ -376,7 +376,7 @@ class AnswerRecord(Protocol):
         ...
 
     async def prepared(self, request: ModelRequest) -> ModelRequest:
-        """Return what is asked for a request, once all answers before it are recorded."""
+        """Return the request to send, once all answers before it are recorded."""
         ...
 
     async def keep_answer(
@@ -389,16 +389,16 @@ class AnswerRecord(Protocol):
 class MeteredLLM:
     """A model service for one run: adds up usage, publishes events, keeps budgets.
 
-    With ``streaming`` the answers are streamed while the events have subscribers, each delta an event; with a
-    redactor no secret is in the deltas, also none that is split. With a budget each call is reserved before
-    it is made, and not made when it would exceed the budget.
+    With ``streaming`` the answers are streamed while the events have subscribers; each delta is an event.
+    With a redactor the deltas contain no secret, not even a split one. With a budget the cost of each call is
+    reserved first; a call that would exceed the budget is not made.
 
     Args:
-        hold: awaited before each call, which waits as long as the run is paused.
-        account: where the usage is added up; a new one by default.
-        faults: take up that the service has no model; new ones by default.
-        record: where answers are recorded; one that it has is counted, and nothing is reserved for it.
-        settings: of the user, for every call of the run.
+        hold: awaited before each call; it waits as long as the run is paused.
+        account: adds up the usage; a new one by default.
+        faults: collects the fault of a service without a model name; new ones by default.
+        record: records the answers; a recorded answer is counted, and nothing is reserved for it.
+        settings: the user's settings for every call of the run.
 
     Attributes:
         account: the usage of the run so far.
@@ -462,7 +462,7 @@ class MeteredLLM:
 
     @property
     def budget(self) -> RunBudget | None:
-        """The budget of the run; ``None`` where it has none, nor those that began it."""
+        """The budget of the run; ``None`` if neither it nor a run above it has one."""
         return self._budget
 
     @property

@@ -1,9 +1,9 @@
 """Open requirements of a task, and remaining calls of limited tools.
 
-Kernels and strategies must give the same answer, or a strategy goes on for what its kernels have given up. So
-there is one function over the counts of calls. A kernel asks it about the calls that its ledger counts, those
-made before it in the run included; a strategy about the calls of all its passes. Limits and requirements are
-always those of the whole run, and never what is left of them.
+Kernels and strategies must agree about them, or a strategy would continue for requirements that its kernels
+have given up. So there is one function over the counts of calls. A kernel asks it about the calls in its
+ledger, which include those made before it in the run; a strategy asks about the calls of all its passes.
+Limits and requirements are always those of the whole run, never the remaining ones.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class OpenRequirements(Value):
     """The requirements of a task that are not met.
 
     Attributes:
-        open: those that can still be met, each with how often its tool has worked.
-        lost: those that cannot be met, each with the reason.
+        open: the requirements that can still be met, each with how often its tool has worked.
+        lost: the requirements that cannot be met, each with the reason.
     """
 
     open: tuple[tuple[ToolRequirement, int], ...] = ()
@@ -46,7 +46,7 @@ _NOTHING = OpenRequirements()
 def open_requirements(
     required: Sequence[ToolRequirement], calls: CallCounts, limits: Mapping[str, int], toolset: Toolset
 ) -> OpenRequirements:
-    """Return the open and the impossible requirements; a met one stays met.
+    """Return the open and the lost requirements; one that was met stays met.
 
     A requirement of the ``final-answer`` tool is met by any answer.
 
@@ -114,7 +114,7 @@ def call_limits(needs: ToolNeeds, budget: BudgetConfig, *, parallel: bool) -> Ma
     explicit limits apply.
 
     Args:
-        needs: of the whole run.
+        needs: the needs of the whole run.
     """
     limits: dict[str, int] = {}
     for each in needs.required if parallel else ():
@@ -132,7 +132,7 @@ def still_to_gather(now: OpenRequirements, context: KernelContext) -> bool:
 
 
 def describe_open(now: OpenRequirements) -> str:
-    """Return the open requirements as text, with how far each has come."""
+    """Return the open requirements as text, each with its calls so far."""
     return "; ".join(
         f"{requirement.name} ({done} of {requirement.min_calls} calls done)" for requirement, done in now.open
     )

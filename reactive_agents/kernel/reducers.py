@@ -1,4 +1,4 @@
-"""Reducers: the state after a model's response, and after results of calls."""
+"""Reducers: the state after a model's response, and after the results of calls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, T
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.persistent import PersistentList
 from reactive_agents.core.results import ReasoningStep, StepMetadata, StepType
+from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate
-from reactive_agents.kernel.context_window.tool_results import view_of
+from reactive_agents.kernel.context_window.tool_results import ResultView, view_of
 from reactive_agents.kernel.ledger import LedgerEntry, enter_answer, enter_calls, enter_turn, has_side_effects
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import KernelState, Proposal
@@ -26,6 +27,7 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 _TURN = 0.8
 """Confidence in a turn of which nothing else is known."""
 _AFTER_REPAIR = 0.9
+"""The factor of that confidence for each repaired call."""
 
 
 def new_step(
@@ -65,11 +67,10 @@ def absorb_response(
 
     Args:
         estimate: the estimate of the request and of the answer.
-        unmade: the tool of a call in the text that is not run.
+        unmade: name of the tool whose call stands in the text, but is not run.
         took_ms: milliseconds of the model call.
     """
-    thought, spent = thought_of(response), response.spent
-    steps = state.steps
+    thought, spent, steps = thought_of(response), response.spent, state.steps
     if thought:
         metadata = StepMetadata(
             duration=took_ms,
@@ -77,8 +78,8 @@ def absorb_response(
             confidence=_confidence_in_turn(response),
         )
         steps = steps.extended([new_step(state, 0, "thought", thought, at, metadata)])
-    made = without_repeated_answers(response.tool_calls)
-    calls = _with_unique_ids(state, made) if made else ()
+    wanted = without_repeated_answers(response.tool_calls)
+    calls = _with_unique_ids(state, wanted) if wanted else ()
     messages = state.messages
     if calls or response.content.strip():
         messages += (AssistantMessage(response.content, calls, response.thinking),)
@@ -121,7 +122,7 @@ def _with_unique_ids(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[T
 
 
 def calls_of_turn(state: KernelState) -> Mapping[CallId, ToolCall]:
-    """The calls of the model's last turn, by their ids."""
+    """Return the calls of the model's last turn, by their ids."""
     for message in reversed(state.messages):
         if isinstance(message, AssistantMessage):
             return {call.id: call for call in message.tool_calls}
@@ -129,7 +130,7 @@ def calls_of_turn(state: KernelState) -> Mapping[CallId, ToolCall]:
 
 
 def record_actions(state: KernelState, at: datetime) -> PersistentList[ReasoningStep]:
-    """The steps with one action for each pending call added."""
+    """Return the steps, with an action added for each pending call."""
     steps = []
     for offset, call in enumerate(state.pending):
         metadata = StepMetadata(call.name, call.id, call.repairs)
@@ -143,55 +144,35 @@ def absorb_results(
     """Return the state after the results, and the shown text of each result."""
     steps: list[ReasoningStep] = []
     messages: list[Message] = []
-    shown_texts: list[str] = []
     entries: list[LedgerEntry] = []
     calls = calls_of_turn(state)
-    scratchpad = state.scratchpad
-    used = state.tools_used
-    shown_in_part = state.transcript.shown_in_part
-    wanted = {requirement.name for requirement, _ in requirements_of(state, context).open}
-    usage = state.usage
+    scratchpad, tools_used, transcript = state.scratchpad, state.tools_used, state.transcript
+    required = {requirement.name for requirement, _ in requirements_of(state, context).open}
     for result in state.results:
-        worked = not result.error
-        if result.usage:
-            usage = total_usage((usage, *result.usage))
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
-        known = state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None
         view = view_of(
             result,
             scratchpad,
             context.profile,
             context.input.settings.compression,
-            known_key=known,
+            known_key=state.ledger.answers.get(call.fingerprint) if result.origin == "stored" else None,
             key_prefix=context.input.key_prefix,
         )
         if view.key is not None and view.full is not None:
             scratchpad = scratchpad | {view.key: view.full}
-            used = used | {result.tool_name}
-        shown_in_part = shown_in_part or view.in_part
-        shown = view.shown
-        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not worked, result.parts))
+            tools_used = tools_used | {result.tool_name}
+        if view.in_part and not transcript.shown_in_part:
+            transcript = replaced(transcript, shown_in_part=True)
         definition = context.toolset.definition(call.name)
-        metadata = StepMetadata(
-            result.tool_name,
-            result.call_id,
-            (),
-            worked,
-            result.origin,
-            view.key,
-            result.duration_ms,
-            cost=total_usage(result.usage).cost_usd if result.usage else None,
-            has_effect=worked and result.origin == "executed" and has_side_effects(definition),
-        )
-        told = "" if result.tool_name == RECALL else shown  # reading on gathers nothing new
-        entries.append(LedgerEntry(call, definition, result, told, view.key, call.name in wanted))
-        steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
-        shown_texts.append(shown)
-    transcript = state.transcript
-    if shown_in_part and not transcript.shown_in_part:
-        transcript = replaced(transcript, shown_in_part=True)
-    delivered = proposed_answer(tuple(calls.values()), context.input.answer_form)
-    turned_down = context.toolset.permits(FINAL_ANSWER) and delivered is not None
+        metadata = _observation_metadata(result, view, definition)
+        steps.append(new_step(state, len(steps), "observation", view.shown, at, metadata))
+        is_error = bool(result.error)
+        messages.append(ToolMessage(result.call_id, result.tool_name, view.shown, is_error, result.parts))
+        new_text = "" if result.tool_name == RECALL else view.shown  # reading on gathers nothing new
+        entries.append(LedgerEntry(call, definition, result, new_text, view.key, call.name in required))
+    proposal = proposed_answer(tuple(calls.values()), context.input.answer_form)
+    is_turned_down = context.toolset.permits(FINAL_ANSWER) and proposal is not None
+    spent = [part for result in state.results for part in result.usage]
     following = replaced(
         state,
         status="thinking",
@@ -199,10 +180,27 @@ def absorb_results(
         messages=state.messages + tuple(messages),
         scratchpad=scratchpad,
         transcript=transcript,
-        tools_used=used,
-        usage=usage,
-        ledger=state.ledger if turned_down else enter_turn(state.ledger, entries),
+        tools_used=tools_used,
+        usage=total_usage((state.usage, *spent)) if spent else state.usage,
+        ledger=state.ledger if is_turned_down else enter_turn(state.ledger, entries),
         pending=(),
         results=(),
     )
-    return following, tuple(shown_texts)
+    return following, tuple([step.content for step in steps])
+
+
+def _observation_metadata(
+    result: ToolResult, view: ResultView, definition: ToolDefinition | None
+) -> StepMetadata:
+    worked = not result.error
+    return StepMetadata(
+        result.tool_name,
+        result.call_id,
+        (),
+        worked,
+        result.origin,
+        view.key,
+        result.duration_ms,
+        cost=total_usage(result.usage).cost_usd if result.usage else None,
+        has_effect=worked and result.origin == "executed" and has_side_effects(definition),
+    )

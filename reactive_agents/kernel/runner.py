@@ -2,8 +2,9 @@
 
 There is no second loop anywhere, so that every kernel, custom ones included, has the same guarantees: a limit
 on its turns and steps, a deadline, a budget, a typed error for whatever goes wrong, and a final state with a
-reason. The loop itself decides nothing: a policy's verdict is applied by ``termination``, a kernel's state is
-checked by ``state``, and both are code of the user, which may raise or return anything.
+reason. The loop itself decides nothing: ``termination`` applies the verdict of a policy, and ``state`` checks
+the state that a kernel returns. Policies and kernels may be code of the user, which may raise or return
+anything.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from reactive_agents.kernel.state import (
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, toolset_for
 
 _TRUSTED = tuple(BUILT_IN_KERNELS.values())
-"""Kernels whose states are of the declared types."""
+"""Kernels whose states need no check, since they have the declared types."""
 
 
 @effect
@@ -65,10 +66,10 @@ async def run_kernel(
 ) -> Result[KernelState, errors.KernelErrors]:
     """Repeat the kernel until it or a policy ends the run, and return the final state.
 
-    A run that goes wrong is a final state too: status ``failed`` with the typed ``error``, and all that was
-    done until then. A kernel or policy that raises, or breaks its contract, is named by that error. A run
-    that stops early is ``done`` with outcome ``partial``. Fails with ``IllegalTransition`` when a kernel
-    returns a state that may not follow the one it got.
+    A run that goes wrong has a final state too: its status is ``failed``, with the typed ``error`` and with
+    everything that was done until then. The error names a kernel or policy that raised or broke its contract.
+    A run that stops early is ``done`` with outcome ``partial``. Fails with ``IllegalTransition`` when a
+    kernel returns a state that may not follow the one it was given.
     """
     context = assemble_context(kernel_input, options, services)
     step: KernelStep = partial(_checked_step, kernel, options.kernel_type)
@@ -117,7 +118,7 @@ async def run_kernel(
 def assemble_context(
     kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
 ) -> KernelContext:
-    """Return the context of a run: services resolved, profile merged, hooks built."""
+    """Return the context of a kernel run, which is the same for all of its steps."""
     definitions = definitions_in(services.tools)
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(
@@ -160,7 +161,7 @@ def assemble_context(
 
 
 def _results_before(kernel_input: KernelInput) -> Mapping[str, str]:
-    """Return the results stored before, which a prompt may name."""
+    """Return the results that were stored before this run, and that a prompt may name."""
     earlier, history = kernel_input.earlier, kernel_input.history
     if history is NO_HISTORY and earlier is None:
         return kernel_input.results
@@ -170,7 +171,7 @@ def _results_before(kernel_input: KernelInput) -> Mapping[str, str]:
 
 
 def _ledger_before(kernel_input: KernelInput) -> CallLedger:
-    """Return the first ledger of a run, with the calls of earlier kernel runs."""
+    """Return the initial ledger of a run, with the calls of earlier kernel runs."""
     if kernel_input.earlier is None:
         return CallLedger(earlier=kernel_input.calls)
     ledger = kernel_input.earlier.ledger
@@ -178,10 +179,10 @@ def _ledger_before(kernel_input: KernelInput) -> CallLedger:
 
 
 def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:
-    """Return the state with the usage of the run up to now.
+    """Return the state with the usage of the whole run up to now.
 
-    It is read before each step and put into the state, so that kernels side by side share one budget while
-    policies stay functions of state and context.
+    It becomes part of the state before each step, so that kernels that run side by side share one budget,
+    while policies remain functions of state and context.
     """
     return state if state.run_usage is account.total else replaced(state, run_usage=account.total)
 
@@ -189,9 +190,10 @@ def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:
 async def _checked_step(
     kernel: ThoughtKernel, kernel_type: str, state: KernelState, context: KernelContext
 ) -> Result[KernelState, errors.KernelErrors]:
-    """Return the kernel's result, or an error that names the kernel.
+    """Return the kernel's next state.
 
-    ``KernelFailed`` when it breaks its contract, ``IllegalTransition`` when its state may not follow.
+    Fails as the kernel does, with ``KernelFailed`` when it breaks its contract, and with
+    ``IllegalTransition`` when its state may not follow.
     """
     outcome = await attempt_foreign(kernel, KernelState, state, context)
     if isinstance(outcome, BrokenContract):
@@ -212,10 +214,10 @@ async def _checked_step(
 async def _take_step(
     step: KernelStep, state: KernelState, context: KernelContext
 ) -> Result[KernelState, errors.KernelErrors]:
-    """Run one step of the kernel until the deadline; its failure ends the run.
+    """Run one step of the kernel, until the deadline at most; a failure ends the run.
 
-    Tool calls end at the deadline by themselves; the steps that record them may take a little longer. A call
-    that the budget refuses is no failure: the run stops with its results so far.
+    Tool calls end at the deadline by themselves; the step that records them may take a little longer. A model
+    call that the budget refuses is no failure: the run stops with its results so far.
     """
     seconds = termination.seconds_left(context)
     if state.status != "thinking":
@@ -251,10 +253,10 @@ def _after_failure(
 def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
     """Return the terminal state of a kernel that ended the run, with its outcome.
 
-    Without the required tools such a run is partial.
+    The run is partial when a required tool has not succeeded.
     """
-    now = requirements_of(state, context)
-    unmet = state.status == "done" and bool(now.open or now.lost)
+    requirements = requirements_of(state, context)
+    unmet = state.status == "done" and bool(requirements.open or requirements.lost)
     done: ReasoningStatus = "partial" if unmet else "completed"
     outcome: ReasoningStatus = done if state.status == "done" else "failed"
     reason = state.reason or f"The kernel ended the run as {outcome}."
@@ -262,7 +264,7 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
         state,
         outcome=outcome,
         terminated_by=state.terminated_by or "kernel",
-        reason=f"{reason} {describe_missing(now)}" if unmet else reason,
+        reason=f"{reason} {describe_missing(requirements)}" if unmet else reason,
     )
 
 
@@ -274,12 +276,15 @@ def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, e
     return Success(state)
 
 
-# --- the wrapped form -----------------------------------------------------------------------------------
+# --- one call for a whole ReAct run ---------------------------------------------------------------------
 
 
 @frozen(eq=False, repr=False)
 class ReActKernelResult(Value):
-    """Summary of a ReAct run. ``state.usage`` says what the totals may lack."""
+    """Summary of a ReAct run.
+
+    ``state.usage`` shows whether the totals lack calls without a known price or token count.
+    """
 
     output: str | None
     steps: tuple[ReasoningStep, ...]
@@ -299,14 +304,17 @@ def execute_react_kernel(
     parent_strategy: str = "reactive",
     kernel_pass: str = "",
 ) -> Effect[ReActKernelResult, errors.KernelErrors]:
-    """Run the ReAct kernel with its instructions; fails as :func:`run_kernel`."""
+    """Run the ReAct kernel, by default with its own instructions.
+
+    Fails as :func:`run_kernel` does.
+    """
     options = KernelRunOptions(max_iterations, parent_strategy, "react", kernel_pass)
     instructions = kernel_input.instructions or REACT_INSTRUCTIONS
     ready = evolve(kernel_input, instructions=instructions)
-    return run_kernel(react_kernel, ready, options, services).map(_in_short)
+    return run_kernel(react_kernel, ready, options, services).map(_summary_of)
 
 
-def _in_short(state: KernelState) -> ReActKernelResult:
+def _summary_of(state: KernelState) -> ReActKernelResult:
     return ReActKernelResult(
         output=state.output,
         steps=tuple(state.steps),

@@ -1,9 +1,8 @@
 """Calls of services, which end with a result or a typed error in any case.
 
-Services are the user's code as often as ours. One that raises, that forgets ``@effect``, that returns
-something else than its port says, or that waits for a task which was cancelled must not look like a defect of
-the run, and must not cost the answer that a run has paid for. Whether the error ends the run is decided by
-the caller.
+Services are the user's code as often as ours. A service may raise, forget ``@effect``, return a value that
+its port does not allow, or wait for a task that was cancelled. That must not look like a defect of the run,
+and must not cost the answer that a run has paid for. The caller decides whether the error ends the run.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ async def call_service(
 ) -> Result[_A, _E | ServiceFailed]:
     """Call a method of a service.
 
-    Fails as it does, or with ``ServiceFailed`` when it lacks the method or breaks its port.
+    Fails as the method does, or with ``ServiceFailed`` when the service lacks the method or breaks its port.
 
     Args:
-        name: of the service, for the error and the record, such as ``memory``.
-        method: of the port, such as ``MemoryService.flush``; the service's own of that name is called.
-        expected: the class of the value; ``None`` where nothing reads it.
+        name: the name of the service, for the error and the record, such as ``memory``.
+        method: the method of the port, such as ``MemoryService.flush``; the service's own method is called.
+        expected: the class of the value; ``None`` if nothing reads it.
     """
     call = partial(call_outside_record, name, service, method, expected, *args, **kwargs)
     return await once(f"{name}.{method.__name__}", call)
 
 
 def once(name: str, call: Callable[[], Awaitable[Result[_A, _E]]]) -> Awaitable[Result[_A, _E]]:
-    """Return the result of a call, which the record of a durable run may have already."""
+    """Return the result of a call, from the record of a durable run if it is there."""
     branch = BRANCH.get()
     return call() if branch is None else branch.once(name, call)
 
@@ -84,16 +83,16 @@ async def call_outside_record(
 def broken_service(name: str, service: object, operation: str, problem: str) -> ServiceFailed:
     """Return the error of a service that breaks its port.
 
-    ``problem``: as of ``BrokenContract``.
+    ``problem``: the problem, as in ``BrokenContract``.
     """
     return ServiceFailed(f"The {name} service {type(service).__name__} {problem}", name, operation)
 
 
 class BrokenServiceError(Exception):
-    """A service that broke its port where no failure can be returned.
+    """Raised when a service breaks its port in a method that cannot return a failure.
 
     Attributes:
-        failure: names the service.
+        failure: the error, which names the service.
     """
 
     def __init__(self, failure: ServiceFailed) -> None:
@@ -132,9 +131,9 @@ def definitions_in(tools: Maybe[ToolService]) -> tuple[ToolDefinition, ...]:
 
 
 class ServiceFaults:
-    """Faults of such services in one run.
+    """Faults of services that cannot report a failure, in one run.
 
-    Each service and method is logged once. The first fault ends the run with its next step. Until then, and
+    Each service and method is logged once. The first fault ends the run at its next step. Until then, and
     while the run is closed, the last good value is used.
 
     Attributes:
@@ -153,8 +152,8 @@ class ServiceFaults:
         """Return the value of a method or attribute, or ``None`` with a fault.
 
         Args:
-            name: of the service, for the fault.
-            expected: what ``accept`` takes, as it stands in a message.
+            name: the name of the service, for the fault.
+            expected: a description of the values that ``accept`` takes, for the message.
         """
         try:
             found: Any = getattr(service, method)
@@ -177,12 +176,12 @@ class ServiceFaults:
 
 
 def is_built_in(service: object) -> bool:
-    """Whether a service is of this package, so that its values need no check."""
+    """Return whether a service belongs to this package, so that it needs no check."""
     return type(service).__module__.startswith("reactive_agents.")
 
 
 class CheckedClock:
-    """A clock that stands still where a custom one fails."""
+    """A clock that stands still when a custom one fails."""
 
     __slots__ = ("_clock", "_faults", "_now", "_passed")
 
@@ -206,10 +205,10 @@ class CheckedClock:
 
 
 class CheckedIds:
-    """A source of ids that counts where a custom one fails.
+    """A source of ids that counts when a custom one fails.
 
     Args:
-        prefix: what the counted ids begin with.
+        prefix: the prefix of the counted ids.
     """
 
     __slots__ = ("_count", "_faults", "_ids", "_prefix")
@@ -238,7 +237,7 @@ def checked_sources(
 
 
 def model_of(llm: LLM, faults: ServiceFaults) -> str:
-    """Return the model of a service; ``unknown`` where it fails."""
+    """Return the model name of a service; ``unknown`` when the service fails."""
     model: str | None = faults.call("llm", llm, "model", "a text", lambda told: isinstance(told, str))
     return "unknown" if model is None else model
 
@@ -282,10 +281,10 @@ def _is_price(price: TokenPrice) -> bool:
 
 
 class CheckedCounter:
-    """A token counter that knows nothing where a custom one fails.
+    """A token counter that knows nothing when a custom one fails.
 
-    It fails when it raises or gives no number, which is logged with its class. A request is then bounded by
-    its bytes, and the window is that of the model's profile.
+    The custom one fails when it raises or returns no number, which is logged with its class. A request is
+    then bounded by its bytes, and the window is that of the model's profile.
     """
 
     __slots__ = ("_counter",)

@@ -67,14 +67,14 @@ TERMINAL: frozenset[KernelStatus] = frozenset({"done", "failed"})
 
 @frozen(eq=False, repr=False)
 class Proposal(Value):
-    """An answer that a kernel holds out; the policies decide whether it stands.
+    """An answer that a kernel proposes; the policies decide whether it is accepted.
 
     Attributes:
         text: the answer; blank when the model said nothing.
-        finish_reason: why the model stopped there.
-        call_id: the call of the ``final-answer`` tool that it came with, if it did.
+        finish_reason: why the model stopped.
+        call_id: the id of the ``final-answer`` call that delivered it; ``None`` for a text.
         could_not: why the task cannot be done, if the model said so with that call.
-        unmade: the tool of a call in the text that is not run; empty without one.
+        unmade: name of the tool whose call stands in the text, but is not run; empty for none.
     """
 
     text: str
@@ -115,7 +115,7 @@ class KernelState(Value):
         outcome: the quality of the output; set with the terminal status.
         terminated_by: the policy that ended the run, or ``kernel`` when the kernel did.
         reason: why it ended, in a sentence.
-        meta: room for custom kernels; nothing in this package reads it.
+        meta: data of custom kernels; nothing in this package reads it.
     """
 
     id: str
@@ -165,13 +165,13 @@ def initial_kernel_state(
     shown_in_part: bool = False,
     ledger: CallLedger | None = None,
 ) -> KernelState:
-    """The state that a kernel run begins in: thinking, with nothing done.
+    """Return the initial state of a kernel run: thinking, with nothing done.
 
     Args:
-        id: from the id source.
-        results: what was stored before in the same run, by its keys.
+        id: an id from the id source.
+        results: the results that were stored before in the same run, by their keys.
         shown_in_part: whether the prompt names one of these keys, so that the model is offered ``recall``.
-        ledger: of the calls that were made before and count.
+        ledger: the calls that were made before and count.
     """
     return KernelState(
         id=id,
@@ -205,7 +205,7 @@ def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelStat
 
 
 def checked_successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
-    """Return a state that custom code made as the next one, with its values checked."""
+    """Return the next state that custom code made, with its values checked."""
     wrong = wrong_value(old, new)
     if wrong is None:
         return successor(old, new)
@@ -349,7 +349,7 @@ def _wrong(kind: Any, before: object, after: object, path: str) -> FieldProblem 
 
 
 def _added(kind: Any, before: Any, after: Any) -> Any:
-    """Return the part of a growing collection that came on top; else the value."""
+    """Return the items added to a growing collection; any other value unchanged."""
     origin = get_origin(kind)
     if origin is PersistentList:
         after = tuple(after) if isinstance(after, list) else after

@@ -1,9 +1,9 @@
 """Deltas of a streamed run: its answer, its thinking, arguments of its calls.
 
-A reader prints one text, whichever way the answer comes: as the model's text, or as the argument of
-``final-answer`` while it grows. So one text stands at a time. A text of which a later one takes the place, or
-that the run does not take for its answer, is retracted by an event; and before the last event of a run what
-stands is brought in line with the result. Without readers, none of this is made.
+A reader prints one text, whether the answer arrives as the model's text or as the argument of
+``final-answer``. So at any time one text stands for the answer. An event retracts a text that a later one
+replaces, or that the run does not accept as its answer. Before the last event of a run, the text that stands
+is made equal to the result. Without readers none of this happens.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class Publisher(Protocol):
 class AnswerStream:
     """The text of a streamed run that stands for its answer.
 
-    Of model calls side by side only one is streamed, since their texts would get mixed up.
+    Of several model calls at the same time only one is streamed, since their texts would be mixed up.
 
     Args:
-        events: where the deltas go.
-        redactor: removes the secrets, also those that are split.
-        above: the stream of the run whose answer it is as well, after a handoff.
+        events: publishes the deltas.
+        redactor: removes the secrets, even if they are split.
+        above: after a handoff, the stream of the run that has the same answer.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class AnswerStream:
                 self._above.retract(policy)
 
     def settle(self, text: str, otherwise: str = _BESIDE) -> None:
-        """Bring what stands in line with the text of a turn, or the result of the run.
+        """Make the streamed text equal to the text of a turn, or the result of the run.
 
         Args:
             text: empty for a turn or run without an answer.
@@ -180,11 +180,11 @@ class ModelDeltas:
         self._add_written(*self._written.feed(text))
 
     def add_thinking(self, text: str) -> None:
-        """Publish a delta of the exposed reasoning, likewise."""
+        """Publish a delta of the exposed reasoning, as far as it may be shown by now."""
         self._think(text if self._thinking is None else self._thinking.feed(text))
 
     def add_arguments(self, delta: ToolCallDelta) -> None:
-        """Publish a delta of a tool call, likewise."""
+        """Publish a delta of a tool call, as far as it may be shown by now."""
         call = self._calls.get(delta.index)
         begins = call is None
         if call is None:
@@ -315,7 +315,7 @@ class MemberText:
     ['', 'It is', ' 3.']
 
     Args:
-        name: of the member; of several with the name the first counts.
+        name: the name of the member; the first of several with that name counts.
     """
 
     def __init__(self, name: str) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _A = TypeVar("_A")
 _LEAST_WORDS = 3
-"""Words of a reason at least; models that fill in every argument write "none" or "not applicable"."""
+"""The fewest words of a reason; models that fill in every argument write "none" or "not applicable"."""
 
 FINISHING_S = 0.5
 """Seconds past the deadline in which a step may record the results of tools.
@@ -55,9 +55,10 @@ def without_repeated_answers(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...
 
 
 def proposed_answer(calls: tuple[ToolCall, ...], form: AnswerForm | None = None) -> Proposal | None:
-    """The answer that a lone, well-formed call of the ``final-answer`` tool delivers.
+    """Return the answer that a lone, well-formed call of ``final-answer`` delivers.
 
-    With a form every such call is one: what is wrong with its arguments is found when it is to stand.
+    If answers have a form, every such call is an answer: problems of its arguments are found when the answer
+    is to be accepted.
     """
     if len(calls) != 1 or calls[0].name != FINAL_ANSWER:
         return None
@@ -72,7 +73,7 @@ def proposed_answer(calls: tuple[ToolCall, ...], form: AnswerForm | None = None)
 
 
 def _filled_in(call: ToolCall, form: AnswerForm) -> Proposal:
-    """Return the answer whose fields the arguments of a call are."""
+    """Return the answer with the fields in the arguments of a call."""
     text = call.malformed or form.text_of(call.arguments)
     could_not = _reason_given(call.arguments.get(COULD_NOT)) if form.abstains else ""
     if could_not and not form.fits(text):
@@ -100,7 +101,7 @@ def _texts_in(value: object) -> list[str]:
 
 
 def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
-    """Why a call of the ``final-answer`` tool does not count."""
+    """Return why a call of the ``final-answer`` tool does not count."""
     answers = [each for each in calls if each.name == FINAL_ANSWER]
     if len(answers) == len(calls) > 1:
         error = (

@@ -1,7 +1,7 @@
 """Execution of a turn's tool calls, and the refusal of those that are not run.
 
-A call is screened before it is run: one that was made before gets the stored result, one that would take
-effect a second time, or that the task does not ask for, is questioned, one over its limit is refused with
+A call is screened before it is run. A call that was made before gets the stored result. One that would take
+effect a second time, or that the task does not ask for, is questioned. One over its limit is refused, with
 what to do instead. The others run concurrently, each within the time of the run. A failed call is a result
 too: nothing that a tool does ends the run.
 """
@@ -52,10 +52,10 @@ ONE_AT_A_TIME = "Not run: only one call a turn is run here. Make this call in th
 def screen_calls(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> tuple[ToolResult | None, ...]:
-    """For each call its answer, or ``None`` when it is to be run.
+    """Return a result for each call that is not run, and ``None`` for the others.
 
-    A call that was made before gets the result that is stored, as long as nothing has happened that could
-    have changed it; a call over its tool's budget is refused, unless the tool delivers the output.
+    A call that was made before gets the stored result, as long as nothing has happened that could have
+    changed it. A call over the limit of its tool is refused, unless the tool delivers the output.
     """
     before, made = state.ledger.counted.attempts, dict[str, int]()
     running: list[ToolCall] = []
@@ -110,9 +110,9 @@ def _stored_text(
 def _repeated_effect(
     state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
 ) -> ToolResult | None:
-    """Return the answer to a call that would have its effect a second time.
+    """Return the result of a call that would have its effect a second time.
 
-    The model is shown the first result, and may make the call again on purpose. A call that no model makes
+    The model is shown the first result, and may make the call again on purpose. A call that no model made
     gets the first result.
     """
     definition = context.toolset.definition(call.name)
@@ -137,10 +137,10 @@ def _repeated_effect(
 def _too_early(
     state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
 ) -> ToolResult | None:
-    """Return the answer to a required call with an effect that comes too early.
+    """Return the result of a required call whose effect comes too early.
 
-    That is a delivery, or a call that changes something with arguments that the model was not shown, while
-    required look-ups are open. The model may make the call once more, if it needs nothing of them.
+    While required look-ups are open, that is a delivery, or a call that changes something with arguments that
+    the model was not shown. The model may make the call again if it needs none of the look-ups.
     """
     definition = context.toolset.definition(call.name)
     if not has_side_effects(definition) or call.fingerprint in state.ledger.questioned:
@@ -160,9 +160,10 @@ def _too_early(
 def _not_asked_for(
     state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
 ) -> ToolResult | None:
-    """Return the answer to a call with an effect that the task does not want.
+    """Return the result of a call with an effect that the task does not want.
 
-    That is where it only asks, and forbids something. The model may make the call once more.
+    That is the case if the task only asks a question and forbids something. The model may make the call once
+    more.
     """
     definition = context.toolset.definition(call.name)
     if definition is None or not has_side_effects(definition) or call.fingerprint in state.ledger.questioned:
@@ -189,7 +190,7 @@ def _was_shown(call: ToolCall, state: KernelState, context: KernelContext) -> bo
 
 
 def _is_wanted_again(state: KernelState, context: KernelContext, call: ToolCall) -> bool:
-    """Return whether more calls are required, and there are no others to make."""
+    """Return whether the same call has to be made again for a requirement."""
     return not call.arguments and any(
         requirement.name == call.name for requirement, _ in requirements_of(state, context).open
     )
@@ -213,9 +214,9 @@ CUT_OFF = "Cut off at the time limit of the run; it may have taken effect."
 async def run_calls(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> tuple[ToolResult, ...]:
-    """Run the calls; one result each, in their order. A failed call is a result too.
+    """Run the calls, and return one result each, in their order.
 
-    Those that the gate lets through run concurrently.
+    The calls that pass the screening run concurrently. A failed call has a result too.
     """
     screened = screen_calls(state, context, calls)
     ran = await gather(
@@ -331,7 +332,7 @@ def texts_from_outside(state: KernelState, context: KernelContext) -> tuple[str,
 
 
 def call_needs_approval(call: ToolCall, state: KernelState, context: KernelContext) -> bool:
-    """Return whether a call needs approval for how it came about, whatever its tool."""
+    """Return whether a call of any tool needs approval because of its origin."""
     definition = context.toolset.definition(call.name)
     guarded = definition is None or needs_care(definition) or guards_written_calls(state, context)
     if call.written and guarded:
@@ -388,7 +389,7 @@ def provenance(
 
     Args:
         trusted: the task and the instructions.
-        results: of tools, by their keys.
+        results: the results of tools, by their keys.
         notes: recalled, or about an earlier attempt.
         asks_user: whether results of ``ask-user`` are the user's own words.
         with_answers: whether earlier answers of the model count as sources, since they may quote one.

@@ -86,7 +86,7 @@ def _fitted(definition: ToolDefinition, rules: _Rules) -> ToolDefinition:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a text, at most 300 characters of it."""
+    """Return the first sentence of a text, at most 300 characters of it."""
     text = text.strip()
     end = _SENTENCE_END.search(text)
     sentence = text if end is None else text[: end.end()].strip()
@@ -201,9 +201,9 @@ class Toolset(Value):
     """The tools of a kernel run.
 
     Attributes:
-        offered: what the model is shown, in a stable order.
-        with_recall: the same once a result was shown in part.
-        descriptions: of the offered tools, by their names; the kernel's own has none.
+        offered: the definitions that the model is shown, in a stable order.
+        with_recall: the same with ``recall``, once a result was shown in part.
+        descriptions: the descriptions of the offered tools by name; the kernel's own tool has none.
     """
 
     choices: tuple[ToolChoice, ...]
@@ -226,11 +226,14 @@ class Toolset(Value):
     )
 
     def available(self, *, recall: bool) -> tuple[ToolDefinition, ...]:
-        """The tools for the next request. ``recall``: whether a result was shown in part."""
+        """Return the tools for the next request.
+
+        ``recall``: whether a result was shown in part.
+        """
         return self.with_recall if recall else self.offered
 
     def permits(self, name: str, *, recall: bool = False) -> bool:
-        """Whether the model may call the tool."""
+        """Return whether the model may call the tool."""
         return name in self._by_name or (recall and name == RECALL)
 
     def delivers(self, name: str) -> bool:
@@ -253,8 +256,8 @@ def build_toolset(
     """Decide on every tool.
 
     Args:
-        definitions: what the tool service has. The names ``final-answer`` and ``recall`` belong to the
-            kernel: a tool of such a name is never offered.
+        definitions: the definitions of the tool service. The names ``final-answer`` and ``recall`` belong to
+            the kernel: a tool of such a name is never offered.
         allowed: the only names to offer; ``None`` offers all.
         answers_by_tool: whether the kernel takes its answer from the ``final-answer`` tool, which is offered
             whenever there is another tool to choose.
@@ -278,14 +281,13 @@ def toolset_for(
     """Return the toolset of definitions in some detail, cached by the definitions.
 
     Args:
-        detail: as for :func:`~reactive_agents.kernel.toolset.fit_definitions`; the rest as for
-            :func:`build_toolset`.
+        detail: as in :func:`fit_definitions`; the other arguments are those of :func:`build_toolset`.
     """
     return _made_once(SameTools(definitions), detail, allowed, answers_by_tool, SameTools((answer,)))
 
 
 class SameTools:
-    """Definitions compared by identity, as the key of what is made once for a toolset.
+    """Definitions that are compared by identity, as the key of a cache.
 
     Schemas have no hash, and are slow to compare.
     """

@@ -1,8 +1,8 @@
-"""Confidence in a result, worked out from the course of its run.
+"""Confidence in a result, calculated from the course of its run.
 
-It begins with the judgement of a critic or of a reflection, or else with a figure for the status. Each answer
-that was rejected, each cut off turn and each failed call lowers it by a factor, and so does the share of the
-answer's figures that nothing seen supports. Whatever goes wrong besides can only lower it.
+It begins with the judgement of a critic or of a reflection, or else with a figure for the status. Each
+rejected answer, each turn that was cut off and each failed call lowers it by a factor, and so does the share
+of the answer's figures that nothing seen supports. Nothing raises it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ BY_STATUS: Mapping[ReasoningStatus, float] = {
     "partial": 0.4,
     "failed": 0.0,
 }
-"""Confidence where nothing went wrong and no judgement was made."""
+"""Confidence when nothing went wrong and nothing was judged, by status."""
 AFTER_REJECTION = 0.9
 AFTER_FAILED_CALL = 0.95
 UNSUPPORTED = 0.5
-"""Factor for an answer of whose figures none is supported."""
+"""The factor for an answer none of whose figures is supported."""
 _REMINDERS = frozenset({"progress", "synthesis", "diminishing_returns", "last_turn"})
 """Policies whose guidance says nothing against the model's last turn."""
 
@@ -36,7 +36,7 @@ class RunCourse(Value):
 
     Attributes:
         rejections: how often a policy gave guidance because of the model's last turn.
-        failed_calls: calls that were run and failed.
+        failed_calls: number of calls that were run and failed.
         unsupported: 0 to 1, the share of the answer's figures that nothing seen supports.
     """
 
@@ -83,7 +83,7 @@ def failures_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
 def unsupported_share(answer: str, seen: Seen) -> float:
     """Return the share of an answer's figures that nothing seen supports, 0 to 1.
 
-    Without tool results nothing can be said against a figure.
+    It is 0 without tool results, which could show that a figure is wrong.
     """
     if not seen.results:
         return 0.0

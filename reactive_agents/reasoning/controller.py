@@ -2,7 +2,7 @@
 
 A controller sees every step, of kernels and of strategies, before the next kernel step is taken. It changes
 what is recorded, never what the model is shown, so that a run stays a function of the model's answers. Its
-functions are a user's code: one that raises or returns the wrong thing ends the run with ``ControllerError``.
+functions are the user's code: one that raises or returns a wrong value ends the run with ``ControllerError``.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class UncertaintySignal(Value):
 def confidence_of(step: ReasoningStep) -> tuple[float, str] | None:
     """Return the confidence in a step with its reason, or ``None``. Pure and total.
 
-    A thought that says in English that it is not sure is worth no more than ``HEDGED``; else a figure in the
-    metadata counts, and then whether the tool failed.
+    A thought that says in English that it is not sure has at most ``HEDGED``. Otherwise the figure in the
+    metadata counts, or else whether the tool failed.
     """
     metadata = step.metadata
     hedged = step.type == "thought" and _HEDGES.search(step.content) is not None
@@ -89,17 +89,17 @@ StepHook: TypeAlias = Callable[[ReasoningStep], ReasoningStep | Awaitable[Reason
 class ReasoningController:
     """Functions called while a run reasons, each sync or async, and each optional.
 
-    One that raises, or returns what it may not, ends the run with ``ControllerError``.
+    A function that raises, or returns a wrong value, ends the run with ``ControllerError``.
 
     Attributes:
-        before_reasoning: takes the input of the strategy before it begins; may return another.
-        during_step: takes each step when it is made; may return another to record instead, with
-            the same id and type. What the model is shown does not change.
-        after_step: takes each step as it is recorded; may return a changed one likewise.
-        on_uncertainty: called for a step whose confidence is below the threshold. ``continue`` goes on;
-            ``abort`` ends the run as ``partial``; ``escalate`` hands the task to another strategy, once a
-            run, and ends it as ``partial`` where there is none.
-        on_adapt: called when a strategy is to be chosen; the name that it returns is taken instead.
+        before_reasoning: takes the input of the strategy before it begins; may return another input.
+        during_step: takes each step when it is made; may return another step to record instead, with the same
+            id and type. What the model is shown does not change.
+        after_step: takes each step as it is recorded; may return a changed step as well.
+        on_uncertainty: called for a step whose confidence is below the threshold. It returns ``continue``;
+            ``abort`` to end the run as ``partial``; or ``escalate`` to hand the task to another strategy,
+            once a run, which ends the run as ``partial`` if there is none.
+        on_adapt: called when a strategy is chosen; the name that it returns is used instead.
         uncertainty_threshold: 0 to 1.
     """
 
@@ -133,8 +133,8 @@ class RunControl:
     """The controller of one run with its decisions.
 
     Attributes:
-        ending: that the strategy which runs now has to end; ``None`` while it may go on.
-        failure: that the controller itself failed, which ends the run.
+        ending: the order to end the strategy that runs now; ``None`` while it may continue.
+        failure: the failure of the controller itself, which ends the run.
         escalated: whether the task has been handed to another strategy.
     """
 
@@ -162,14 +162,14 @@ class RunControl:
         self._waiting.append(step)
 
     def begin(self, strategy: ReasoningStrategy) -> None:
-        """Begin a strategy: decisions about an earlier one do not hold for it."""
+        """Begin a strategy; decisions about an earlier one do not apply to it."""
         self._strategy = strategy
         self.ending = None
 
     def wrap(self, inner: KernelStep) -> KernelStep:
-        """Return the step of a kernel with what it does shown to the controller.
+        """Return a kernel's step that shows its results to the controller.
 
-        It takes no step once the run has to end.
+        Once the run has to end, it takes no step.
         """
 
         async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
@@ -196,7 +196,7 @@ class RunControl:
     def recorded(self, steps: Iterable[ReasoningStep]) -> tuple[ReasoningStep, ...]:
         """Return the steps as the controller wants them recorded.
 
-        Steps that were changed since stay as they are.
+        Steps that were changed afterwards stay as they are.
         """
         return tuple(
             known.now if (known := self._recorded.get(step.id)) and known.made == step else step

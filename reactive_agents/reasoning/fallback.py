@@ -1,4 +1,4 @@
-"""Fallback strategies: one more a run, on failure or a controller's escalation.
+"""Fallback: a second strategy, after a failure or a controller's escalation.
 
 The second strategy continues the first: its limits and requirements count the calls of both, it can recall
 the results of the first, and the result has the steps and totals of both. There is never a third one, so that
@@ -36,7 +36,7 @@ from reactive_agents.reasoning.strategy import (
 
 @define(eq=False)
 class CallCounter:
-    """A count of the calls of all kernel runs whose kernel it wraps, failed ones too."""
+    """Counts the calls, failed ones too, of all kernel runs whose kernel it wraps."""
 
     calls: CallCounts = NO_CALLS
 
@@ -58,7 +58,7 @@ class CallCounter:
 def with_kernels_wrapped(
     services: KernelServices, inner: Callable[[KernelStep], KernelStep]
 ) -> KernelServices:
-    """Return services that wrap each kernel, inside of the wrapper that they have."""
+    """Return services that wrap each kernel, inside the wrapper that they have."""
     outer = services.wrap
     return evolve(services, wrap=inner if outer is None else lambda step: outer(inner(step)))
 
@@ -67,14 +67,14 @@ def with_kernels_wrapped(
 
 
 FIRST = "first."
-"""Begins the keys of the first strategy's results, where a second one follows."""
+"""The prefix of the keys of the first strategy's results, if a second one follows."""
 
 _Outcome: TypeAlias = Result[ReasoningResult, "errors.ReasoningErrors"]
 
 
 @frozen(eq=False, repr=False)
 class _Attempt(Value):
-    """A strategy that was run, and why its outcome is not accepted."""
+    """A strategy that was run, with its outcome and why that is not accepted."""
 
     strategy: ReasoningStrategy
     outcome: _Outcome
@@ -88,11 +88,11 @@ async def run_with_fallback(
     *,
     falls_back: bool,
 ) -> Result[ReasoningResult, errors.ReasoningErrors]:
-    """Run a strategy, and another one where its outcome is not accepted.
+    """Run a strategy, and another one if its outcome is not accepted.
 
-    Steps and totals are those of both. Calls of the first count for the limits and requirements of the
-    second, which can recall their results. Fails as the last strategy does, with what was wrong with the
-    first, or with ``StrategyNotFoundError``.
+    The result has the steps and totals of both. The calls of the first count for the limits and requirements
+    of the second, which can recall their results. Fails as the last strategy does, with the problem of the
+    first added, or with ``StrategyNotFoundError``.
 
     Args:
         falls_back: whether another strategy is tried when this one fails.
@@ -125,10 +125,10 @@ async def run_with_fallback(
 async def run_contained(
     name: ReasoningStrategy, strategy: Strategy, strategy_input: StrategyInput, services: StrategyServices
 ) -> _Outcome:
-    """Run a strategy that may be a user's own code, and return its outcome.
+    """Run a strategy that may be the user's code, and return its outcome.
 
-    Fails as the strategy does, and with ``StrategyExecutionError`` when it raises or returns something else
-    than an effect of a ``ReasoningResult``.
+    Fails as the strategy does, and with ``StrategyExecutionError`` when it raises or returns anything but an
+    effect of a ``ReasoningResult``.
     """
     outcome = await attempt_foreign(strategy, ReasoningResult, strategy_input, services)
     if isinstance(outcome, BrokenContract):
@@ -205,9 +205,9 @@ def _problem_of(
 async def _successor(
     first: _Attempt, strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ReasoningStrategy | None, errors.ReasoningErrors]:
-    """Return the default strategy, else ``reactive``, else the best of the others.
+    """Return the strategy to try next; ``None`` when there is no other.
 
-    ``None`` when there is no other strategy.
+    It is the default one, or else ``reactive``, or else the best of the others.
     """
     others = [name for name in candidates(services.strategies) if name != first.strategy]
     if not others:

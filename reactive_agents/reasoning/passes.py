@@ -1,7 +1,7 @@
-"""Kernel runs as parts of a strategy, and their progress: one sum of all.
+"""Passes, the kernel runs that a strategy consists of, and their common progress.
 
 Each pass gets the remaining time, budget and requirements of the whole run, so that strategies need not
-divide them, and what earlier passes stored can be recalled in it.
+divide them. Results that earlier passes stored can be recalled in it.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ if TYPE_CHECKING:
 
 @frozen(eq=False, repr=False)
 class Progress(Value):
-    """The sum of all passes of a strategy.
+    """Everything that the passes of a strategy have done so far.
 
     Attributes:
-        id: begins the ids of the strategy's own steps.
-        steps: of all passes and of the strategy itself, in order.
+        id: the prefix of the ids of the strategy's own steps.
+        steps: the steps of all passes and of the strategy itself, in order.
         tool_results: the full text of each result, by the key that its observation names.
-        iterations: turns that the model has taken in all passes.
-        calls: the tool calls of all passes, and of earlier tries of the run.
-        rejections: how often guidance was given because of a turn of the model.
+        iterations: number of turns that the model has taken in all passes.
+        calls: the tool calls of all passes and of earlier attempts of the run.
+        rejections: how often a policy gave guidance because of a turn of the model.
     """
 
     id: str
@@ -77,7 +77,7 @@ class Progress(Value):
     rejections: int = 0
 
     def after(self, state: KernelState) -> Progress:
-        """Return the progress after a kernel run, however it ended."""
+        """Return the progress after another kernel run, however that ended."""
         return evolve(
             self,
             calls=self.calls.then(state.ledger.calls),
@@ -89,21 +89,21 @@ class Progress(Value):
 
 
 def requirements_left(needs: ToolNeeds, open_: OpenRequirements) -> ToolNeeds:
-    """Return the needs with the open requirements alone, and the calls to be made."""
+    """Return the needs with only the open requirements and the calls still to make."""
     left = (ToolRequirement(each.name, each.min_calls - done) for each, done in open_.open)
     return evolve(needs, required=tuple(left))
 
 
-# --- What the tools of a strategy's passes gave, as text for a prompt ---
+# --- The results of tools in all passes, as text for a prompt ---
 
 
 _NO_EVIDENCE = frozenset({RECALL, FINAL_ANSWER})
 LEAST_SHOWN = 200
-"""Characters that each observation gets at least; where that is too much for all, the oldest are left out."""
+"""The fewest characters of an observation; where they are too many in all, the oldest are left out."""
 
 
 def evidence_of_run(progress: Progress, strategy_input: StrategyInput, services: StrategyServices) -> str:
-    """Return the tool calls with their results, as far as the profile admits."""
+    """Return the tool calls with their results, as many as the model's profile admits."""
     return evidence(
         progress, result_budget(profile_of(strategy_input, services), strategy_input.settings.compression)
     )
@@ -112,11 +112,11 @@ def evidence_of_run(progress: Progress, strategy_input: StrategyInput, services:
 def evidence(progress: Progress, budget: int) -> str:
     """Return the tool calls with their results or errors, oldest first, for a prompt.
 
-    Empty when no tool was called. Results of ``recall`` are left out: they are parts of other results. So are
-    answers that were turned down, and calls that are the same and gave the same are shown once.
+    The text is empty when no tool was called. Results of ``recall`` are left out, since they are parts of
+    other results, and so are answers that were turned down. Equal calls with equal results are shown once.
 
     Args:
-        budget: characters of results that are shown, shared evenly.
+        budget: the most characters of results, which share them evenly.
     """
     calls = {_call_id(step): step.content for step in progress.steps if step.type == "action"}
     seen = [step for step in progress.steps if step.type == "observation" and _tool(step) not in _NO_EVIDENCE]
@@ -150,14 +150,16 @@ def _call_id(step: ReasoningStep) -> str:
 
 
 MOST_TURNS = 10_000
-"""Turns of all passes of a strategy, so that a custom one that begins passes without end ends."""
+"""The most turns of all passes, so that a custom strategy that never stops beginning passes is ended."""
 
 
 @frozen(eq=False, repr=False)
 class Limit(Value):
     """A limit that ends a strategy between two passes.
 
-    ``name`` is ``deadline``, ``budget`` or ``controller``.
+    Attributes:
+        name: ``deadline``, ``budget`` or ``controller``.
+        reason: a sentence for the result.
     """
 
     name: str
@@ -169,21 +171,22 @@ class Pass(Value):
     """One kernel run of a strategy.
 
     Attributes:
-        label: of its events, such as ``reflexion:generate``.
-        key: begins the keys of its results; unique within the strategy, such as ``s2.``.
+        label: the name of the pass in its events, such as ``reflexion:generate``.
+        key: the prefix of the keys of its results, unique within the strategy, such as ``s2.``.
         task: the task of the pass.
-        user_task: the task in the user's words, where that of the pass has earlier answers as well.
+        user_task: the task in the user's words, where ``task`` also has earlier answers.
         part: the part of the task that the pass does, such as the instruction of a step; empty for all.
         max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.
-        instructions: besides how to work in turns; trusted text.
-        allowed_tools: the only tools that it may see; ``None`` for all.
-        needs: the tools that it requires; ``None`` for those of the run.
+        instructions: trusted text, besides the instructions for working in turns.
+        allowed_tools: the only tools that the model may see; ``None`` for all.
+        needs: the tools that the pass requires; ``None`` for those that the run requires.
         temperature: 0 to 2; ``None`` leaves it to the provider.
-        kernel: a kernel, or the name of one; empty for that of the run's configuration.
-        kernel_type: names the kernel; by default the name that it has.
-        answers_by_tool: whether ``final-answer`` is offered, where there are tools.
-        leads: whether the user's instructions lead it, as they lead the answer; else they are data.
-        delivers: whether its answer is that of the run, and so has the form of the run's answers.
+        kernel: a kernel, or the name of one; empty for the kernel of the run's configuration.
+        kernel_type: the name of the kernel in its state; by default the name in ``kernel``.
+        answers_by_tool: whether ``final-answer`` is offered, if there are tools.
+        leads: whether the user's instructions lead the pass, as they lead the answer; otherwise they are
+            data for it.
+        delivers: whether its answer is the run's answer, and so has the form of that.
     """
 
     label: str
@@ -205,81 +208,87 @@ class Pass(Value):
 
 @effect
 async def run_pass(
-    each: Pass,
+    kernel_pass: Pass,
     progress: Progress,
     strategy: results.ReasoningStrategy,
     strategy_input: StrategyInput,
     services: StrategyServices,
 ) -> Result[KernelState, ReasoningErrors]:
-    """Run one kernel and return its final state; a run that fails has one too.
+    """Run one kernel and return its final state, which a run that fails has too.
 
-    The instructions name the number of turns, and results of earlier passes can be recalled. Fails with
-    ``StrategyExecutionError`` when the kernel breaks its own rules, with ``StrategyNotFoundError`` when there
-    is none of that name, and with ``IterationLimitError`` when the passes have taken ``MOST_TURNS`` turns.
+    The instructions name the number of turns, and results of earlier passes can be recalled.
+
+    Fails with ``StrategyExecutionError`` when the kernel breaks its own rules, with ``StrategyNotFoundError``
+    when there is no kernel of that name, and with ``IterationLimitError`` when the passes have taken
+    ``MOST_TURNS`` turns.
 
     Args:
-        progress: of the strategy until now; add the state to it with :meth:`Progress.after`.
+        progress: the progress of the strategy until now; :meth:`Progress.after` adds the state to it.
     """
     if progress.iterations >= MOST_TURNS:
         return Failure(errors.IterationLimitError(strategy, MOST_TURNS, len(progress.steps)))
-    name = each.kernel or strategy_input.config.kernel
+    name = kernel_pass.kernel or strategy_input.config.kernel
     found = find_kernel(name, services)
     if not isinstance(found, Success):
         return Failure(found.failure())
     earlier = strategy_input.earlier
     left = calls_left_of_run(progress, strategy_input, services)
-    turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
-    allowed = _allowed(each.allowed_tools, left, strategy_input)
-    in_turns = not each.kernel and has_tools(services, allowed)
-    instructions = each.instructions
+    turns = min(kernel_pass.max_iterations, strategy_input.max_iterations or kernel_pass.max_iterations)
+    allowed = _allowed(kernel_pass.allowed_tools, left, strategy_input)
+    in_turns = not kernel_pass.kernel and has_tools(services, allowed)
+    instructions = kernel_pass.instructions
     if in_turns:
         is_brief = profile_of(strategy_input, services).is_brief
         instructions = loop_instructions(turns, instructions, is_brief=is_brief)
-    if not each.leads:
+    if not kernel_pass.leads:
         instructions = "\n\n".join(filter(None, (instructions, instructions_of_user(strategy_input))))
-    given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
-    if not each.leads:
+    given = kernel_input(strategy_input, instructions=instructions, temperature=kernel_pass.temperature)
+    if not kernel_pass.leads:
         given = evolve(given, settings=evolve(given.settings, system_prompt=""))
     form = strategy_input.answer_form
-    if form is not None and each.leads and not each.delivers and not each.answers_by_tool:
+    if (
+        form is not None
+        and kernel_pass.leads
+        and not kernel_pass.delivers
+        and not kernel_pass.answers_by_tool
+    ):
         given = evolve(given, instructions="\n\n".join(filter(None, (instructions, form.instructions))))
     task = evolve(
         given,
-        answer_form=form if each.leads and each.delivers else None,
-        task=each.task,
-        user_task=each.user_task,
-        part=each.part,
+        answer_form=form if kernel_pass.leads and kernel_pass.delivers else None,
+        task=kernel_pass.task,
+        user_task=kernel_pass.user_task,
+        part=kernel_pass.part,
         allowed_tools=allowed,
-        needs=strategy_input.needs if each.needs is None else each.needs,
+        needs=strategy_input.needs if kernel_pass.needs is None else kernel_pass.needs,
         call_limits=limits_of_run(strategy_input),
         calls=progress.calls,
         compaction=compaction_of(strategy_input.config, strategy, services),
         results=progress.tool_results,
-        key_prefix=given.key_prefix + each.key,
+        key_prefix=given.key_prefix + kernel_pass.key,
         earlier=earlier and evolve(earlier, ledger=CallLedger()),
     )
     options = KernelRunOptions(
         max_iterations=turns,
         strategy=strategy,
-        kernel_type=each.kernel_type or str(name),
-        kernel_pass=each.label,
-        answers_by_tool=each.answers_by_tool,
+        kernel_type=kernel_pass.kernel_type or str(name),
+        kernel_pass=kernel_pass.label,
+        answers_by_tool=kernel_pass.answers_by_tool,
     )
     run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
     return run.alt(lambda error: errors.StrategyExecutionError(strategy, error.message, cause=error))
 
 
 def instructions_of_user(strategy_input: StrategyInput) -> str:
-    """Return the user's instructions as data; empty without any.
+    """Return the user's instructions as data; empty when there are none.
 
     They are for calls whose text is not the answer. The form of the answer is one of them.
     """
     form = strategy_input.answer_form
-    own = "\n\n".join(
-        filter(None, (strategy_input.settings.system_prompt, form.instructions if form is not None else ""))
-    )
+    form_of_answer = form.instructions if form is not None else ""
+    instructions = "\n\n".join(filter(None, (strategy_input.settings.system_prompt, form_of_answer)))
     follow = "The answer to the task has to follow these instructions:"
-    return f"{follow}\n{fence('instructions', own)}" if own else ""
+    return f"{follow}\n{fence('instructions', instructions)}" if instructions else ""
 
 
 def find_kernel(
@@ -300,7 +309,7 @@ def find_kernel(
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
-    """Return the limit of time, budget or the controller that ends the run, if any."""
+    """Return the limit that ends the run, of its time, its budget or its controller."""
     if services.control is not None and services.control.ending is not None:
         return Limit("controller", services.control.ending.reason)
     deadline = strategy_input.deadline
@@ -323,14 +332,14 @@ def open_requirements_of_run(
 ) -> OpenRequirements:
     """Return the requirements of the run that are open or lost after all passes.
 
-    A kernel run of the strategy has the same ones, as it asks the same function about the same calls.
+    They are those of a kernel run of the strategy, which asks the same function about the same calls.
     """
     limits = limits_of_run(strategy_input)
     return open_requirements(strategy_input.needs.required, progress.calls, limits, _toolset(services))
 
 
 def limits_of_run(strategy_input: StrategyInput) -> Mapping[str, int]:
-    """Return the maximum calls of each tool in the run, the same for all its passes."""
+    """Return the most calls of each limited tool in the run, for all its passes."""
     settings = strategy_input.settings
     return call_limits(strategy_input.needs, settings.budget, parallel=settings.parallel_tool_calls)
 
@@ -363,7 +372,7 @@ def note_step(
     The step is published as a thought.
 
     Args:
-        label: of its event, such as ``reflexion:critique``.
+        label: the name of the step in its event, such as ``reflexion:critique``.
     """
     step = results.ReasoningStep(
         StepId(f"{progress.id}-{len(progress.steps) + 1}"),
@@ -379,7 +388,7 @@ def note_step(
 
 
 def has_tools(services: StrategyServices, allowed: frozenset[str] | None = None) -> bool:
-    """Return whether there are tools, among the allowed ones or at all."""
+    """Return whether there are tools that are allowed; ``None`` allows all."""
     definitions = definitions_in(services.kernel.tools)
     if allowed is None:
         return bool(definitions)
@@ -387,9 +396,9 @@ def has_tools(services: StrategyServices, allowed: frozenset[str] | None = None)
 
 
 def loop_instructions(turns: int, besides: str = "", *, is_brief: bool = False) -> str:
-    """Return how to work in turns with tools, and how many turns there are.
+    """Return the instructions for working in turns with tools.
 
-    A model that does not know their number may answer too late.
+    They state the number of turns, since a model that does not know it may answer too late.
     """
     number = f"You have {turns} turns." if turns > 1 else ""
     how = BRIEF_INSTRUCTIONS if is_brief else REACT_INSTRUCTIONS
@@ -414,8 +423,8 @@ async def run_once(
 ) -> Result[results.ReasoningResult, ReasoningErrors]:
     """Return the result of one kernel run, partial when it stopped early.
 
-    Fails with ``StrategyExecutionError`` when the kernel failed; its cause is the kernel's own error. Fails
-    with ``StrategyNotFoundError`` when there is no kernel of that name.
+    Fails with ``StrategyExecutionError`` when the kernel failed, whose error is then the cause, and with
+    ``StrategyNotFoundError`` when there is no kernel of that name.
 
     Args:
         kernel: a kernel, or the name of one.

@@ -220,7 +220,7 @@ def requirements_in(task: str, definitions: Sequence[ToolDefinition]) -> ToolNee
     """Return the tools that a task plainly requires, and those that may help.
 
     Args:
-        task: in the user's words; a long one requires nothing.
+        task: the task in the user's words; a long one requires nothing.
     """
     task = _ARITHMETIC.sub(" ", task)
     asked = stems(task)

@@ -1,4 +1,4 @@
-"""The reasoning service: selects a strategy and runs it; strategies by name."""
+"""The reasoning service, which selects and runs a strategy, and its registry."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class ReasoningService:
-    """One entry to all strategies, for the engine and for direct use.
+    """The one entry to all strategies, for the engine and for direct use.
 
     Args:
-        registry: the strategies that there are.
+        registry: the strategies and kernels that can be run.
         controller: watches every run, and may change or end it.
-        effectiveness: where outcomes are recorded, and what choices go by.
+        effectiveness: records the outcomes of strategies, by which later ones are selected.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReasoningService:
         self._configured: Result[Selection, errors.StrategyNotFoundError] = Success(default)
 
     def configured(self) -> Result[Selection, errors.StrategyNotFoundError] | None:
-        """Return the configured default; ``None`` where each task is routed.
+        """Return the configured strategy; ``None`` where one is selected for each task.
 
         Fails with ``StrategyNotFoundError`` when nothing is registered under its name.
         """
@@ -74,9 +74,9 @@ class ReasoningService:
         strategy_input: StrategyInput,
         services: StrategyServices,
     ) -> Result[Selection, ReasoningErrors]:
-        """Select the strategy for a task: the configured default, or the best suited.
+        """Select the strategy for a task: the configured one, or the best suited.
 
-        Fails with ``StrategyNotFoundError`` when nothing is registered under the name of the default, and as
+        Fails with ``StrategyNotFoundError`` when nothing is registered under the configured name, and as
         :meth:`StrategySelector.select` does.
         """
         configured = self.configured()
@@ -92,12 +92,12 @@ class ReasoningService:
     async def execute(
         self, strategy: ReasoningStrategy | None, strategy_input: StrategyInput, services: StrategyServices
     ) -> Result[ReasoningResult, ReasoningErrors]:
-        """Run a strategy, with required tools found first where that is configured.
+        """Run a strategy, after finding the tools that the task requires, if configured.
 
         Fails with ``StrategyNotFoundError``, with ``ControllerError``, or as the strategy does.
 
         Args:
-            strategy: ``None`` for the one that :meth:`select_strategy` gives.
+            strategy: the name of the strategy; ``None`` for the one that :meth:`select_strategy` selects.
         """
         if strategy is None:
             selected = await attempt(self.select_strategy(strategy_input, services))
@@ -134,7 +134,7 @@ class ReasoningService:
         self.registry.register(name, strategy)
 
     def learns_from(self, result: ReasoningResult) -> bool:
-        """Return whether outcomes of such a strategy are recorded."""
+        """Return whether the outcomes of the result's strategy are recorded."""
         return tracker_of(result.strategy, self.config, self._effectiveness) is not None
 
     async def learn(
@@ -147,12 +147,13 @@ class ReasoningService:
         task_id: TaskId,
         events: Maybe[RunEvents],
     ) -> None:
-        """Record the outcome of a strategy, where outcomes are learned from.
+        """Record the outcome of a strategy, if its outcomes are recorded.
 
-        An abstention is evidence about the task, not about the strategy.
+        An abstention is not recorded: it is evidence about the task, not about the strategy.
 
         Args:
-            verified: whether verification raised no objection; a success is a complete answer besides.
+            verified: whether verification raised no objection. A success is a complete answer that was
+                not objected to.
         """
         tracker = tracker_of(result.strategy, self.config, self._effectiveness)
         if tracker is None or result.status == "abstained":
@@ -184,7 +185,7 @@ class ReasoningService:
     async def _with_effectiveness(
         self, result: ReasoningResult, strategy_input: StrategyInput
     ) -> ReasoningResult:
-        """Return the result with the record of its strategy, where it is learned."""
+        """Return the result with the success rate of its strategy, if that is recorded."""
         tracker = tracker_of(result.strategy, self.config, self._effectiveness)
         if tracker is None:
             return result
@@ -194,7 +195,7 @@ class ReasoningService:
         return evolve(result, metadata=evolve(result.metadata, effectiveness=rate, earlier_runs=runs))
 
     def _routed(self, result: ReasoningResult) -> ReasoningResult:
-        """Return the result with the selected strategy, where each task is routed."""
+        """Return the result with the strategy that was selected for the task."""
         if not self.config.adaptive.enabled:
             return result
         return evolve(result, metadata=evolve(result.metadata, selected_strategy=result.strategy))
@@ -203,7 +204,7 @@ class ReasoningService:
 async def _controlled(
     outcome: Result[ReasoningResult, ReasoningErrors], strategy: ReasoningStrategy, services: StrategyServices
 ) -> Result[ReasoningResult, ReasoningErrors]:
-    """Return the outcome after the controller; a run that it ended is partial."""
+    """Return the outcome after the controller saw it; a run that it ended is partial."""
     control = services.control
     if control is None:
         return outcome
@@ -254,10 +255,11 @@ def _imported_on_use(module: str, function: str) -> Strategy:
 
 
 class StrategyRegistry:
-    """Strategies and kernels by name; begins with the built-in ones.
+    """Strategies and kernels by name, at first the built-in ones.
 
     Attributes:
-        strategies, kernels: the registered ones by name.
+        strategies: the registered strategies by name.
+        kernels: the registered kernels by name.
         compaction_functions: functions that summarize earlier turns, by their configured names.
     """
 
@@ -274,12 +276,15 @@ class StrategyRegistry:
         self.compaction_functions: dict[str, CompactionFunction] = {}
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, errors.StrategyNotFoundError]:
-        """Return the strategy, or ``StrategyNotFoundError`` with the known names."""
+        """Return a strategy.
+
+        Fails with ``StrategyNotFoundError``, which has the known names.
+        """
         strategy = self.strategies.get(name)
         return Success(strategy) if strategy else Failure(errors.StrategyNotFoundError(name, self.names()))
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
-        """Register a strategy, in place of one of the same name."""
+        """Register a strategy; it replaces one of the same name."""
         self.strategies[name] = strategy
 
     def names(self) -> tuple[ReasoningStrategy, ...]:
@@ -287,7 +292,10 @@ class StrategyRegistry:
         return tuple(self.strategies)
 
     def get_kernel(self, name: str) -> Result[ThoughtKernel, errors.StrategyNotFoundError]:
-        """Return the kernel, or ``StrategyNotFoundError`` with the known names."""
+        """Return a kernel.
+
+        Fails with ``StrategyNotFoundError``, which has the known names.
+        """
         kernel = self.kernels.get(name)
         return (
             Success(kernel)
@@ -296,7 +304,7 @@ class StrategyRegistry:
         )
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
-        """Register a kernel, in place of one of the same name."""
+        """Register a kernel; it replaces one of the same name."""
         self.kernels[name] = kernel
 
     def kernel_names(self) -> tuple[str, ...]:

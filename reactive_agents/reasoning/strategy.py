@@ -1,8 +1,8 @@
 """The contract of strategies: their input, services and results.
 
-A strategy is a policy over kernel runs. Everything that it needs is in two frozen values, so that strategies
-can be composed, tested with scripted models, and replaced by custom ones. Time, tokens and cost of a result
-are taken from the clock and the meter of the run, never summed up by the strategy.
+A strategy decides about kernel runs. Everything that it needs is in two frozen values, so that strategies can
+be composed, tested with scripted models, and replaced by custom ones. The time, tokens and cost of a result
+come from the clock and the meter of the run; a strategy never sums them up.
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ class StrategyInput(Value):
     """The task of a strategy, with everything that the run's context says about it.
 
     Attributes:
-        settings: of the agent's runs, as the engine passed them on.
+        settings: the settings of the agent's runs, as the engine passed them on.
         available_tools: names of the tools that the run has.
-        max_iterations: turns that a kernel run may take, 1 or more: in place of a strategy's own limit when
-            it has one such run, and at most that when it has several; ``None`` leaves it to the strategy.
-        model: overrides the service's model.
+        max_iterations: turns that a kernel run may take, 1 or more. It replaces the limit of a strategy of
+            one kernel run, and is an upper limit for one of several; ``None`` leaves it to the strategy.
+        model: the model, in place of the service's default.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         earlier: the earlier attempt of the run, when this is another one.
-        history: of the conversation that the run continues.
+        history: the conversation that the run continues.
         plan_id: a stored plan to resume; ``None`` for a new one.
-        key_prefix: of the keys of tool results; empty for that of the turn of the session.
+        key_prefix: the prefix of the keys of tool results; empty for that of the session's turn.
         answer_form: the form of the run's answer; ``None`` for any text.
         parts: images, audio and documents of the task, which every model call about it has.
-        owner: whose what the run stores is, as the owner of a memory.
+        owner: the owner of what the run stores, like the owner of a memory.
     """
 
     task_description: str
@@ -113,9 +113,9 @@ class StrategyInput(Value):
 
 @frozen(eq=False, repr=False)
 class ControllerDecision(Value):
-    """Why a controller ends a strategy.
+    """The order of a controller to end a strategy, with its reason.
 
-    ``kind`` is ``abort`` for good, or ``escalate`` for another strategy.
+    ``kind`` is ``abort`` to end the run, or ``escalate`` to try another strategy.
     """
 
     kind: Literal["abort", "escalate"]
@@ -126,8 +126,8 @@ class StrategyControl(Protocol):
     """The controller of one run, as strategies see it.
 
     Attributes:
-        ending: that the strategy which runs now has to end; ``None`` while it may go on.
-        failure: that the controller itself failed, which ends the run.
+        ending: the order to end the strategy that runs now; ``None`` while it may continue.
+        failure: the failure of the controller itself, which ends the run.
         escalated: whether the task has been handed to another strategy.
     """
 
@@ -149,7 +149,7 @@ class StrategyControl(Protocol):
         ...
 
     def begin(self, strategy: ReasoningStrategy, /) -> None:
-        """Begin a strategy: decisions about an earlier one do not hold for it."""
+        """Begin a strategy; decisions about an earlier one do not apply to it."""
 
     def note(self, step: ReasoningStep, /) -> None:
         """Note a step of the strategy itself, for the controller to see before the next."""
@@ -169,9 +169,9 @@ class StrategyServices(Value):
     Attributes:
         compaction_functions: functions that summarize earlier turns, by the names in the configuration.
         kernels: the kernels that strategies may run, by name.
-        plans: where plans are kept; ``Nothing`` for nowhere.
-        strategies: all that are registered, for strategies that hand the task on.
-        effectiveness: how strategies have done on earlier tasks.
+        plans: stores plans; ``Nothing`` to store none.
+        strategies: all registered strategies, for strategies that hand the task on.
+        effectiveness: the records of strategies on earlier tasks.
         control: the controller of the run; ``None`` without one.
     """
 
@@ -238,7 +238,7 @@ def kernel_input(
 def compaction_of(
     config: ReasoningConfig, strategy: ReasoningStrategy, services: StrategyServices
 ) -> CompactionSettings:
-    """Return the compaction of a strategy: its own, else that of all strategies.
+    """Return the compaction of a strategy: its own, or else that of all strategies.
 
     Args:
         strategy: its registered name; ``adaptive`` and custom strategies have no such options.
@@ -287,7 +287,7 @@ def spending_only_result(
     terminated_by: str,
     reason: str,
 ) -> ReasoningResult:
-    """Return a result that has nothing but what the strategy spent."""
+    """Return a result that has only what the strategy spent."""
     return reasoning_result(
         strategy,
         measure,
@@ -320,12 +320,12 @@ def reasoning_result(
     rejections: int = 0,
     task: str = "",
 ) -> ReasoningResult:
-    """Return a strategy's result; time, tokens and cost are of clock and meter.
+    """Return a strategy's result, with time, tokens and cost from clock and meter.
 
     Args:
         confidence: the judgement of a critic or of a reflection, 0 to 1, which the course of the run lowers.
         rejections: how often guidance was given because of a turn of the model.
-        task: in the user's words; its figures need no other source.
+        task: the task in the user's words; its figures need no other source.
     """
     unsupported = unsupported_share(output or "", Seen(task, tuple(results.values())))
     course = RunCourse(rejections, len(failures_in(steps)), unsupported)

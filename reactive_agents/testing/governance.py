@@ -222,9 +222,9 @@ class InMemoryBudget:
     """Implements ``SpendingGuard`` for one process and one day.
 
     Args:
-        run_usd: US dollars that each run may spend; ``None`` for no limit, as with the others.
-        daily_usd: US dollars for all runs together.
-        monthly_usd: likewise.
+        run_usd: US dollars that each run may spend; ``None`` for no limit.
+        daily_usd: US dollars that all runs may spend in a day; ``None`` for no limit.
+        monthly_usd: US dollars that all runs may spend in a month; ``None`` for no limit.
         warn_at: shares of a limit to warn at, above 0 and up to 1.
         fails_with: every method fails with it, so that nothing may be spent.
 

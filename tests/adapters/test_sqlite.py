@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sqlite3
@@ -390,6 +391,24 @@ async def test_what_was_written_is_on_the_disk_also_when_the_file_is_closed_mean
     assert look_into(path, NOTES, lambda each: each.execute("SELECT count(*) FROM notes").fetchone()) == (
         Success((5,))
     )
+
+
+async def test_a_file_whose_owner_is_dropped_is_closed_in_order(tmp_path: Path) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    await file.write("note", add_a_note)
+    connection: Any = file._connection
+    file.itself = file  # type: ignore[attr-defined]  # a circle, which the collector may take apart in any order
+    del file
+
+    def is_closed() -> bool:
+        gc.collect()  # until the thread that wrote has let go of it
+        try:
+            connection.execute("SELECT 1")
+        except sqlite3.ProgrammingError:
+            return True
+        return False
+
+    await until(is_closed)
 
 
 async def test_what_was_written_to_a_file_that_is_closed_and_deleted_meanwhile_is_a_failure(

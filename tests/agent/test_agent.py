@@ -329,7 +329,7 @@ async def test_what_is_no_function_handles_no_events() -> None:
 def test_an_async_handler_is_refused_outside_of_an_event_loop() -> None:
     async def listen(event: AgentEvent) -> None: ...
 
-    with pytest.raises(AgentError, match="subscribed within the event loop that is to run it"):
+    with pytest.raises(AgentError, match="subscribed within its event loop"):
         agent_of().subscribe(listen)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -459,7 +459,7 @@ async def test_agents_that_share_a_daily_budget_count_each_call_once(
     budget = SqliteBudget(path, daily_usd=None, monthly_usd=None, clock=SystemClock())
     state = (await attempt(budget.state())).unwrap()
     assert state.day_usd == state.month_usd == pytest.approx(result.metadata.cost_usd) == pytest.approx(0.15)
-    with sqlite3.connect(path) as file:
+    with sqlite_file(path) as file:
         runs = file.execute(
             "SELECT nano_usd FROM periods WHERE name LIKE 'run %' ORDER BY nano_usd"
         ).fetchall()

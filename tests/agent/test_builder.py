@@ -214,7 +214,7 @@ def test_the_same_tool_may_be_given_twice() -> None:
 
 
 def test_a_model_name_is_no_model_object() -> None:
-    with pytest.raises(AgentError, match="with_model takes a model's name"):
+    with pytest.raises(AgentError, match="with_model takes the name of a model"):
         ReactiveAgents.create().with_llm("offline").build()  # type: ignore[arg-type]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, fail, say
 from tests.support import contents
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Received
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -232,7 +232,7 @@ async def test_events_results_and_sessions_hold_references_alone(tmp_path: Path)
     assert [type(each).__name__ for each in parts_of(llm.requests[-1])] == ["Image", "Image"]
     assert [part.data for part in parts_of(llm.requests[-1])] == [contents.PNG, contents.GIF]
     assert all(part.is_stored for each in first.new_messages for part in getattr(each, "parts", ()))
-    with sqlite3.connect(tmp_path / "s.db") as file:
+    with sqlite_file(tmp_path / "s.db") as file:
         texts = "SELECT group_concat(messages || results || text) FROM conversation_turns"
         (messages,) = file.execute(texts).fetchone()
     assert "iVBORw0KGgo" not in messages
@@ -240,7 +240,7 @@ async def test_events_results_and_sessions_hold_references_alone(tmp_path: Path)
 
 async def test_the_same_bytes_are_stored_once_and_go_with_their_last_session(tmp_path: Path) -> None:
     def digests() -> int:
-        with sqlite3.connect(tmp_path / "s.db") as file:
+        with sqlite_file(tmp_path / "s.db") as file:
             return int(file.execute("SELECT count(*) FROM contents").fetchone()[0])
 
     _, base = scripted(say("1"), say("2"), say("3"), say("4"))
@@ -444,7 +444,7 @@ async def test_a_run_that_fails_releases_its_content(tmp_path: Path) -> None:
     _, base = scripted(say("x"))
     agent = base.with_sessions(tmp_path / "s.db").with_content(unheld_bytes=0, max_parts=1).build()
     await refusal(agent, [CAT, CAT], session="a")
-    with sqlite3.connect(tmp_path / "s.db") as file:
+    with sqlite_file(tmp_path / "s.db") as file:
         assert file.execute("SELECT count(*) FROM contents").fetchone() == (0,)
     assert not isinstance(await agent.run_effect([CAT], session="a"), Failure)
 
@@ -529,7 +529,7 @@ async def test_a_durable_run_refers_to_content_in_a_file(lasting: bool, tmp_path
     async with first, second:
         with pytest.raises(AgentError):
             await first.run(["Like this:", CAT], run_id="r-1", user="ada")
-        with sqlite3.connect(tmp_path / "runs.db") as file:
+        with sqlite_file(tmp_path / "runs.db") as file:
             recorded = "".join(file.iterdump())
         again = await second.run(["Like this:", CAT], run_id="r-2", user="ada")
     assert again.output == "It rises."

@@ -41,6 +41,7 @@ from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, Ru
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, say
+from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -479,7 +480,7 @@ async def test_a_process_that_lost_its_run_stops_before_the_next_call(tmp_path: 
     async def taken_over(number: int) -> str:
         """Make a payment, meanwhile another process takes the run over."""
         bank.paid.append((number, ""))
-        with sqlite3.connect(tmp_path / "r.db") as file:
+        with sqlite_file(tmp_path / "r.db") as file:
             file.execute("UPDATE runs SET holder = 'another'")
         return "paid"
 

@@ -453,7 +453,7 @@ def test_wrong_handoffs_are_named() -> None:
         triage(billing(), billing()).build()
     with pytest.raises(AgentError, match="handoffs: got 'no_such_module:agent'"):
         triage("no_such_module:agent").build()
-    with pytest.raises(TypeError, match="needs its name"):
+    with pytest.raises(TypeError, match="expected the name of the agent"):
         handoff(lambda: billing())
     with pytest.raises(AgentError, match="module:agent, to be serialised"):
         ReactiveAgents.create().with_model("offline").with_handoffs(billing()).to_config()

@@ -145,7 +145,7 @@ async def test_a_function_that_hangs_ends_with_the_run() -> None:
         agent.cancel(task.id).unwrap()
     assert errors == ["RunCancelled"]
     late = builder.with_instructions(hanging).with_timeout(run=0.05).build()
-    with pytest.raises(AgentError, match="took until the time limit of the run"):
+    with pytest.raises(AgentError, match="did not end before the time limit of the run"):
         await late.run("Hello?", deps="Acme")
 
 

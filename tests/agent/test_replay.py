@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import stat
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -22,6 +21,7 @@ from reactive_agents.core.messages import UserMessage
 from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, calls, say
 from tests.support.models import RuledLLM
 from tests.support.sensible import sensible
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -145,7 +145,7 @@ async def test_a_run_that_was_cut_off_replays_up_to_there(tmp_path: Path, end: s
 
 async def test_a_replay_names_the_first_step_that_differs(tmp_path: Path) -> None:
     await recorded(tmp_path / "r.db")
-    with sqlite3.connect(tmp_path / "r.db") as file:
+    with sqlite_file(tmp_path / "r.db") as file:
         changed = file.execute(
             'UPDATE run_entries SET body = replace(body, \'"item": "pear"\', \'"item": "plum"\')'
             " WHERE kind = 'model' AND number < 3"
@@ -208,7 +208,7 @@ async def test_a_fork_shares_the_record_up_to_its_step_and_goes_another_way(tmp_
     assert (await other.runs.find("r2")).origin == "r1"
     replay = await other.runs.replay("r2")
     assert replay.difference == ""
-    with sqlite3.connect(tmp_path / "r.db") as file:
+    with sqlite_file(tmp_path / "r.db") as file:
         counts = dict(
             file.execute("SELECT run_id, count(*) FROM run_entries JOIN runs ON id = run GROUP BY 1")
         )
@@ -246,7 +246,7 @@ async def test_what_a_fork_shares_was_paid_once(tmp_path: Path) -> None:
     result = await other.runs.resume(await other.runs.fork("r1", at=3, into="r2"))
     assert (result.metadata.cost_usd, result.metadata.model_calls) == (1.0, 2)
     assert [each.cached for each in result.metadata.models] == [1]
-    with sqlite3.connect(tmp_path / "cost.db") as file:
+    with sqlite_file(tmp_path / "cost.db") as file:
         rows = file.execute("SELECT run_id, nano_usd FROM spending_models").fetchall()
     assert sorted(usd // 10**9 for _, usd in rows) == [1, 2, 8]
     assert (await other.runs.replay("r2")).difference == ""

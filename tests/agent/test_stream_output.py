@@ -111,7 +111,7 @@ async def test_values_that_are_no_objects_and_texts_stream_too() -> None:
     assert all([2, 3, 5, 7][: len(each)] == each for each in numbers)
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(answer("The answer is 3."))).with_reasoning()
     stream = agent.with_tools(look_up).build().stream_output("What?")
-    with pytest.raises(AttributeError, match="result: there is none before the last value was given"):
+    with pytest.raises(AttributeError, match="result: the run has no result before the last value was read"):
         _ = stream.result
     texts = [each async for each in stream]
     assert texts[-1] == "The answer is 3."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import sqlite3
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -31,6 +30,7 @@ from reactive_agents.effects import effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, say
 from tests.support.mcp_server import PROGRAM
 from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.sqlite_files import sqlite_file
 
 T = TypeVar("T")
 PATIENCE_S = 60.0
@@ -215,9 +215,9 @@ def test_many_threads_run_tasks_of_one_agent_with_memory_cost_and_audit(
         assert result.status == "completed"
         assert f"This is task {number}." in (result.output or "")
     assert [event.error.message for event in recorder.of(ExecutionPhaseFailed)] == []
-    with sqlite3.connect(tmp_path / "audit.db") as audit:
+    with sqlite_file(tmp_path / "audit.db") as audit:
         assert audit.execute("SELECT count(*) FROM entries").fetchone() == (2 * threads * turns,)
-    with sqlite3.connect(tmp_path / "cost.db") as cost:
+    with sqlite_file(tmp_path / "cost.db") as cost:
         assert cost.execute("SELECT count(*) FROM spending_runs").fetchone() == (threads * turns,)
 
 

@@ -31,6 +31,7 @@ from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.effects import Effect
 from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support.sqlite_files import sqlite_file
 
 STEPS, ROUNDS = 200, 9
 RUNS, STEPS_OF_EACH = 50, 20
@@ -262,7 +263,7 @@ def growth(steps: int) -> list[tuple[int, float]]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "runs.db"
         anyio.run(run, str(path), steps)
-        with sqlite3.connect(path) as file:
+        with sqlite_file(path) as file:
             rows = file.execute(
                 "SELECT number, length(key) + length(kind) + length(body) + 16 FROM run_entries"
                 " ORDER BY number"

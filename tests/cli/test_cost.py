@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from reactive_agents.core.usage import Usage
 from reactive_agents.testing import ScriptedLLM, say
 from reactive_agents.testing.core import START
 from tests.support.command_line import Terminal, command
+from tests.support.sqlite_files import sqlite_file
 
 USED = Usage(10, 20, 30)
 
@@ -84,9 +84,8 @@ def test_a_file_that_is_no_cost_database_is_bad_usage_and_stays_as_it_is(tmp_pat
     text.write_text("this is no database " * 100)
     assert "not a database" in command("cost", "--path", str(text)).stderr
     other = tmp_path / "other.db"
-    with sqlite3.connect(other) as connection:
+    with sqlite_file(other) as connection:
         connection.execute("CREATE TABLE facts (fact TEXT)")
-    connection.close()
     before = other.read_bytes()
     refused = command("cost", "--path", str(other))
     assert (refused.exit_code, "database of another program (facts)" in refused.stderr) == (2, True)

@@ -249,6 +249,13 @@ async def test_a_model_that_goes_on_saying_nothing_is_asked_four_times() -> None
     assert "empty in 5 turns" in state.reason
 
 
+async def test_a_call_between_empty_replies_starts_over() -> None:
+    empty = [say("")] * 4
+    bench = kernel_bench(*empty, call("add", a=1, b=2), *empty, say("3"), tools={"add": add})
+    state = await bench.run(max_iterations=12)
+    assert (state.outcome, state.output) == ("completed", "3")
+
+
 async def test_a_model_that_says_nothing_ever_ends_at_the_limit() -> None:
     state = await kernel_bench(forever(say(""))).run(max_iterations=3)
     assert (state.outcome, state.output, state.iteration) == ("partial", None, 3)

@@ -34,6 +34,7 @@ from reactive_agents.studio.records import StudioRecords
 from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, say, streamed
 from tests.support.personas import assessed, persona_bench, planned
 from tests.support.servers import asking, events_of, listening
+from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -660,12 +661,11 @@ async def test_plans_and_learnings_of_a_persona_are_shown_and_deleted(tmp_path: 
 
 
 async def test_a_tampered_audit_log_is_told(tmp_path: Path) -> None:
-    import sqlite3
 
     path, audit = tmp_path / "runs.db", tmp_path / "audit.db"
     async with studio(path, summing(path, *SUM, audit=AuditConfig(str(audit)))) as client:
         await ended(client, await started(client))
-    with sqlite3.connect(audit) as file:
+    with sqlite_file(audit) as file:
         (table,) = file.execute(
             "SELECT name FROM sqlite_schema WHERE sql LIKE '%hash%' AND type = 'table'"
         ).fetchone()

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import shutil
-import sqlite3
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls, fail, say
+from tests.support.sqlite_files import sqlite_file
 
 FOLDER = Path(__file__).parents[2] / "build" / "studio"
 
@@ -391,7 +391,7 @@ def main() -> None:
     logging.disable()  # calls and runs that fail are examples too
     anyio.run(make_runs, log)
     anyio.run(talked, log, described)
-    with sqlite3.connect(log) as file:
+    with sqlite_file(log) as file:
         (count,) = file.execute("SELECT count(*) FROM logged_runs").fetchone()
     print(f"{count} runs are in {log}.", flush=True)
     command = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from reactive_agents.core.run_record import QueueLimits
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call
 from tests.agent.test_queue_worker import until_paused
+from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ async def test_runs_are_begun_by_priority_within_limits_and_dbos_has_their_ids_a
     worker.subscribe(events)
     await worker.runs.work(concurrency=2, total=1, rate=(100, 60), until_idle=True)
     assert [each.run_id for each in events.of(TaskStarted)] == ["b", "c", "a"]
-    with sqlite3.connect(tmp_path / "r.db-dbos") as file:
+    with sqlite_file(tmp_path / "r.db-dbos") as file:
         limits = file.execute("SELECT concurrency, rate_limit_max, rate_limit_period_sec FROM queues")
         assert (1, 100, 60.0) in limits.fetchall()
     assert [run.run_id for run in await worker.runs.list(state="queued")] == ["late"]
@@ -170,7 +170,7 @@ async def test_a_worker_that_cannot_hand_over_leaves_the_process_to_the_next(tmp
         assert listened == Success(None)
         await attempt(queue.stop())
         if not number:
-            with sqlite3.connect(tmp_path / "a.db-dbos") as file:
+            with sqlite_file(tmp_path / "a.db-dbos") as file:
                 file.execute("ALTER TABLE workflow_status RENAME TO elsewhere")
         assert isinstance(await attempt(queue.leave()), Success if number else Failure)
         await queue.aclose()

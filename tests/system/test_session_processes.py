@@ -20,6 +20,7 @@ from reactive_agents.core.ids import AgentId, SessionId
 from reactive_agents.core.messages import Message, UserMessage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
+from tests.support.sqlite_files import sqlite_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,9 +126,10 @@ def test_what_was_reported_before_a_kill_is_there_once_and_in_order(tmp_path: Pa
     assert [each for each in asked(messages) if each.startswith("o")] == [
         f"o{number}" for number in range(20)
     ]
-    rows = sqlite3.connect(path).execute(
-        "SELECT messages_before, message_count FROM conversation_turns ORDER BY number"
-    )
+    with sqlite_file(path) as file:
+        rows = file.execute(
+            "SELECT messages_before, message_count FROM conversation_turns ORDER BY number"
+        ).fetchall()
     total = 0
     for before, count in rows:
         assert before == total

@@ -60,9 +60,9 @@ def why_not_public(address: Address) -> str | None:
         (address.is_loopback, "a loopback address"),
         (address.is_link_local, "a link-local address"),
         (address.is_multicast, "a multicast address"),
+        (any(address in network for network in _SPECIAL), "an address for special purposes"),
         (not address.is_global, "a private or reserved address"),
         (address.version == 6 and address not in _GLOBAL_UNICAST, "a reserved address"),
-        (any(address in network for network in _SPECIAL), "an address for special purposes"),
         (getattr(address, "scope_id", None) is not None, "an address on one network interface"),
     )
     return next((kind for applies, kind in kinds if applies), None)

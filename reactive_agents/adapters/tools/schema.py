@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import types
 import typing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -187,8 +186,7 @@ def object_shape(
 def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type, ...] = ()) -> Any:
     """Replace classes that pydantic does not know by object schemas.
 
-    That schema ends in an instance of the class: of an attrs class, or before Python 3.12 a plain dictionary
-    for a ``typing.TypedDict``, of which pydantic takes the one of ``typing_extensions`` only.
+    That schema ends in an instance of an attrs class, or in a plain dictionary for a ``typing.TypedDict``.
 
     What is iterated over becomes a list, since pydantic would check its items one by one while the tool runs
     already.
@@ -229,7 +227,7 @@ def _is_unknown(kind: type) -> bool:
     """Return whether pydantic does not know a class that has fields."""
     if hasattr(kind, "__get_pydantic_core_schema__"):
         return False
-    return attrs.has(kind) or _is_foreign_typed_dict(kind)
+    return attrs.has(kind) or _is_typed_dict_of_typing(kind)
 
 
 def _bridge_lazy(kind: type, item: Any) -> Any:
@@ -262,8 +260,9 @@ def _bridge_attrs(kind: type, names: Mapping[str, Any], outer: tuple[type, ...])
     return Annotated[shape, AfterValidator(_maker(kind)), WrapSerializer(_writer(kind))]
 
 
-def _is_foreign_typed_dict(kind: type) -> bool:
-    return sys.version_info < (3, 12) and typing.is_typeddict(kind) and type(kind).__module__ == "typing"
+def _is_typed_dict_of_typing(kind: type) -> bool:
+    # pydantic takes these from Python 3.12 on, but without descriptions of keys, and without attrs classes
+    return typing.is_typeddict(kind) and type(kind).__module__ == "typing"
 
 
 def _bridge_typed_dict(kind: Any, names: Mapping[str, Any], outer: tuple[type, ...]) -> Any:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from errno import ELOOP
 from functools import cache
 from importlib.machinery import PathFinder, all_suffixes
 from itertools import islice
@@ -41,6 +42,7 @@ _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) 
 _WALKS = {os.open, os.mkdir, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 _IS_EXECUTABLE = "it is executable."
+_LOOP = "its symlinks form a loop."
 LARGEST_WRITE = 10_000_000
 """Bytes that one call may write."""
 
@@ -62,17 +64,31 @@ def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolatio
     try:
         root = workspace.resolve(strict=True)
         resolved = (root / path).resolve()
-        if resolved.is_symlink():  # a loop of links has no end to resolve to
-            return _refuse(path, "its symlinks form a loop.")
-    except RuntimeError:
-        return _refuse(path, "its symlinks form a loop.")
+        is_loop = _is_loop(resolved)
+    except RuntimeError:  # of a loop, until Python 3.12
+        return _refuse(path, _LOOP)
     except OSError as error:
         return Failure(refused_by_system(path, error))
     except ValueError:  # characters that the file system cannot express
         return _refuse(path, "it holds characters that no file name can have.")
     if not resolved.is_relative_to(root):
         return _refuse(path, "it leads out of the workspace.")
+    if is_loop:
+        return _refuse(path, _LOOP)
     return Success(resolved)
+
+
+def _is_loop(resolved: Path) -> bool:
+    """Return whether a path was not resolved, since its links have no end."""
+    try:
+        resolved.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    except OSError as error:
+        if error.errno != ELOOP:
+            raise
+        return True
+    return False
 
 
 def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolation]:

@@ -1,19 +1,19 @@
-"""Compaction of transcripts: its time, its method and its event.
+"""Compaction of transcripts: when it happens, by which method, and its event.
 
 A run must not end because its own conversation has outgrown the model's window, and must not lose what it
-found out. So a transcript is shortened in two situations. As it grows, and before the window is full, earlier
-turns are replaced by a summary: by templates, by a model or by a custom function. Where a request would not
-fit all the same, or the provider refuses it as too long, old results and texts are dropped until it does;
-that needs no method to be chosen and cannot fail.
+found out. So a transcript is shortened in two situations. As it grows, before the window is full, earlier
+turns are replaced by a summary, made by templates, by a model or by a custom function. When a request still
+does not fit, or the provider refuses it as too long, old results and texts are dropped until it fits; that
+needs no configured method and cannot fail.
 
-What must stay true: the prefix of every request stays as it is; a call and its result stay or go together;
-whatever goes can be read again under its key; and the last turn stays word by word unless it is too large by
-itself.
+What must stay true: the prefix of every request does not change; a call and its result stay or go together;
+everything that is removed can be read again under its key; and the last turn stays word for word, unless it
+is too large by itself.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 from returns.result import Result
@@ -22,6 +22,7 @@ from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.events import CompactionReason
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.usage import Usage
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.kernel.context import CompactionMaterial, KernelContext
 from reactive_agents.kernel.context_window import token_estimate
@@ -43,38 +44,62 @@ if TYPE_CHECKING:
     from reactive_agents.core.errors import ContextOverflow
 
 LEAST_SHARE = 0.25
-"""Of the window, the transcript below which nothing is summarized by any method."""
+"""The share of the window below which no method summarizes the transcript."""
 AUTO_SHARE = 0.5
-"""Of the window, the request from which on ``auto`` summarizes."""
+"""The share of the window from which on ``auto`` summarizes, when the request takes it."""
 MODEL_SHARE = 0.75
-"""Of the window, the history of the run from which on ``auto`` asks a model, where the model is large."""
+"""The share of the window from which on ``auto`` asks a large model, when the run's history takes it."""
 GROWTH = 1.5
-"""How often the size after the last summary the transcript must have, before the next one."""
+"""How many times its size after the last summary the transcript must have before the next one."""
 LATE_SHARE = 0.75
-"""Of the window, the request from which on less growth is enough: it would have to be compacted soon."""
+"""The share of the window from which on less growth is enough, since compaction is due soon anyway."""
 LATE_GROWTH = 1.1
 KEPT_SHARE = 0.05
-"""Of the window, the whole turns at the end that stay as they are; the last one always does."""
+"""The share of the window for whole turns at the end that are kept; the last turn always is."""
 SUMMARY_SHARE = 0.05
-"""Of the window, the longest summary."""
+"""The share of the window that a summary may take."""
 LONGEST_SUMMARY = 16_000
-"""Its characters at most, however large the window is."""
+"""The most characters of a summary, however large the window is."""
 WORTH_IT = 0.8
 """How far the transcript must shrink, as a multiple; a smaller gain is not worth a new prefix."""
 
-Ready: TypeAlias = tuple[KernelState, ModelRequest, token_estimate.TokenEstimate, int]
-"""What is sent: the state that has its transcript, the request, its estimate, and the transcript's bytes."""
+
+@frozen(slots=False, eq=False, repr=False)
+class SizedRequest(Value):
+    """A request to the model, with what is known of its size.
+
+    Attributes:
+        state: the state whose transcript the request has.
+        estimate: the estimate of the transcript before the model answered.
+        size: bytes of the transcript.
+        added: bytes of the request that the tokens of the estimate do not cover.
+        guidance: bytes of the guidance in the request.
+    """
+
+    state: KernelState
+    request: ModelRequest
+    estimate: token_estimate.TokenEstimate
+    size: int
+    added: int = 0
+    guidance: int = 0
+
+    def estimate_after(self, usage: Usage) -> token_estimate.TokenEstimate:
+        """Return the estimate after an answer, by the usage that the provider reports."""
+        messages = len(self.state.messages)
+        return token_estimate.answered(
+            self.estimate, messages, self.size, self.added, usage, guidance=self.guidance
+        )
 
 
 @frozen(eq=False, repr=False)
 class Filling(Value):
-    """How much of its window the next request takes at most.
+    """The most that the next request takes of the model's window.
 
     Attributes:
         size: bytes of the transcript.
-        tokens: of the request.
-        transcript_tokens: of the transcript in it.
-        window_tokens: the window for which a request has to be compacted from seven eighths on.
+        tokens: tokens of the request.
+        transcript_tokens: tokens of the transcript in it.
+        window_tokens: tokens of the window; a request that takes seven eighths of it has to be compacted.
     """
 
     size: int
@@ -89,12 +114,12 @@ class Filling(Value):
 
     @property
     def bytes_per_token(self) -> float:
-        """Of the transcript; about 1 where the provider has not counted."""
+        """Bytes of the transcript for each token; about 1 if the provider has not counted."""
         return max(1, self.size) / max(1, self.transcript_tokens)
 
     @property
     def window_size(self) -> float:
-        """The window in bytes of such a transcript."""
+        """The bytes of such a transcript that fill the window."""
         return self.window_tokens * self.bytes_per_token
 
 
@@ -193,17 +218,19 @@ async def with_summary(state: KernelState, context: KernelContext, size: int, ad
     return after
 
 
-async def fitted(
+async def compacted_request(
     state: KernelState,
     context: KernelContext,
     request: ModelRequest,
     window: Window,
     reason: CompactionReason,
-) -> Result[Ready, ContextOverflow]:
-    """Return a smaller request for one that does not fit, if it can be shortened.
+) -> Result[SizedRequest, ContextOverflow]:
+    """Return a smaller request in place of one that does not fit.
+
+    Fails with ``ContextOverflow`` when nothing that may be left out would make it fit.
 
     Args:
-        reason: ``refused`` gives it half of what it takes now.
+        reason: with ``refused`` the transcript is shortened to half of its size.
     """
     readable = request
     if request.tools:  # what is taken out has to be readable
@@ -229,13 +256,13 @@ def _sent(
     estimate: token_estimate.TokenEstimate,
     found: FittedRequest,
     reason: CompactionReason,
-) -> Ready:
+) -> SizedRequest:
     size = token_estimate.transcript_size(found.messages)
     if found.messages == state.messages:
         estimate, _ = token_estimate.with_fixed_parts(
             state.transcript.estimate, context.prefix, request.tools
         )
-        return state, request, _with_count(estimate, found), size
+        return SizedRequest(state, request, _with_count(estimate, found), size)
     filling = filling_of(state, context, *token_estimate.sized(state.transcript.estimate, state.messages))
     after = replaced(
         state,
@@ -251,7 +278,7 @@ def _sent(
         ),
     )
     _report(reason, "drop", "", state, after, filling, context)
-    return after, found.request, after.transcript.estimate, size
+    return SizedRequest(after, found.request, after.transcript.estimate, size)
 
 
 def _with_count(estimate: token_estimate.TokenEstimate, found: FittedRequest) -> token_estimate.TokenEstimate:

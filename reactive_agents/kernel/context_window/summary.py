@@ -163,7 +163,7 @@ def failing_calls(
     """Return the last calls that failed and have not succeeded since, with errors.
 
     Args:
-        steps: those of whole turns.
+        steps: the steps of whole turns.
         earlier: the same of the turns before them.
     """
     asked: dict[CallId, str] = {}

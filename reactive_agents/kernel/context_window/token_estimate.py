@@ -1,8 +1,8 @@
 """How much of a model's window a conversation takes.
 
-There is one figure that is right, the provider's own, and one bound that holds for every tokenizer: a token
-stands for a byte or more. So a request surely fits when what the provider counted last, and the bytes that
-have come on top, fit; nothing in between is guessed.
+One figure is exact, the provider's own, and one bound holds for every tokenizer: a token stands for a byte or
+more. So a request surely fits when the provider's last count and the bytes that were added since fit
+together; nothing in between is guessed.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ class TokenEstimate(Value):
 
 
 def text_size(text: str) -> int:
-    """The bytes of a text in UTF-8."""
+    """Return the bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def call_size(call: ToolCall) -> int:
-    """A bound of the tokens of a call."""
+    """Return an upper bound of the tokens of a call."""
     given = text_size(call.malformed) if call.malformed else 0
     return FRAME + len(call.name) + text_size(call.id) + text_size(call.arguments_text) + given
 
 
 def message_size(message: Message) -> int:
-    """A bound of the tokens of a message, as it is sent."""
+    """Return an upper bound of the tokens of a message, as it is sent."""
     size = FRAME + text_size(message.content)
     if isinstance(message, AssistantMessage):
         for call in message.tool_calls:
@@ -92,12 +92,12 @@ def parts_size(parts: Iterable[Content]) -> int:
 
 
 def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> int:
-    """A bound of the tokens of what every request of a run begins with."""
+    """Return an upper bound of the tokens at the beginning of every request of a run."""
     return sum(map(message_size, prefix)) + sum([FRAME + tool.prompt_bytes for tool in tools])
 
 
 def sized(estimate: TokenEstimate, messages: Sequence[Message]) -> tuple[int, int]:
-    """The bytes of a transcript, and of that part of it that is in no count of tokens."""
+    """Return the bytes of a transcript, and of the part that no token count covers."""
     done, size = estimate.sized, estimate.bytes
     if done > len(messages):  # another caller has rebuilt the transcript
         size = sum(map(message_size, messages))
@@ -123,7 +123,7 @@ def at_most(estimate: TokenEstimate, size: int, added: int) -> int:
 
 
 def without_counts(estimate: TokenEstimate) -> TokenEstimate:
-    """Return the estimate without the transcript, after that was replaced."""
+    """Return the estimate without the counts of a transcript that was replaced."""
     return evolve(estimate, sized=0, bytes=0, counted=0, tokens=0, read=0)
 
 
@@ -142,17 +142,17 @@ def with_fixed_parts(
 def unread(
     estimate: TokenEstimate, size: int, characters: Callable[[], int], usage: Usage, *, guidance: int = 0
 ) -> bool:
-    """Whether the provider read far less than it was sent.
+    """Return whether the provider read far less than it was sent.
 
-    Some servers drop the oldest part of a prompt that is longer than their window, and report nothing but the
-    tokens of the rest. That is so when there are too many characters for each token, or when a request with
-    the same beginning and more at its end has no more tokens than the one before. Others count only what is
-    not in their cache, which is what has come since: a count that this explains says nothing.
+    Some servers drop the oldest part of a prompt that is longer than their window, and report only the tokens
+    of the rest. That shows when there are too many characters for each token, or when a request that only
+    adds to the one before has no more tokens than that. Other servers count only the tokens that are not in
+    their cache, which are those added since: a count that this explains shows nothing.
 
     Args:
         estimate: as it was when the request was sent.
         size: bytes of the transcript in the request.
-        characters: counts those of the request, where its bytes give reason to.
+        characters: counts the characters of the request; called only if its bytes give reason to.
         usage: as the provider reports it; no server has a window of less than 1,024 tokens.
         guidance: bytes of the guidance in the request.
     """
@@ -174,14 +174,14 @@ def unread(
 def answered(
     estimate: TokenEstimate, sent: int, size: int, added: int, usage: Usage, *, guidance: int = 0
 ) -> TokenEstimate:
-    """The estimate after an answer.
+    """Return the estimate after an answer.
 
     Args:
-        estimate: as it was when the request was sent.
-        sent: messages of the transcript in the request; the answer is the next one.
+        estimate: the estimate when the request was sent.
+        sent: number of messages of the transcript in the request; the answer is the next one.
         size: their bytes.
-        added: those bytes of the request that its ``tokens`` are not of.
-        usage: as the provider reports it; a count that is too small for the bytes is not used.
+        added: bytes of the request that the tokens of the estimate do not cover.
+        usage: the usage that the provider reports; a count that is too small for the bytes is not used.
         guidance: bytes of the guidance in the request.
     """
     if not usage.reported or usage.total_tokens * _LONGEST_TOKEN < estimate.fixed + size:
@@ -205,7 +205,7 @@ def answered(
     )
 
 
-# --- What was taken out of a transcript ---
+# --- Figures of a transcript that was shortened ---
 
 
 @frozen(slots=False, eq=False, repr=False)

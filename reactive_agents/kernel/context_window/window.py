@@ -131,7 +131,7 @@ def model_window(
 
     Args:
         overrides: the configuration.
-        profile: of the model, with the overrides.
+        profile: the profile of the model, with the overrides.
         counter: knows the provider's windows.
         model: ``None`` for the one that answers requests which name none.
     """
@@ -180,7 +180,7 @@ class FittedRequest(Value):
     Attributes:
         messages: the transcript in it.
         stored: what was taken out and is kept nowhere else, by its key.
-        tokens: that the request has at most, when those around the transcript were counted; else 0.
+        tokens: the most tokens of the request, if those around the transcript were counted; otherwise 0.
     """
 
     request: ModelRequest

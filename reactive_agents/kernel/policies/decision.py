@@ -32,14 +32,14 @@ from reactive_agents.kernel.context import (
     between_turns,
 )
 from reactive_agents.kernel.embedded_calls import results_of_written_calls
+from reactive_agents.kernel.ledger import EMPTY_REPLY
 from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.policies import answers, limits, requirements
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 
-EMPTY_REPLY = "empty_reply"
 MOST_EMPTY = 4
-"""Empty replies of a run that are asked again."""
+"""Empty replies without a call in between that are asked again."""
 STEPS_PER_ITERATION = 4
 """Kernel steps that one iteration may take; a kernel that needs more makes no progress."""
 

@@ -28,8 +28,8 @@ class PlanningContext:
     """Input, services and tools of a planning run.
 
     Attributes:
-        tools: available to steps, as the model is shown them.
-        needs: of the run, those that were derived from the task too.
+        tools: the tools that steps may use, as the model is shown them.
+        needs: the needs of the run, with those that were derived from the task.
     """
 
     input: StrategyInput
@@ -59,25 +59,25 @@ def planning_context(strategy_input: StrategyInput, services: StrategyServices) 
 
 
 def needs_left(progress: passes.Progress, context: PlanningContext) -> ToolNeeds:
-    """Return the needs that a plan can still see to, with the calls to be made."""
+    """Return the needs that a plan can still meet, with the calls still to make."""
     now = passes.open_requirements_of_run(progress, context.input, context.services)
     return passes.requirements_left(context.input.needs, now)
 
 
 def calls_under(progress: passes.Progress, prefixes: tuple[str, ...]) -> tuple[ReasoningStep, ...]:
-    """Return all calls, and the results whose keys begin so."""
+    """Return all calls, and the results whose keys have the prefix."""
     return tuple(step for step in progress.steps if step.type == "action" or _key(step).startswith(prefixes))
 
 
 def evidence_in(steps: tuple[ReasoningStep, ...], progress: passes.Progress, context: PlanningContext) -> str:
-    """Return calls with their results, as far as the profile admits."""
+    """Return calls with their results, as many as the model's profile admits."""
     return passes.evidence_of_run(evolve(progress, steps=steps), context.input, context.services)
 
 
 def evidence_of_composites(plan: Plan, progress: passes.Progress, context: PlanningContext) -> str:
-    """Return what the tools of composite steps gave, also of those that were replaced.
+    """Return the results of tools in composite steps, replaced ones included.
 
-    The results of ``tool_call`` steps are those of their steps.
+    The result of a ``tool_call`` step is that of the step itself.
     """
     shown = {step.id for step in plan.steps if step.type == "tool_call"}
     others = {_key(step).partition(".")[0] for step in progress.steps} - shown - {""}
@@ -112,9 +112,9 @@ def is_answer(text: str, progress: passes.Progress, context: PlanningContext) ->
 
 
 def problem_of(step: PlanStep, progress: passes.Progress, context: PlanningContext) -> str:
-    """Return why the text of an analysis is no result of it; empty when it is one.
+    """Return why a text is not the result of an analysis; empty when it is.
 
-    Figures that nothing supports are questioned once, as in a reactive run: they may be estimates.
+    Figures that nothing supports are questioned once, as in a reactive run, since they may be estimates.
     """
     text = step.result or ""
     if step.type != "analysis" or not context.tools:

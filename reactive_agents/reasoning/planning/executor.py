@@ -58,7 +58,7 @@ class StepRun:
 
     Attributes:
         step: completed, or failed with the error of its last attempt.
-        states: of the kernel runs that it took.
+        states: the final states of the kernel runs that it took.
         error: what ended the last of them, if it failed.
     """
 
@@ -71,10 +71,10 @@ class StepRun:
 async def run_step(
     step: PlanStep, progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> Result[StepRun, ReasoningErrors]:
-    """Run a step until it works or its retries are used up, and record each status.
+    """Run a step until it succeeds or its retries are used up, and record each status.
 
-    A reference that has no result, and a call that was refused, fail the step at once: they would fail again.
-    Fails with ``StrategyExecutionError`` when a kernel breaks its own rules.
+    A reference without a result, and a call that was refused, fail the step at once, since they would fail
+    again. Fails with ``StrategyExecutionError`` when a kernel breaks its own rules.
     """
     clock = context.services.kernel.clock
     step = evolve(step, status="in_progress", started_at=clock.now())
@@ -124,7 +124,7 @@ def _prepare(
     """Return the kernel run of the step, with the results that it refers to.
 
     Args:
-        found: what its tools gave in earlier attempts.
+        found: the results of its tools in earlier attempts.
     """
     steps, made = journal.plan.steps, partial(Pass, f"{NAME}:{step.id}", f"{step.id}.", delivers=False)
     if step.type == "tool_call":
@@ -183,7 +183,7 @@ def _prepare(
 
 
 def _unnamed(step: PlanStep, journal: PlanJournal, context: PlanningContext) -> str:
-    """Return the results so far for a step that refers to none; else an empty text.
+    """Return the results so far for a step that refers to none; otherwise empty.
 
     Small models forget the references, and a step that sees no results makes them up.
     """
@@ -197,7 +197,7 @@ def _unnamed(step: PlanStep, journal: PlanJournal, context: PlanningContext) -> 
 def _required_calls(
     step: PlanStep, progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> tuple[tuple[str, int, int], ...]:
-    """Return the required tools of a step: calls done, calls to make."""
+    """Return the required tools of a step, each with its calls done and to make."""
     now, steps = open_requirements_of_run(progress, context.input, context.services), journal.plan.steps
     return tuple(
         (each.name, done, share_of_calls(step, each.min_calls - done, steps, each.name))
@@ -219,8 +219,8 @@ class ExecutedPlan:
     """The outcome of the steps of a plan.
 
     Attributes:
-        limit: what ended it before its last step.
-        error: of the model, when it did not answer for a step that failed.
+        limit: the limit that ended it before its last step; ``None`` for none.
+        error: the error of the model, if it did not answer for a step that failed.
     """
 
     progress: Progress
@@ -233,9 +233,8 @@ async def execute_plan(
 ) -> Result[ExecutedPlan, ReasoningErrors]:
     """Run all pending steps.
 
-    A failed one is patched once, and its dependents are skipped.
-
-    Fails with ``StrategyExecutionError`` when a kernel breaks its own rules.
+    A failed step is patched once; if it fails again, the steps that depend on it are skipped. Fails with
+    ``StrategyExecutionError`` when a kernel breaks its own rules.
     """
     patched: frozenset[str] = frozenset()
     done = ExecutedPlan(progress)
@@ -286,7 +285,7 @@ async def _ready(batch: tuple[PlanStep, ...], journal: PlanJournal) -> list[Plan
 def _is_repairable(run: StepRun) -> bool:
     """Return whether a rewritten step may do better than the failed one.
 
-    That the model did not answer is not the step's fault.
+    It may not when the model did not answer, which is not the step's fault.
     """
     return not isinstance(run.error, ModelCallFailed) or isinstance(run.error.cause, ContextOverflow)
 
@@ -294,11 +293,9 @@ def _is_repairable(run: StepRun) -> bool:
 async def _repair(
     failed: list[PlanStep], progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> frozenset[str]:
-    """Have the failed steps rewritten, as the configuration says.
+    """Have the failed steps rewritten, as configured, and return their ids.
 
-    Return the ids of those.
-
-    A step that no patch is found for stays as it is.
+    A step for which no patch is found stays as it is.
     """
     written: frozenset[str] = frozenset()
     for step in failed:
@@ -319,7 +316,7 @@ async def _repair(
 
 
 async def _skip_cycles(journal: PlanJournal) -> None:
-    """Skip the steps of dependency cycles, which a plan from elsewhere may have."""
+    """Skip the steps of dependency cycles, which a stored plan may have."""
     circle = " → ".join(find_cycle(journal.plan.steps))
     for step in journal.plan.steps:
         if step.status == "pending":
@@ -334,8 +331,8 @@ def compute_waves(plan: Plan) -> tuple[tuple[PlanStep, ...], ...]:
     """Return the pending steps as waves of steps that may run concurrently; pure.
 
     A linear plan has one step a wave, in order. In a dag a step comes after all pending steps that it depends
-    on; steps that depend on each other in a circle are in no wave. Steps that are completed, or ended
-    otherwise, never come again.
+    on; steps that depend on each other in a circle are in no wave. Steps that are completed, or have ended
+    otherwise, are in none either.
     """
     pending = [step for step in plan.steps if step.status == "pending"]
     if plan.mode == "linear":
@@ -366,15 +363,15 @@ def blocked_by(step: PlanStep, plan: Plan) -> str | None:
 def next_batch(plan: Plan, left: Mapping[str, int], *, attempts: int, parallel: bool) -> tuple[PlanStep, ...]:
     """Return the steps to run next, concurrently; empty when no step is left; pure.
 
-    Steps do not know of the calls that are made beside them. So each has the most calls that it may make set
-    aside, and runs when the remaining calls of its tools cover that, or when no step beside it may call them;
-    else it waits, and then has what the others left over. So no limit is exceeded, and no call goes unused,
-    as it would if the calls were divided between the steps.
+    Steps do not know of calls that are made at the same time. So the most calls that a step may make are set
+    aside for it. It runs when the remaining calls of its tools cover that, or when no step beside it may call
+    these tools; otherwise it waits, and then has the calls that the others left. So no limit is exceeded, and
+    no call stays unused, as some would if the calls were divided between the steps.
 
     Args:
         left: how often each tool with a limit may still be called, 0 or more.
-        attempts: how often a step is tried at most, 1 or more.
-        parallel: whether steps may run at the same time at all.
+        attempts: the most attempts of a step, 1 or more.
+        parallel: whether steps may run at the same time.
     """
     wave = next(iter(compute_waves(plan)), ())
     if not parallel:
@@ -390,7 +387,7 @@ def next_batch(plan: Plan, left: Mapping[str, int], *, attempts: int, parallel: 
 
 
 def _most_calls(step: PlanStep, left: Mapping[str, int], attempts: int) -> Mapping[str, int]:
-    """Return how often a step may call each limited tool at most."""
+    """Return the most calls of each limited tool that a step may make."""
     if step.type == "tool_call":
         return {name: attempts for name in left if name == step.tool_name}
     if step.type == "composite":

@@ -32,7 +32,7 @@ from reactive_agents.reasoning.structured_output.question import Question, ask_s
 from reactive_agents.reasoning.structured_output.schema import shape_of
 
 REFLECTION_TOKENS: dict[Depth, int] = {"shallow": 1_500, "deep": 2_500}
-"""Tokens that one reflection may have."""
+"""The most tokens of one reflection."""
 
 _EXAMPLE = Reflection(missing=("the height of Mount Kazbek",), verdict="UNSATISFIED", confidence=0.7)
 
@@ -44,7 +44,7 @@ async def reflect(
 
     Without a completed step no judgement is satisfied.
 
-    It also sees what the tools of composite steps gave, so that their texts can be held against it.
+    The model also sees the tool results of composite steps, by which it can check their texts.
     """
     profile = profile_of(context.input, context.services)
     results = shown_results(plan, profile, context.input.settings.compression)
@@ -73,9 +73,9 @@ async def refine(
 ) -> Result[None, StructuredOutputError]:
     """Change the plan so that the missing parts get done; completed steps stay.
 
-    Where steps failed, all that are not completed are rewritten; otherwise steps are added. Calls that
-    the task requires get steps in any case; where these alone are missing and cannot be had, the plan stays
-    as it is. Fails when the model gives no steps.
+    If steps failed, all that are not completed are rewritten; otherwise steps are added. Calls that the task
+    requires get steps in any case; if only such calls are missing and cannot be made, the plan stays as it
+    is. Fails when the model gives no steps.
     """
     plan, now = journal.plan, context.services.kernel.clock.now()
     needs = needs_left(progress, context)
@@ -111,11 +111,11 @@ class PlanEnd:
     """The end of the work on a plan.
 
     Attributes:
-        why: in sentences; says what is missing unless the plan reached its goal.
-        reached: whether it did.
+        why: the reason in sentences, with what is missing unless the plan reached its goal.
+        reached: whether the plan reached its goal.
         reflection: the last judgement, if there was one.
         may_ask: whether the model may still be asked, to write the answer.
-        error: of the model, when it did not answer.
+        error: the error of the model, if it did not answer.
     """
 
     terminated_by: str

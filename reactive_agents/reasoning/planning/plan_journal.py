@@ -38,7 +38,7 @@ class PlanJournal:
     A store that fails is reported once and not asked again: the run continues without it.
 
     Attributes:
-        plan: as it stands.
+        plan: the plan as it is now.
         before: the plan's tokens and cost before this run.
         store: ``None`` when there is none, or when it has failed.
     """
@@ -164,13 +164,11 @@ def _changed(plan: Plan, steps: tuple[PlanStep, ...], now: datetime) -> Plan:
 
 
 def resumed_plan(plan: Plan, definitions: Sequence[ToolDefinition], now: datetime) -> Plan:
-    """Return a stored plan as it can continue: completed steps keep their results.
+    """Return a stored plan in the form in which it can continue. Pure.
 
-    Pure.
-
-    A step that was under way when its run was killed may have taken effect. It is run again if that does no
-    harm: if it called no tool, or only tools that are idempotent. Otherwise it counts as failed, with the
-    reason.
+    Completed steps keep their results. A step that was under way when its run was killed may have taken
+    effect. It is run again if that does no harm, because it called no tool or only idempotent ones; otherwise
+    it counts as failed, with the reason.
     """
     idempotent = {definition.name for definition in definitions if definition.idempotent}
     steps = tuple(_resumed(step, idempotent) for step in plan.steps)
@@ -180,7 +178,7 @@ def resumed_plan(plan: Plan, definitions: Sequence[ToolDefinition], now: datetim
 def earlier_progress(plan: Plan, progress: Progress) -> Progress:
     """Return the progress with the results and calls of completed steps; pure.
 
-    Calls that it has already, as those of an earlier try of the same run, do not count twice.
+    Calls that it already has, for example from an earlier attempt of the same run, do not count twice.
     """
     done = [step for step in plan.steps if step.type == "tool_call" and step.status == "completed"]
     called = [(step, step.tool_name) for step in done if step.tool_name]

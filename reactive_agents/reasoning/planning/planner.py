@@ -124,7 +124,7 @@ async def _ask_change(
 
 
 def _rules(reference: str, context: PlanningContext, mode: PlanMode | None = None) -> str:
-    """Return the rules for steps; with a mode also those for their order."""
+    """Return the rules for steps and, with a mode, for their order."""
     tier, with_tools = profile_of(context.input, context.services).tier, bool(context.tools)
     rules = prompts.step_rules(reference, tier, with_tools=with_tools)
     return rules if mode is None else f"{rules}\n{prompts.order_rules(mode, with_tools=with_tools)}"
@@ -136,7 +136,7 @@ def _shape(
     example: schemas.LLMPlanOutput | schemas.LLMPlanStep,
     context: PlanningContext,
 ) -> Shape[Plan]:
-    """Return the shape of steps, without fields for tools where there are none."""
+    """Return the shape of steps, without fields for tools if there are no tools."""
     shape = shape_read_by(kind, read, example=example)
     return shape if context.tools else evolve(shape, schema=_without_tools(shape.schema))
 
@@ -201,13 +201,13 @@ async def _ask(
 def repaired_call(
     step: PlanStep, arguments: JsonObject, definitions: Sequence[ToolDefinition], call_id: str = ""
 ) -> ToolCall:
-    """Return the call of a ``tool_call`` step, repaired as a model's own calls are."""
+    """Return the call of a ``tool_call`` step, repaired like a model's own calls."""
     repaired = repair_call(ToolCall(CallId(call_id), step.tool_name or "", arguments), definitions)
     return evolve(repaired.call, repairs=repaired.repairs)
 
 
 def with_known_names(step: schemas.LLMPlanStep, names: Sequence[str]) -> schemas.LLMPlanStep:
-    """Return the step with its tools under their exact names, where these are certain."""
+    """Return the step with the exact names of its tools, where they are certain."""
     hints = tuple(dict.fromkeys(_known(name, names) for name in step.tool_hints))
     tool_name = None if step.tool_name is None else _known(step.tool_name, names)
     return evolve(step, tool_name=tool_name, tool_hints=hints)
@@ -226,8 +226,8 @@ def find_problems(
     """Return the problems of the steps that a model wrote; empty when they can run.
 
     Args:
-        plan: with these steps in it.
-        written: for the id of each such step, its path in what the model wrote, such as ``$.steps[0]``.
+        plan: the plan with these steps in it.
+        written: the path of each such step in the model's text, such as ``$.steps[0]``, by the step's id.
         definitions: the tools that the run has.
     """
     found: list[FieldProblem] = []
@@ -244,11 +244,10 @@ def find_problems(
 
 
 def find_cycle(steps: Sequence[PlanStep]) -> tuple[str, ...]:
-    """Return a cycle of dependencies, the first id again at its end.
+    """Return a cycle of dependencies, with its first id again at the end.
 
-    Empty without one.
-
-    A step that depends on itself alone is no such circle: it is a problem by itself.
+    It is empty if there is none. A step that depends on itself is not such a cycle: it is a problem of its
+    own.
     """
     after = {step.id: [needed for needed in step.depends_on if needed != step.id] for step in steps}
     done: set[str] = set()
@@ -347,7 +346,7 @@ def with_required_calls(
 def planned_calls(steps: Sequence[PlanStep], name: str) -> float:
     """Return how many calls of a tool the pending steps make.
 
-    Infinite for a composite.
+    The number is infinite if one of them is a composite step with that tool.
     """
     pending = [step for step in steps if step.status == "pending"]
     if any(name in step.tool_hints for step in pending):

@@ -178,9 +178,9 @@ def step_content(step: PlanStep, instruction: str, goal: str, found: str, result
     """Return one step as a task, with what the attempt before gave.
 
     Args:
-        instruction: with the results that it refers to.
+        instruction: the instruction, with the results that it refers to.
         found: what its tools gave in earlier attempts.
-        results: of other steps, for a step that refers to none of them.
+        results: the results of other steps, for a step that refers to none of them.
     """
     parts = [instruction, *((results,) if results else ())]
     if goal.strip() != instruction.strip():

@@ -101,7 +101,7 @@ def hydrate_steps(steps: Sequence[LLMPlanStep], *, first: int, position: int = 1
 
     Args:
         first: the number of the first id.
-        position: of the first step in its plan, from 1.
+        position: the position of the first step in its plan, from 1.
     """
     return tuple(
         hydrate_step(step, step_id=f"s{first + offset}", seq=position + offset)

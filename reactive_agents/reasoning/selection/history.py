@@ -39,7 +39,7 @@ def beta_draw(successes: float, failures: float, seed: str) -> float:
     Args:
         successes: its first parameter, 1 or more.
         failures: its second parameter, 1 or more.
-        seed: what the draw follows from.
+        seed: the text that determines the draw.
     """
     uniforms = _uniforms(seed)
     one, other = _gamma(successes, uniforms), _gamma(failures, uniforms)
@@ -85,14 +85,14 @@ def choose_by_history(
 ) -> Selection:
     """Return the favourite, or a strategy that has done better or may do so. Pure.
 
-    Without any record the favourite stands. A strategy that on average costs more than the budget, or takes
-    longer than the time, is left out while there are others.
+    Without any record the favourite is returned. A strategy that on average costs more than the budget, or
+    takes longer than the time, is left out while there are others.
 
     Args:
-        favourite: what is chosen without a history; one of the known.
+        favourite: the strategy that is chosen without a history; one of the known ones.
         history: the records of this type of task.
         known: the strategies that may be chosen.
-        seed: what the draws follow from: unique for the run.
+        seed: the text that determines the draws, unique for the run.
     """
     records = {each.strategy: each for each in history if each.strategy in known and each.executions > 0}
     if not records:
@@ -161,9 +161,9 @@ def _record_in_words(record: StrategyEffectiveness | None) -> str:
 
 
 def is_own_failure(error: errors.ReasoningErrors) -> bool:
-    """Return whether a failure tells something about the strategy.
+    """Return whether a failure is evidence about the strategy.
 
-    Others are not learned from.
+    Other failures are not recorded.
     """
     return not isinstance(
         errors.root_cause(error),
@@ -181,7 +181,7 @@ def is_own_failure(error: errors.ReasoningErrors) -> bool:
 def tracker_of(
     strategy: ReasoningStrategy, config: ReasoningConfig, effectiveness: Maybe[EffectivenessTracker]
 ) -> EffectivenessTracker | None:
-    """Return where outcomes of a strategy are recorded; ``None`` for nowhere."""
+    """Return the tracker that records a strategy's outcomes; ``None`` for none."""
     if not config.adaptive.learning or strategy in NO_CANDIDATES:
         return None
     return effectiveness.value_or(None)
@@ -199,7 +199,7 @@ async def record_of(
 ) -> StrategyEffectiveness | None:
     """Return the record of a strategy on such tasks.
 
-    ``None`` where there is none, also because the records cannot be read.
+    ``None`` if there is none, or the records cannot be read.
     """
     read = await read_history(tracker, learned_type(task_description, task_type))
     return next((each for each in read.value_or(()) if each.strategy == strategy), None)

@@ -1,7 +1,7 @@
-"""Figures of the laboratory about strategies, and the choice that is held to them.
+"""Measurements of strategies in the laboratory, and the choice that they limit.
 
 A heavier strategy costs two to fifteen times the tokens of ``reactive``, so it is chosen only where it was
-measured to give more right answers. The figures are data of the package, ``measurements.json``, which
+measured to give more right answers. The measurements are data of the package, ``measurements.json``, which
 ``make lab`` writes: runs of simulated models that slip in a stated share of their turns, on tasks whose
 answers can be checked.
 """
@@ -24,7 +24,7 @@ from reactive_agents.reasoning.selection.rules import PLAN, REACTIVE, REFLEXION,
 
 MEASUREMENTS_FILE = "measurements.json"
 LEAST_RUNS = 12
-"""Runs of a strategy below which its figures say nothing."""
+"""The fewest runs of a strategy whose figures say anything."""
 LEAST_GAIN = 0.05
 """The share of right answers that a heavier strategy has to add."""
 _CERTAINTY = 1.64
@@ -38,14 +38,14 @@ _HEAVY = frozenset({PLAN, REFLEXION, TREE})
 
 @frozen
 class Measurement:
-    """How the runs of a strategy ended in the laboratory.
+    """The outcomes of a strategy's runs in the laboratory.
 
     Attributes:
         slips: share of the turns in which the simulated model slipped, 0 to 1.
         runs: number of runs.
-        right: runs that were completed with the right answer.
-        false_success: runs that were completed with a wrong one.
-        prompt_tokens: of all runs together.
+        right: number of runs that were completed with the right answer.
+        false_success: number of runs that were completed with a wrong answer.
+        prompt_tokens: prompt tokens of all runs together.
     """
 
     strategy: ReasoningStrategy
@@ -75,15 +75,15 @@ def hold_to_gain(
     tier: ContextTier,
     measurements: Sequence[Measurement],
 ) -> Selection:
-    """Return the favourite where its gain is measured, else ``reactive``.
+    """Return the favourite if its gain was measured, else ``reactive``. Pure.
 
-    Pure. A custom strategy, which no table has, is left as it is.
+    A custom strategy, which was not measured, is returned as it is.
 
     Args:
-        favourite: what suits the task by the rules.
+        favourite: the strategy that suits the task by the rules.
         known: the strategies that may be chosen.
-        tier: of the model.
-        measurements: of the laboratory.
+        tier: the context tier of the model.
+        measurements: the measurements of the laboratory.
     """
     if favourite.strategy not in _HEAVY or REACTIVE not in known:
         return favourite

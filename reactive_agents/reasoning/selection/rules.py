@@ -39,7 +39,7 @@ _KIND_OF_TYPE: Mapping[str, TaskKind] = {
 
 @frozen(eq=False, repr=False)
 class _Sign(Value):
-    """A sign of a kind of task. ``weight``: what it adds to its kind, once."""
+    """A sign of a kind of task. ``weight``: added once to the score of its kind."""
 
     kind: TaskKind
     weight: float
@@ -173,12 +173,12 @@ _SIGNS: Sequence[_Sign] = (
 
 
 def kind_of(task_description: str, task_type: str = GENERAL_TYPE) -> TaskKind:
-    """Return the kind with the highest score; a question without any sign.
+    """Return the kind with the highest score; without any sign a question.
 
     Pure and total.
 
     Args:
-        task_type: the user's own name for it; one that is known, such as ``research``, decides.
+        task_type: the user's name for the kind of task; a known one, such as ``research``, decides.
     """
     known = _KIND_OF_TYPE.get(task_type)
     if known is not None:
@@ -236,9 +236,9 @@ class Selection(Value):
     """A strategy that was chosen.
 
     Attributes:
-        reason: why, in a clause.
+        reason: why it was chosen, in a clause.
         confidence: 0 to 1.
-        method: what it was chosen by.
+        method: the method of the choice.
     """
 
     strategy: ReasoningStrategy
@@ -255,10 +255,8 @@ def candidates(known: Iterable[ReasoningStrategy]) -> tuple[ReasoningStrategy, .
 def choose_by_rules(context: SelectionContext, known: Sequence[ReasoningStrategy]) -> Selection:
     """Return the strategy for the task, one of the known candidates.
 
-    ``known`` holds one or more.
-
-    The user's preference comes first, then the time that is left, then the kind of the task. Where the best
-    strategy for a kind is not registered, the next best is chosen.
+    ``known`` must not be empty. The user's preference comes first, then the remaining time, then the kind of
+    the task. If the best strategy for a kind is not registered, the next best is chosen.
     """
     preferred = context.preferred_strategy
     if preferred is not None and preferred in known:

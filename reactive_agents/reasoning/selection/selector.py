@@ -1,4 +1,4 @@
-"""The selector: asks the controller, then the model or the rules, then experience."""
+"""The selector: asks the controller, then a model or the rules, then the history."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class StrategySelector:
     """Chooses among strategies.
 
     Attributes:
-        strategies: all registered ones, by name.
-        measurements: figures of the laboratory that a heavier strategy is held to; ``None`` for no such test,
-            as where the lighter one has failed.
+        strategies: all registered strategies, by name.
+        measurements: the measurements that a heavier strategy has to pass; ``None`` for no such test, as when
+            the lighter one has failed.
     """
 
     strategies: Mapping[ReasoningStrategy, Strategy]
@@ -60,9 +60,9 @@ class StrategySelector:
     ) -> Result[rules.Selection, ReasoningErrors]:
         """Return the strategy for the task; always one that is registered.
 
-        Where a model is to choose and fails, the rules choose, and the reason names its failure. Fails with
+        When a model has to choose and fails, the rules choose, and the reason names the failure. Fails with
         ``SelectionError`` when there is no strategy to choose, with ``ControllerError`` when the controller
-        does, and with ``StrategyNotFoundError`` when it names none that there is.
+        fails, and with ``StrategyNotFoundError`` when it names an unknown strategy.
 
         Args:
             without: strategies that are excluded.

@@ -1,8 +1,8 @@
 """Plan, execute, reflect (Wang et al., 2023, arXiv:2305.04091).
 
 The strategy makes or resumes a plan, runs the planning loop over it, and writes the answer from the results.
-Where no plan can be made, or the plan does not reach its goal, the rest is left to a reactive run that is
-given all that was found: so a plan that goes wrong is never worse than none.
+If no plan can be made, or the plan does not reach its goal, a reactive run that is given all results so far
+does the rest: so a plan that goes wrong is never worse than none.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ Outcome: TypeAlias = Result[ReasoningResult, errors.ReasoningErrors]
 async def plan_execute(strategy_input: StrategyInput, services: StrategyServices) -> Outcome:
     """Make a plan, execute it, judge the results, and refine it up to its goal.
 
-    Where the model cannot make a plan, or the plan does not reach its goal, a reactive run does the rest, and
+    If the model cannot make a plan, or the plan does not reach its goal, a reactive run does the rest, and
     the result names it. With ``plan_id`` a stored plan is resumed, with its own goal. Fails with
-    ``ReasoningError`` when that plan cannot be had, and with ``StrategyExecutionError`` when the model fails
-    before there is anything to show.
+    ``ReasoningError`` when that plan cannot be read, and with ``StrategyExecutionError`` when the model fails
+    before there is any result.
     """
     measure, progress = begin_measure(services), passes.begin_progress(strategy_input, services)
     context = planning_context(strategy_input, services)
@@ -146,9 +146,9 @@ async def conclude_plan(
 async def _hand_over(
     end: PlanEnd, plan: Plan | None, progress: Progress, measure: StrategyMeasure, context: PlanningContext
 ) -> Outcome:
-    """Return the outcome of a reactive run that is given all that was found.
+    """Return the outcome of a reactive run that is given all results so far.
 
-    It writes the answer of a plan that reached its goal, and does the rest of any other.
+    It writes the answer of a plan that reached its goal, and does the rest of any other plan.
     """
     services, strategy = context.services, NAME if end.reached else reactive.REACTIVE
     if not end.reached:
@@ -203,9 +203,9 @@ def _result(
 
 
 def _plan_status(end: PlanEnd) -> PlanStatus:
-    """Return the last status.
+    """Return the last status of a plan.
 
-    A plan ended from outside stays active and can be resumed.
+    A plan that was ended from outside stays active and can be resumed.
     """
     if end.reached:
         return "completed"
@@ -215,10 +215,10 @@ def _plan_status(end: PlanEnd) -> PlanStatus:
 def finished_answer(
     plan: Plan, reflection: Reflection | None, progress: Progress, context: PlanningContext
 ) -> str | None:
-    """Return the step result that is the answer already; ``None`` without one.
+    """Return the step result that already is the answer; ``None`` if there is none.
 
-    It is that of the step which the reflection names, or of the only step, where it is a text that a model
-    wrote. The text of an analysis has to pass the checks of an answer first; that of a composite step has.
+    It is the result of the step that the reflection names, or of the only step, if a model wrote it as text.
+    The text of an analysis has to pass the checks of an answer first; that of a composite step already has.
     """
     if reflection is None or reflection.verdict != "SATISFIED":
         return None
@@ -236,7 +236,7 @@ def finished_answer(
 
 
 def best_so_far(plan: Plan) -> str | None:
-    """Return the best available text: the last of a model, else of a tool.
+    """Return the best available text: the last of a model, or else of a tool.
 
     The partial result of a failed step counts when no step is completed.
     """

@@ -1,7 +1,7 @@
-"""Strategies of one kernel run: the reactive and the direct one.
+"""The strategies of one kernel run, ``reactive`` and ``direct``.
 
-The reactive strategy is ReAct (Yao et al., 2022), arXiv:2210.03629; the direct one asks the model, runs its
-calls and takes its first text.
+The reactive strategy is ReAct (Yao et al., 2022, arXiv:2210.03629). The direct one asks the model, runs its
+calls and accepts its first text.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from reactive_agents.reasoning.structured_output.schema import shape_read_by
 
 
 REPEATED = 0.8
-"""Share of their words that two texts have in common at least when the second says nothing new."""
+"""The least share of common words of two texts of which the second says nothing new."""
 
 GOOD_ENOUGH = 0.7
 """The score from which an answer that no critic accepted still counts as completed."""
@@ -112,12 +112,12 @@ class Attempt:
     """An answer of one pass.
 
     Attributes:
-        critique: ``None`` for an attempt that was not judged.
-        shortfall: what it lacks by the framework's own account, such as a required call; empty for an answer
-            that its pass completed.
-        impossible: why the task cannot be done, where that is the answer.
-        evidence: 2 where what was seen supports the text, 0 where nothing supports one of its figures, and 1
-            where neither can be said.
+        critique: the critique; ``None`` for an attempt that was not judged.
+        shortfall: what the framework found missing, such as a required call; empty for an answer that its
+            pass completed.
+        impossible: why the task cannot be done, if that is the answer; otherwise empty.
+        evidence: 2 if the text is supported by what was seen, 0 if nothing supports one of its figures, and 1
+            if neither is known.
         unsupported: the figures that nothing supports.
     """
 
@@ -147,10 +147,10 @@ class Attempt:
         return self.accepted, not self.shortfall, self.evidence, self.score
 
     def judged(self, critique: Critique) -> Attempt:
-        """Return the attempt with a critique; facts go before the critic.
+        """Return the attempt with a critique; facts count more than the critic.
 
-        One with a shortfall or an unsupported figure is never accepted; one with a good score is, where the
-        critic names no issue.
+        An attempt with a shortfall or an unsupported figure is never accepted; one with a good score is
+        accepted if the critic names no issue.
         """
         if self.shortfall:
             issues = (self.shortfall, *critique.issues)
@@ -163,9 +163,10 @@ class Attempt:
         return evolve(self, critique=critique)
 
     def confirms(self, earlier: Attempt) -> bool:
-        """Return whether it stands with an earlier attempt against the criticism of that.
+        """Return whether it confirms an earlier attempt in spite of its critique.
 
-        Both say the same, what was seen supports it, and the criticism names no figure that they lack.
+        It does when both say the same, what was seen supports it, and the critique names no figure that they
+        lack.
         """
         if self.shortfall or earlier.shortfall or min(self.evidence, earlier.evidence) < 2:
             return False
@@ -180,7 +181,7 @@ def attempt_at(text: str, seen: Seen, *, shortfall: str = "", impossible: str = 
     """Return an attempt with the evidence for it.
 
     Args:
-        seen: what the run was shown. Without results nothing is said against a figure.
+        seen: what the run was shown. Without results no figure is unsupported.
     """
     unsupported = unsupported_figures(text, seen) if seen.results and not impossible else ()
     evidence = 0 if unsupported else 1 + is_supported(text, seen)
@@ -188,14 +189,14 @@ def attempt_at(text: str, seen: Seen, *, shortfall: str = "", impossible: str = 
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
-    """Return the attempt of the highest rank; of several the last."""
+    """Return the attempt of the highest rank; of equal ones the last."""
     return max(reversed(attempts), key=lambda each: each.rank, default=None)
 
 
 def is_stagnant(attempts: Sequence[Attempt]) -> bool:
     """Return whether the last critique repeats the one before, without a better score.
 
-    An attempt that fell short does not count: the next one goes on where it ended.
+    An attempt that fell short does not count, since the next one continues where it ended.
     """
     if len(attempts) < 2 or any(each.shortfall for each in attempts[-2:]):
         return False
@@ -237,19 +238,19 @@ def verdict_of(
 ) -> Verdict:
     """Return the best attempt with its status and reason.
 
-    It is ``completed`` when the critic accepted it, or gave it a score of ``GOOD_ENOUGH`` or more: the critic
-    is instructed that such an answer is right and complete, with harmless flaws, which are named in
-    the reason. Many critics are never satisfied, so without this a good answer could never be completed. So
-    is one that was confirmed, and a complete one whose critic could not be read, unless nothing supports a
-    figure of it. It is ``partial`` below that, when a limit kept it from being judged, when its own pass left
-    something undone, and when a budget kept it from being improved. It is ``abstained`` when its pass found
-    the task impossible.
+    The status is ``completed`` when the critic accepted the attempt or gave it a score of ``GOOD_ENOUGH`` or
+    more. The critic is told that such an answer is right and complete with harmless flaws, which the reason
+    names; many critics are never satisfied, so that otherwise a good answer could never be completed. It is
+    also ``completed`` when another attempt confirmed it, and when it is complete and its critique could not
+    be read, unless nothing supports one of its figures. It is ``partial`` with a lower score, when a limit
+    prevented the critique, when its own pass left something undone, and when a budget prevented an
+    improvement. It is ``abstained`` when its pass found the task impossible.
 
     Args:
-        why: what ended the run, in a sentence.
-        over_budget: whether that was a budget.
-        confirmed: whether that was an attempt which confirmed an earlier one.
-        unread: whether that was a critic that failed.
+        why: why the run ended, in a sentence.
+        over_budget: whether a budget ended it.
+        confirmed: whether an attempt that confirmed an earlier one ended it.
+        unread: whether a critic that failed ended it.
     """
     best = best_of(attempts)
     if best is None:
@@ -282,7 +283,7 @@ def _shortfall_of(best: Attempt, attempts: Sequence[Attempt], status: ReasoningS
 
 
 LESSONS_KEPT = 3
-"""Critiques of other attempts that an improvement is shown, the last ones."""
+"""How many critiques of other attempts an improvement is shown, the last ones."""
 
 _AGAIN = (
     "The task was attempted before, without an answer. Look up only what is still missing, and answer from "
@@ -320,7 +321,7 @@ def critic_content(task: str, attempt: Attempt, evidence: str, *, with_tools: bo
 
     Args:
         evidence: empty when no tool was used.
-        with_tools: whether the run has any.
+        with_tools: whether the run has tools.
     """
     parts = [
         f"The task:\n{task}",
@@ -375,7 +376,7 @@ _CRITIQUE = Critique(("The second total is 41, not 43: the last item was left ou
 
 @frozen
 class _Trial:
-    """The attempts so far; ``critiques`` has one entry for each that was judged."""
+    """The attempts so far; ``critiques`` has one entry for each judged attempt."""
 
     progress: Progress
     attempts: tuple[Attempt, ...] = ()
@@ -399,12 +400,11 @@ async def reflexion(
 
     It ends when the critic is satisfied, when another attempt gives a supported answer again, after
     ``max_retries`` improvements, when critiques repeat each other, at a limit of the run, and when an attempt
-    or a critique fails. In each case the best attempt
-    is returned, with the status that :func:`verdict_of` gives it. Fails with ``StrategyExecutionError`` when
-    the model fails before there is an answer.
+    or a critique fails. In each case the best attempt is returned, with the status that :func:`verdict_of`
+    gives it. Fails with ``StrategyExecutionError`` when the model fails before there is an answer.
 
-    Asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times, compaction not
-    counted: a critique takes one call, and two more where its replies cannot be read.
+    It asks the model at most ``(1 + max_retries) * (kernel_max_iterations + 3)`` times, without compaction: a
+    critique takes one call, and two more if its replies cannot be read.
     """
     measure = begin_measure(services)
     trial, end = _Trial(passes.begin_progress(strategy_input, services)), None
@@ -516,10 +516,7 @@ async def _judge(
     strategy_input: StrategyInput,
     services: StrategyServices,
 ) -> Result[Critique, errors.StructuredOutputError]:
-    """Return the critique of an attempt.
-
-    A pass without an answer needs no model for that.
-    """
+    """Return the critique of an attempt; one without an answer needs no model."""
     if made is None:
         return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
     found = evidence_of_run(progress, strategy_input, services)

@@ -1,4 +1,4 @@
-"""Values out of a model's text: JSON found, repaired, fitted to a schema."""
+"""Values in a model's text: find the JSON, repair it, fit it to a schema."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ T = TypeVar("T")
 NO_VALUE = "there is no whole JSON value in it"
 """The problem of a text in prose."""
 SEVERAL_VALUES = "there are different values in it, and one is expected"
-"""The problem of a text with two objects or lists of the shape."""
+"""The problem of a text with several different objects or lists of the shape."""
 MOST_CANDIDATES = 20
-"""Pieces of JSON in one text that are tried."""
+"""The most pieces of JSON in one text that are tried."""
 
 _START = re.compile(r"[{\[]")
 _FENCED = re.compile(r"```[\w-]*\s(.*)```", re.S)
@@ -44,14 +44,15 @@ class ReadAnswer(Generic[T]):
 
 
 def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError]:
-    """Return the first JSON value in the text that is of the shape. Total.
+    """Return the first JSON value in the text that has the shape. Total.
 
-    Different objects or lists of the shape are none, since nothing says which is meant; those in fenced
-    blocks go before others. Blocks of thinking do not count. Values are converted where nothing is lost by
-    it, and what the schema does not know is left out. Where no value is of the shape, the forms count that
-    models give instead: an object that is wrapped in another or in a list, the bare list of an object's only
-    list, and the bare name of a choice. Fails with ``DecodeError``: with the problems of the candidate that
-    has the fewest, or with one that says that there is no JSON.
+    Values in fenced blocks come before others, and blocks of thinking do not count. Values are converted if
+    nothing is lost by it, and unknown fields are left out. If no value has the shape, common other forms are
+    tried: an object that is wrapped in another or in a list, the bare list of an object's only list, and the
+    bare name of a choice.
+
+    Fails with ``DecodeError``: with the problems of the candidate that has the fewest, when several different
+    objects or lists have the shape, since nothing shows which is meant, or when there is no JSON.
     """
     best: DecodeError | None = None
     inside = unwrapped(text, shape)
@@ -92,7 +93,7 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
 def _only_unknown(shape: Shape[Any]) -> Failure[DecodeError]:
     """Return the problem of an object whose fields are all unknown.
 
-    A value of defaults alone would be made up.
+    Without it, the value would be made up of defaults alone.
     """
     known = ", ".join(properties_of(shape.schema)) or "those of the type"
     problem = FieldProblem("$", f"none of its fields is known, expected some of {known}")
@@ -100,9 +101,9 @@ def _only_unknown(shape: Shape[Any]) -> Failure[DecodeError]:
 
 
 def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
-    """Return the value inside of the one field that it may be asked for in.
+    """Return the value inside the one field in which it may be asked for.
 
-    ``None`` where it has no such field, or the value is not of the shape.
+    ``None`` if there is no such field, or the value does not have the shape.
     """
     if has_fields(shape.schema):
         return None
@@ -118,23 +119,23 @@ def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
 
 
 def _is_json(text: str) -> bool:
-    """Return whether a text is one JSON value, whose texts are no thinking."""
+    """Return whether a text is one JSON value, whose texts are not thinking."""
     whole = text.strip()
     found = decode(whole) if whole[:1] in ("{", "[", '"') else None
     return found is not None and found.end == len(whole)
 
 
 def fitted_to_schema(value: Json, schema: JsonObject) -> Json:
-    """Return the value in the types of the schema, without loss and unknown fields."""
+    """Return the value in the types of the schema, without loss or unknown fields."""
     return _pruned(coerce(value, schema, schema), schema, schema, 0)
 
 
 def _sources(text: str, shape: Shape[T]) -> tuple[Iterator[Decoded], ...]:
-    """Return the JSON values in the text in order, without those inside of others.
+    """Return the JSON values in the text in order, without those inside others.
 
-    A text that is one JSON value as a whole is that value. What begins a block of JSON goes before the rest,
-    as prose has brackets that are no answer. A shape whose values are no objects or arrays may also be the
-    text itself.
+    A text that is one JSON value as a whole is that value. Values at the beginning of a block of JSON come
+    before the others, since brackets in prose are not an answer. For a shape whose values are not objects or
+    arrays, the text itself may be the value.
     """
     whole = text.strip()
     fenced = _FENCED.fullmatch(whole)

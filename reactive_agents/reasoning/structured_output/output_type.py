@@ -1,8 +1,8 @@
 """Output types: the final answer is given in a form, or converted to it.
 
-Where there are tools the fields of a value are the parameters of ``final-answer``; elsewhere the answer is a
-text that the provider holds to the schema, if it can. What models give instead is understood as far as
-nothing is lost; an answer in prose is converted by a further question.
+If there are tools, the fields of a value are the parameters of ``final-answer``; otherwise the answer is a
+text that the provider holds to the schema, if it can. Other forms that models give are read as far as nothing
+is lost; an answer in prose is converted by a further question.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _problem_in(shape: Shape[Any], text: str) -> str:
 
 
 def described_problems(error: DecodeError) -> str:
-    """Return what is wrong with the fields of an answer, for the model."""
+    """Return the problems of the fields of an answer, as text for the model."""
     if [problem.problem for problem in error.problems] == [NO_VALUE]:
         return f"The answer is a text without a {error.type_name} in it."
     shown = [f"{problem.path.removeprefix('$.')}: {problem.problem}" for problem in error.problems]
@@ -142,9 +142,9 @@ async def convert_output(
 ) -> Result[ReasoningResult, Never]:
     """Return the result with an output of the shape, if its status is ``completed``.
 
-    A whole answer that does not fit is turned into the shape by the model, as far as time and budget allow;
-    one that cannot be turned makes the result ``partial``, with the text kept. Nothing is made of a partial
-    answer: what it lacks would have to be invented.
+    The model converts a complete answer that does not fit, as far as time and budget allow; when that fails,
+    the result is ``partial`` and keeps the text. A partial answer is not converted, since the missing parts
+    would have to be invented.
     """
     if result.status != "completed" or result.output is None:
         return Success(result)
@@ -208,7 +208,7 @@ def _with_usage(
 
 
 def retyped_result(form: AnswerForm, result: ReasoningResult) -> ReasoningResult:
-    """Return a redacted result: ``partial`` where its output has lost the form."""
+    """Return a redacted result, which is ``partial`` if its output has lost the form."""
     if result.status != "completed" or result.output is None:
         return result
     problem = form.problem_in(result.output)
@@ -219,7 +219,7 @@ def retyped_result(form: AnswerForm, result: ReasoningResult) -> ReasoningResult
 def _as_text(shape: Shape[Any]) -> Shape[str]:
     """Return the shape with the text of the value in place of the value.
 
-    A value that is no object is asked for inside of one, as providers want it, and counts without it too.
+    A value that is not an object is asked for inside one, as providers require, and is read without it too.
     """
     wrapped = not has_fields(shape.schema)
 

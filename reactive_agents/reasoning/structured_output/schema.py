@@ -19,7 +19,7 @@ T = TypeVar("T")
 _Written = TypeVar("_Written")
 
 WRAPPED = "value"
-"""The one field around a value that is no object with fields, where one is asked for."""
+"""The one field around a value that is not an object with fields, when an object is asked for."""
 
 _schema_of = cache(json_schema)
 """Read out of docstrings, which is slow, and the same for each question."""
@@ -30,12 +30,12 @@ class Shape(Generic[T]):
     """The required form of an answer.
 
     Attributes:
-        name: of the type, for prompts and messages.
+        name: the name of the type, for prompts and messages.
         schema: the JSON Schema that a model is shown.
-        read: the value that JSON data describes, or ``DecodeError`` with a path for each problem.
+        read: returns the value of JSON data, or ``DecodeError`` with a path for each problem.
         example: an instance of the schema, for small models; without optional fields that are empty.
-        kind: the output type; ``None`` where the values are not those of a program's type.
-        write: returns the JSON data of a value; it may raise for what is none. ``None`` where nothing is
+        kind: the output type; ``None`` if the values do not have a type of the program.
+        write: returns the JSON data of a value; it may raise for a wrong value. ``None`` if no value is
             written.
         is_fitted: whether JSON data is fitted to the schema before it is read.
     """
@@ -65,7 +65,7 @@ def shape_of(kind: type[T], *, example: T | None = None) -> Shape[T]:
 def shape_read_by(
     kind: type[_Written], read: Callable[[Json], Result[T, DecodeError]], *, example: _Written | None = None
 ) -> Shape[T]:
-    """Return the shape of a class of the codec that is read into something else.
+    """Return the shape of a class of the codec, read into a value of another type.
 
     Raises:
         TypeError: the class has a field that the codec does not know.

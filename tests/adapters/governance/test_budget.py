@@ -16,6 +16,7 @@ from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import FakeClock
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 DAY_S = 86_400.0
@@ -202,9 +203,8 @@ async def test_it_works_again_when_the_file_does(tmp_path: Path, clock: FakeCloc
     await budget.aclose()
     await reserved(budget, 0.5)  # opens it again
     await budget.aclose()
-    with sqlite3.connect(path) as connection:
+    with sqlite_file(path) as connection:
         assert connection.execute("SELECT count(*) FROM reservations").fetchone() == (2,)
-    connection.close()
 
 
 async def test_rows_that_no_budget_asks_for_any_more_are_deleted(
@@ -214,10 +214,9 @@ async def test_rows_that_no_budget_asks_for_any_more_are_deleted(
     clock.advance((KEPT_DAYS + 1) * DAY_S)
     late = await reserved(budget, 0.5)
     await budget.aclose()
-    with sqlite3.connect(tmp_path / "budget.db") as connection:
+    with sqlite_file(tmp_path / "budget.db") as connection:
         rows = connection.execute("SELECT count(*) FROM periods").fetchone()
         assert connection.execute("SELECT id FROM reservations").fetchall() == [(late.id,)]
-    connection.close()
     assert rows == (3,)  # the run, the day and the month of the late reservation
 
 

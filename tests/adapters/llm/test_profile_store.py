@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from reactive_agents.adapters.llm.providers import server_address
 from reactive_agents.adapters.system import state_directory
 from reactive_agents.core.model_profiles import PROBE_SUBJECTS, ModelProfile, ProbeFinding, ProbeSubject
 from reactive_agents.effects import attempt
+from tests.support.sqlite_files import sqlite_file
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -70,7 +70,7 @@ def test_a_file_that_is_missing_is_not_made(tmp_path: Path) -> None:
 
 def test_foreign_files_and_damaged_profiles_are_failures_and_stay_as_they_are(tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.db"
-    with sqlite3.connect(foreign) as connection:
+    with sqlite_file(foreign) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     before = foreign.read_bytes()
     failed = find_profile(foreign, "openai/small", "")
@@ -80,7 +80,7 @@ def test_foreign_files_and_damaged_profiles_are_failures_and_stay_as_they_are(tm
 
     path = tmp_path / "models.db"
     save(path, profile_with("answer"))
-    with sqlite3.connect(path) as connection:
+    with sqlite_file(path) as connection:
         connection.execute("UPDATE model_profiles SET body = '{\"model\": 3}'")
     failed = find_profile(path, "openai/small", "")
     assert isinstance(failed, Failure)

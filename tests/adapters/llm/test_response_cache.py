@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
@@ -24,6 +23,7 @@ from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt, gather
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, fail, say
 from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -201,9 +201,8 @@ def test_a_file_that_is_none_of_ours_is_refused_by_build(tmp_path: Path, kind: s
     elif kind == "a directory":
         path.mkdir()
     else:
-        with sqlite3.connect(path) as file:
+        with sqlite_file(path) as file:
             file.execute("CREATE TABLE theirs (x)")
-        file.close()
     before = path.read_bytes() if path.is_file() else b""
     with pytest.raises(AgentError, match=r"model\.response_cache: got .*expected a usable file"):
         ReactiveAgents.create().with_model("offline").with_response_cache(path).build()
@@ -226,9 +225,8 @@ async def test_a_record_that_cannot_be_read_is_made_again(tmp_path: Path) -> Non
     llm = CachedLLM(ScriptedLLM(say("one"), say("two")), path)
     await attempt(llm.complete(QUESTION))
     await llm.aclose()
-    with sqlite3.connect(path) as file:
+    with sqlite_file(path) as file:
         file.execute("UPDATE model_responses SET body = '{}'")
-    file.close()
     assert (await attempt(llm.complete(QUESTION))).unwrap().content == "two"
     assert (await attempt(llm.complete(QUESTION))).unwrap().cached
     await llm.aclose()

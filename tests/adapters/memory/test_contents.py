@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from reactive_agents.core.errors import ContentUnavailable
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ async def test_two_stores_share_a_file(tmp_path: Path) -> None:
     assert await read(one.content, b"a") is None
     await one.aclose()
     await two.aclose()
-    with sqlite3.connect(tmp_path / "s.db") as file:
+    with sqlite_file(tmp_path / "s.db") as file:
         assert file.execute("SELECT count(*) FROM contents").fetchone() == (0,)
 
 

@@ -23,6 +23,7 @@ from reactive_agents.adapters.sqlite import LAYOUT, migrate, version_of
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, an_entry
+from tests.support.sqlite_files import sqlite_file
 
 ROOT = Path(__file__).parents[3]
 
@@ -92,9 +93,8 @@ async def test_the_file_is_in_wal_mode_and_of_the_newest_version(database: Memor
         Success("wal")
     )
     await database.aclose()
-    with sqlite3.connect(path) as direct:
+    with sqlite_file(path) as direct:
         assert direct.execute("PRAGMA user_version").fetchone() == (LAYOUT,)
-    direct.close()
 
 
 async def test_work_that_fails_leaves_nothing_behind(database: MemoryStore) -> None:
@@ -195,7 +195,11 @@ anyio.run(database.aclose)
 
 def test_a_forked_process_has_a_connection_of_its_own(path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FORKING, path], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", FORKING, path],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
     assert done.stderr == ""
     assert sorted(done.stdout.split("\n")) == sorted(

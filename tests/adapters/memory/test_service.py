@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +31,7 @@ from reactive_agents.ports import EffectivenessTracker, PlanStore, SearchableMem
 from reactive_agents.testing import FakeClock, SequentialIds
 from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, OTHER, a_plan, a_result, a_session, a_task, observed
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -148,9 +148,8 @@ async def test_what_fades_is_not_recalled_and_then_deleted(
     recalled = (await attempt(memory.bootstrap(AGENT, a_task()))).unwrap()
     assert recalled.semantic == "- [said by the user; 2026-01-01] Call me Ann."
     await attempt(memory.flush(a_task("Nothing", name="task-9"), a_result(None)))
-    with sqlite3.connect(tmp_path / "memory.db") as direct:
+    with sqlite_file(tmp_path / "memory.db") as direct:
         left = direct.execute("SELECT content FROM memories WHERE kind = 'semantic'").fetchall()
-    direct.close()
     assert left == [("Call me Ann.",)]
 
 

@@ -64,7 +64,7 @@ def test_public_addresses(address: str) -> None:
         ("64:ff9b::a00:1", "private or reserved"),
         ("64:ff9b:1::808:808", "reserved"),
         ("100::1", "private or reserved"),
-        ("2001::1", "private or reserved"),
+        ("2001::1", "special purposes"),
         ("2001:db8::1", "private or reserved"),
         ("2002:7f00:1::", "loopback"),
         ("2002:c0a8:101::1", "private or reserved"),

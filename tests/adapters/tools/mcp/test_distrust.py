@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import stat
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, FixedApprover, ScriptedLLM, call, say
 from tests.adapters.tools.mcp.servers import SCOPE, failure, old, opened, program, run, value
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -218,7 +218,7 @@ async def test_a_schema_that_changed_needs_approval_again(tmp_path: Path) -> Non
     server = old(name="far", known_tools=str(path))
     async with opened(server) as tools:
         assert await value(tools, "fine") == "fine"
-    with sqlite3.connect(path) as connection:
+    with sqlite_file(path) as connection:
         connection.execute("UPDATE mcp_tools SET parameters = '{}' WHERE tool = 'fine'")
     async with opened(server) as tools:
         (definition,) = [each for each in tools.definitions() if each.name == "fine"]
@@ -271,7 +271,7 @@ async def test_hints_that_changed_need_approval_again(tmp_path: Path) -> None:
             (tool,) = [each for each in tools.definitions() if each.name == "described"]
             assert tool.requires_approval == changed
             assert ("The list of hints changed" in tool.notice) == changed
-    with sqlite3.connect(path) as connection:  # as an earlier version left it
+    with sqlite_file(path) as connection:  # as an earlier version left it
         connection.execute("UPDATE mcp_tools SET hints = NULL")
     async with opened(server) as tools:
         assert not any(each.requires_approval for each in tools.definitions())
