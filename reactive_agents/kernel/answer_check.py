@@ -61,6 +61,7 @@ from reactive_agents.kernel.clauses import (
     joined,
     last_clause,
     lists_things,
+    may_be_order,
     names_one_of,
     names_particulars,
     read_tool,
@@ -92,7 +93,7 @@ _COMMON_BEGINNINGS = frozenset(word[:4] for word in (*UNTELLING, *_MORE_UNTELLIN
 """Words that a text and a task have in common by chance."""
 _COLON = lazy_pattern(r"(?:[:：…]|\.\.\.)[\s\"'*_)]*\Z")
 _REQUEST = lazy_pattern(r"[?？؟\d]")
-_GIVEN_TEXT = lazy_pattern(rf"{QUOTATION.pattern}|[:：]\s*\S.{{5,}}\Z", re.DOTALL)
+_GIVEN_TEXT = lazy_pattern(rf"{QUOTATION.pattern}|[:：](?!\d)\s*\S.{{5,}}\Z", re.DOTALL)
 """A text in a task that something is to be done with."""
 _LEAST_SHARE = 3
 _LEAST_FINDINGS = 2
@@ -256,7 +257,10 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         telling = telling_words(text)
         rearranges = len(text.split()) >= FEW_WORDS and bool(telling) and telling <= telling_words(seen.task)
         may_need = bool(known) and is_short and not rearranges
-        doubtful = doubtful or (may_need and (names_particulars(seen.task) or is_unread(seen.task)))
+        doubtful = doubtful or (
+            may_need
+            and (names_particulars(seen.task) or is_unread(seen.task) or may_be_order(seen.task, tools))
+        )
     return "unclear" if doubtful and not follows_from_task(clause.text, seen) else "answer"
 
 

@@ -19,6 +19,7 @@ from reactive_agents.kernel.announcements import (
     asks_about_speaker,
     asks_openly,
     begins_acts,
+    composes,
     denies,
     is_reading,
     orders,
@@ -44,7 +45,7 @@ your our its his her their them they tell give find look make call use get need 
 will would should could may not out one now then next first
 """
 _ENGLISH_WORDS = """
-the is are what how who when where why does did of an that with and for about to me my it
+the is are what how who when where why does did of that with and for about to me my it
 can you please help write tell give show make your we this explain there have has
 """
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
@@ -90,6 +91,8 @@ _FILE = lazy_pattern(
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
 _ADDRESS = lazy_pattern(r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]|https?://[^\s\"'<>()]*\w")
+_SHORTEST_ORDER = 7
+"""Characters; thanks and greetings are shorter, in scripts without spaces."""
 _SHORTEST_THING, _LONGEST_THING = 3, 60
 """Characters of what a call looked for by which an answer may name it."""
 _LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
@@ -298,7 +301,26 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
 def is_english(task: str) -> bool:
     """Return whether a task has a common word of English, or hardly any words."""
     words = re.findall(r"[\w']+", task.lower())
-    return len(words) <= FEW_WORDS or not _ENGLISH.isdisjoint(words)
+    if len(words) <= FEW_WORDS and (len(task) < _SHORTEST_ORDER or not _UNSPACED.search(task)):
+        return True
+    return not _ENGLISH.isdisjoint(words)
+
+
+def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
+    """Return whether a task that is not in English may order what a tool does.
+
+    It asks nothing, orders no text, and one of the tools does more than to look something up.
+
+    Args:
+        tools: descriptions of the tools by their names.
+    """
+    if is_english(task) or len(task) < _SHORTEST_ORDER or composes(task):
+        return False
+    if REQUEST_MARK.search(task) or QUOTATION.search(task):
+        return False
+    return not all(
+        is_reading(act_of(text)) or _COMPUTES.search(f"{each} {text}") for each, text in tools.items()
+    )
 
 
 def is_unread(text: str) -> bool:

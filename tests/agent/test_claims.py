@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import pytest
 
 from reactive_agents import AgentResult, ReactiveAgents, tool
@@ -10,6 +13,7 @@ from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, ca
 
 pytestmark = pytest.mark.anyio
 
+Deliver: TypeAlias = Callable[[str], Turn]
 TO_ANN = "Send an email to ann@x.org and tell bob@x.org that the meeting moved."
 
 
@@ -54,7 +58,7 @@ async def run(task: str, *turns: Turn) -> tuple[AgentResult, list[str]]:
     ],
 )
 @pytest.mark.parametrize("deliver", [say, answer])
-async def test_what_was_sent_to_nobody_is_no_success(task: str, claim: str, deliver: type) -> None:
+async def test_what_was_sent_to_nobody_is_no_success(task: str, claim: str, deliver: Deliver) -> None:
     result, asked = await run(task, deliver(claim))
     assert (result.status, result.output) == ("partial", claim)
     assert "No call was made with ann@x.org" in result.reason
@@ -62,7 +66,7 @@ async def test_what_was_sent_to_nobody_is_no_success(task: str, claim: str, deli
 
 
 @pytest.mark.parametrize("deliver", [say, answer])
-async def test_an_address_that_no_call_had_is_asked_about(deliver: type) -> None:
+async def test_an_address_that_no_call_had_is_asked_about(deliver: Deliver) -> None:
     sent = call("send_email", to="ann@x.org", body="It moved.")
     claim = "Both ann@x.org and bob@x.org know."
     result, asked = await run(TO_ANN, sent, deliver(claim))
@@ -98,7 +102,7 @@ PAY = "Was kostet die Lampe? Überweise das an DE12."
 
 
 @pytest.mark.parametrize("deliver", [say, answer])
-async def test_what_only_failed_calls_were_about_is_no_success(deliver: type) -> None:
+async def test_what_only_failed_calls_were_about_is_no_success(deliver: Deliver) -> None:
     tried = [call("get_price", item="lamp"), call("transfer", to="DE12", amount=39.9)]
     result, asked = await run(PAY, *tried, deliver(CLAIM))
     assert (result.status, result.output, asked) == ("partial", CLAIM, ["failed_call"])
@@ -146,3 +150,38 @@ async def test_an_amount_that_nobody_looked_up_is_questioned() -> None:
     told = "The lamp costs 39.90 EUR and the desk 99 EUR."
     _, asked = await run(both, call("get_price", item="lamp"), answer(told))
     assert asked == ["unsupported"]
+
+
+@pytest.mark.parametrize(
+    ("task", "claim"),
+    [
+        ("Überweise 50 EUR an Max.", "Ich habe 50 EUR an Max überwiesen."),
+        ("Transfère 50 euros à Max.", "Le virement est fait."),
+        ("给小明转账五十欧元。", "已转账。"),
+        ("Переведи Максу 50 евро.", "Деньги переведены."),
+    ],
+)
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_an_order_in_another_language_is_asked_for_its_call(
+    task: str, claim: str, deliver: Deliver
+) -> None:
+    done = call("transfer", to="Max", amount=50)
+    result, asked = await run(task, deliver(claim), done, answer("Es ging nicht: insufficient funds."))
+    assert len(asked) == 1
+    assert "Es ging nicht" in str(result.output)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Was ist die Hauptstadt von Frankreich?", "Paris."),
+        ("法国的首都是哪里？", "巴黎。"),
+        ("Schreibe einen Vers über den Mond.", "Der Mond ist aufgegangen."),
+        ("Übersetze 'good morning' ins Deutsche.", "Guten Morgen."),
+        ("你好", "你好！"),
+        ("Danke dir!", "Gern geschehen!"),
+    ],
+)
+async def test_what_orders_nothing_of_the_tools_is_not_asked_about(task: str, text: str) -> None:
+    result, asked = await run(task, answer(text))
+    assert (result.status, result.output, asked) == ("completed", text, [])

@@ -328,7 +328,9 @@ def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelC
         return False
     if state.ledger.counted.attempts:
         return clauses.asks_figure(asked) and _calls_for_another(state, context)
-    if context.input.calls.attempts or context.input.results or not clauses.names_particulars(asked):
+    if context.input.calls.attempts or context.input.results:
+        return False
+    if not (clauses.names_particulars(asked) or clauses.may_be_order(asked, _described(state, context))):
         return False
     return not evidence.works_out(proposal.text, evidence.Seen(asked))
 
