@@ -185,3 +185,33 @@ async def test_an_order_in_another_language_is_asked_for_its_call(
 async def test_what_orders_nothing_of_the_tools_is_not_asked_about(task: str, text: str) -> None:
     result, asked = await run(task, answer(text))
     assert (result.status, result.output, asked) == ("completed", text, [])
+
+
+@tool
+def get_weather(city: str) -> str:
+    """Get the weather of a city."""
+    if city == "NYC":
+        raise ValueError("unknown city")
+    return "17 degrees, cloudy"
+
+
+@tool
+def find_page(query: str) -> str:
+    """Find a page about something."""
+    return "New York City: 17 degrees, cloudy"
+
+
+@pytest.mark.parametrize(
+    ("other", "most"),
+    [(call("get_weather", city="New York City"), []), (call("find_page", query="weather"), ["failed_call"])],
+)
+async def test_what_was_found_in_another_way_is_a_success(other: Turn, most: list[str]) -> None:
+    text = "In NYC sind es 17 Grad."
+    turns = [call("get_weather", city="NYC"), other, forever(answer(text))]
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+    recorder = EventRecorder()
+    built = agent.with_tools(get_weather, find_page).build()
+    built.subscribe(recorder)
+    result = await built.run("Wie ist das Wetter in NYC?")
+    assert (result.status, result.output) == ("completed", text)
+    assert [event.policy for event in recorder.of(GuidanceGiven)] == most

@@ -21,7 +21,7 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import composes, denies
+from reactive_agents.kernel.announcements import act_of, composes, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -209,7 +209,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
-    if about is None and evidence.ends_with_evidence(proposal.text, _seen(state, context)):
+    is_found = evidence.ends_with_evidence(proposal.text, _seen(state, context))
+    if about is None and is_found:
         return None
     definition = context.toolset.definition(tool)
     if definition is not None and definition.requires_approval:
@@ -218,7 +219,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         explained = proposal.could_not or answer_check.explains(
             proposal.text, context.input.asked, [last.content]
         )
-        if about and not explained:
+        looks_up = is_reading(act_of(context.toolset.descriptions.get(tool, "")))
+        if about and not explained and not (looks_up and is_found):
             reason = f"{tool} failed, and the answer does not say so. Missing: what it was called for."
             return Stop(FAILED_CALL, "partial", proposal.text, reason)
         is_text = proposal.call_id is None  # which the policy for texts asks about
@@ -243,9 +245,14 @@ def _last_failure(state: KernelState) -> ReasoningStep | None:
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of a call, if a text names what only failed ones were about.
 
-    A text that denies something may tell of it.
+    A text that denies something may tell of it, and a later call of the tool that worked may stand for it.
     """
-    failed = {step.metadata.call_id: step for step in state.steps if step.metadata and _has_failed(step)}
+    still = state.ledger.counted.failed_in_a_row
+    failed = {
+        step.metadata.call_id: step
+        for step in state.steps
+        if step.metadata and _has_failed(step) and step.metadata.tool_used in still
+    }
     if not failed or denies(text):
         return None
     known = "\n".join((_seen(state, context).given, *results_of(state))).casefold()
