@@ -48,6 +48,7 @@ _ENGLISH_WORDS = """
 the is are what how who when where why does did of that with and for about to me my it
 can you please help write tell give show make your we this explain there have has
 """
+_I = lazy_pattern(r"\bI(?=['’ ])")
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 FEW_WORDS = 2
 UNTELLING = frozenset(_UNTELLING_WORDS.split())
@@ -303,7 +304,7 @@ def is_english(task: str) -> bool:
     words = re.findall(r"[\w']+", task.lower())
     if len(words) <= FEW_WORDS and (len(task) < _SHORTEST_ORDER or not _UNSPACED.search(task)):
         return True
-    return not _ENGLISH.isdisjoint(words)
+    return not _ENGLISH.isdisjoint(words) or _I.search(task) is not None
 
 
 def may_be_order(task: str, tools: Mapping[str, str]) -> bool:

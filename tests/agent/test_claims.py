@@ -180,6 +180,7 @@ async def test_an_order_in_another_language_is_asked_for_its_call(
         ("Übersetze 'good morning' ins Deutsche.", "Guten Morgen."),
         ("你好", "你好！"),
         ("Danke dir!", "Gern geschehen!"),
+        ("I am Ada.", "Hello Ada."),
     ],
 )
 async def test_what_orders_nothing_of_the_tools_is_not_asked_about(task: str, text: str) -> None:
