@@ -253,7 +253,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     else:
         asked = subjects_in(seen.task)
         doubtful = any(tool.subjects & asked for tool in known)
-        is_short = len(text.split()) < MANY_WORDS
+        is_short = size_of(text) < MANY_WORDS
         telling = telling_words(text)
         rearranges = len(text.split()) >= FEW_WORDS and bool(telling) and telling <= telling_words(seen.task)
         may_need = bool(known) and is_short and not rearranges

@@ -92,6 +92,13 @@ _FILE = lazy_pattern(
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
 _ADDRESS = lazy_pattern(r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]|https?://[^\s\"'<>()]*\w")
+_TELLING = lazy_pattern(
+    r"\A\W*(?:\S+ ){0,2}(?:erklär|nenn|erzähl|sag|expliqu|racont|explica|cuénta|spiega|raccont"
+    r"|objaśni|объясни|расскаж)"
+    r"|解释|说明|介绍|讲|写|翻译|総括|説明|教えて|書いて|설명|알려",
+    re.IGNORECASE,
+)
+"""Verbs by which a text is ordered, and nothing done."""
 _SHORTEST_ORDER = 7
 """Characters; thanks and greetings are shorter, in scripts without spaces."""
 _SHORTEST_THING, _LONGEST_THING = 3, 60
@@ -317,7 +324,7 @@ def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
     """
     if is_english(task) or len(task) < _SHORTEST_ORDER or composes(task):
         return False
-    if REQUEST_MARK.search(task) or QUOTATION.search(task):
+    if REQUEST_MARK.search(task) or QUOTATION.search(task) or _TELLING.search(task):
         return False
     return not all(
         is_reading(act_of(text)) or _COMPUTES.search(f"{each} {text}") for each, text in tools.items()

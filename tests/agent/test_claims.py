@@ -181,6 +181,8 @@ async def test_an_order_in_another_language_is_asked_for_its_call(
         ("你好", "你好！"),
         ("Danke dir!", "Gern geschehen!"),
         ("I am Ada.", "Hello Ada."),
+        ("Erkläre kurz, was ein Vulkan ist.", "Ein Berg, aus dem Lava austritt."),
+        ("用一句话解释什么是区块链", "一种分布式账本。"),
     ],
 )
 async def test_what_orders_nothing_of_the_tools_is_not_asked_about(task: str, text: str) -> None:

@@ -331,7 +331,7 @@ def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelC
     calls for. What can be worked out from the task needs none.
     """
     asked = context.input.to_do
-    if proposal.call_id is None or len(proposal.text.split()) >= clauses.MANY_WORDS:
+    if proposal.call_id is None or clauses.size_of(proposal.text) >= clauses.MANY_WORDS:
         return False
     if state.ledger.counted.attempts:
         return clauses.asks_figure(asked) and _calls_for_another(state, context)
