@@ -259,7 +259,7 @@ def sign_of(
     Args:
         acts: the tools' verbs, each as :func:`act_of` returns it.
         task: its words are no signs.
-        results: what tools returned; a participle that occurs there is a noun.
+        results: what tools returned; a participle that occurs there, or in the task, is a noun.
         is_done: whether nothing seems left to do, so that a speaker who intends nothing tells what was done.
     """
     every, negative = clause.words, clause.denies
@@ -272,7 +272,7 @@ def sign_of(
         return None
     is_plain = _SIGNS.isdisjoint(every) and acts.isdisjoint([word[:_SHARED] for word in every])
     if is_plain and not clause.may_end:  # the words of the task make no difference
-        if not negative and _is_acting(clause, results):
+        if not negative and _is_acting(clause, results, task):
             return "plain"
         return "faint" if _NUMBERED.match(clause.text) else None
     asked = frozenset(_words_of_task(task))
@@ -302,7 +302,7 @@ def sign_of(
         waits = False  # "it can take a minute until it is gone from the list"
     if waits or (clause.may_end and _ENDINGS.search(" ".join(told))):
         return "plain"
-    if not negative and ((speaks and intends) or _is_acting(clause, results)):
+    if not negative and ((speaks and intends) or _is_acting(clause, results, task)):
         is_advice = not _ADVICE.isdisjoint(signs) or not (ordered or (signs and ends_soon))
         is_mood = speaks and signs <= _MOOD and bool(signs or ends_soon) and is_advice and not has_to
         return "mood" if is_mood and not any(map(_is_progressive, clause.parts)) else "plain"
@@ -492,7 +492,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _is_acting(clause: Clause, results: str) -> bool:
+def _is_acting(clause: Clause, results: str, task: str) -> bool:
     """Return whether a clause begins with a participle without a subject.
 
     What stands in brackets, or after a colon and a verb, explains what was said before it.
@@ -508,7 +508,8 @@ def _is_acting(clause: Clause, results: str) -> bool:
     last = len(parts) < 3 and _begins_with_participle(parts[-1])  # of more it may be the last of a list
     if not last and (len(parts[-1]) > 3 or not _begins_with_participle(parts[0])):
         return False
-    return parts[-1 if last else 0][0] not in results.lower()
+    participle = parts[-1 if last else 0][0]
+    return participle not in results.lower() and participle not in _words_of_task(task)
 
 
 def _begins_with_participle(words: list[str]) -> bool:

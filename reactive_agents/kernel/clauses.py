@@ -12,6 +12,7 @@ from functools import lru_cache
 from attrs import frozen
 
 from reactive_agents.core.content import shows_content
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.announcements import (
     QUOTATION,
@@ -91,7 +92,13 @@ _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
-_ADDRESS = lazy_pattern(r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]|https?://[^\s\"'<>()]*\w")
+_PERSON = lazy_pattern(r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]")
+_PAGE = lazy_pattern(r"https?://[^\s\"'<>()]*\w")
+_TAKERS = (
+    (_PERSON, re.compile(r"mail|recipient|contact|message|invit|send|\bto\b", re.IGNORECASE)),
+    (_FILE, re.compile(r"file|path|document", re.IGNORECASE)),
+)
+"""Names for people and files, and words of the tools that take them."""
 _TELLING = lazy_pattern(
     r"\A\W*(?:\S+ ){0,2}(?:erklär|nenn|erzähl|sag|expliqu|racont|explica|cuénta|spiega|raccont"
     r"|objaśni|объясни|расскаж)"
@@ -252,9 +259,26 @@ def lists_things(text: str) -> bool:
     return _LISTED.search(text) is not None or _ENUMERATED.search(text) is not None
 
 
-def addresses_in(text: str) -> frozenset[str]:
-    """Return the addresses of people and pages, and the files, that a text names."""
-    return frozenset(found[0] for pattern in (_ADDRESS, _FILE) for found in pattern.finditer(text))
+def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[str, ...]:
+    """Return the addresses of people and the files of an order that a short text names.
+
+    One of the tools takes such a thing. What a text denies, and a task asks or has written, are none.
+    """
+    if REQUEST_MARK.search(task) or composes(task) or size_of(text) >= 2 * MANY_WORDS or denies(text):
+        return ()
+    named = [
+        found
+        for pattern, words in _TAKERS
+        for found in pattern.findall(text)
+        if found in pattern.findall(task) and any(words.search(_described(tool)) for tool in tools)
+    ]
+    return tuple(dict.fromkeys(named))
+
+
+def _described(tool: ToolDefinition) -> str:
+    parameters = tool.parameters.get("properties")
+    names = " ".join(parameters) if isinstance(parameters, dict) else ""
+    return f"{tool.name} {tool.description} {names}".replace("_", " ").replace("-", " ")
 
 
 def names(text: str, thing: str) -> bool:
@@ -274,7 +298,7 @@ def names_particulars(task: str) -> bool:
     described in.
     """
     plain = QUOTATION.sub(" ", task)
-    if _IDENTIFIER.search(plain) or _FILE.search(plain) or _ADDRESS.search(plain):
+    if _IDENTIFIER.search(plain) or any(each.search(plain) for each in (_FILE, _PERSON, _PAGE)):
         return True
     if lists_things(plain):
         return True

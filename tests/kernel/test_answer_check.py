@@ -199,6 +199,12 @@ def test_labelled_texts_in_twelve_languages(half: str) -> None:
     assert announcements.count("announcement") / len(announcements) > 0.75
 
 
+def test_a_participle_of_the_task_is_a_noun() -> None:
+    seen = Seen("Put a meeting on my calendar.", ("created #81",), given='{"title": "meeting"}')
+    assert judge_text("Done: meeting at 10.", {"create": "Create an event."}, seen) == "answer"
+    assert judge_text("Done: checking it again.", {"create": "Create an event."}, seen) == "announcement"
+
+
 LAMP = {"get_price": "Get the price of an item.", "final-answer": "Deliver the answer."}
 PRICE = Seen("램프와 책상 가격을 알려줘.", ("lamp: 39.90 EUR",), given='{"item": "lamp"}')
 

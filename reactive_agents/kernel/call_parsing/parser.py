@@ -228,11 +228,11 @@ _OPENERS = (*_THINKING, *_HEADERS)
 _FIRST = frozenset(opener[0] for opener in _OPENERS)
 _ENDS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|stop|>", "<|endoftext|>"),
-    *("<|end_of_text|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<end_of_turn>", "<eos>", "</s>"),
+    *("<|end_of_text|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<end_of_turn>", "<eos>"),
     *("<｜end▁of▁sentence｜>", "[|endofturn|]"),
 )
-"""Marks of the end of a turn."""
-_END = f"(?:{'|'.join(map(re.escape, _ENDS))})"
+"""Marks of the end of a turn; with ``</s>``, which is one of HTML too."""
+_END = f"(?:{'|'.join(map(re.escape, _ENDS))}|</s>)"
 _OTHER_SPEAKER = (
     r"(?:<\|(?:im_start|start_header_id|start_of_role|user|system|observation)\|>|<start_of_turn>"
     r"|<\|(?:start|from)\|>(?!assistant)|<｜User｜>|\[\|(?:user|system)\|\]|\[INST\])"

@@ -21,7 +21,7 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import act_of, composes, denies, is_reading
+from reactive_agents.kernel.announcements import act_of, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -309,19 +309,15 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    """Return what a short answer names of the addresses and files, and no call had.
-
-    What a text denies, or a task asks to be written, needs no call.
-    """
-    asked = context.input.to_do
-    named = clauses.addresses_in(text) & clauses.addresses_in(asked)
-    if not named or denies(text) or composes(asked) or clauses.size_of(text) >= 2 * clauses.MANY_WORDS:
+    """Return what an answer names of the addresses and files, and no call had."""
+    named = clauses.claimed_in(text, context.input.to_do, _offered(state, context))
+    if not named:
         return ()
     calls = [
         step.content for step in state.steps if step.type in ("action", "observation") and not _delivers(step)
     ]
     known = "\n".join((*calls, *results_of(state))).casefold()
-    return tuple(sorted(each for each in named if each.casefold() not in known))
+    return tuple(each for each in named if each.casefold() not in known)
 
 
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
