@@ -260,7 +260,7 @@ def lists_things(text: str) -> bool:
 
 
 def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[str, ...]:
-    """Return the addresses of people and the files of an order that a short text names.
+    """Return the addresses and files of an order that a short text names.
 
     One of the tools takes such a thing. What a text denies, and a task asks or has written, are none.
     """
