@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.tools import ToolContext, ToolDefinition
     from reactive_agents.effects import gather
     from reactive_agents.engine.handoffs import HandoffInfo
+    from reactive_agents.evaluation import Case, evaluate
 
 __version__ = VERSION
 
@@ -84,6 +85,7 @@ _HOMES = {
     "ApprovalRequested": "reactive_agents.core.events",
     "AssistantMessage": "reactive_agents.core.messages",
     "Audio": "reactive_agents.core.content",
+    "Case": "reactive_agents.evaluation",
     "CompletedResult": "reactive_agents.core.tasks",
     "Document": "reactive_agents.core.content",
     "ExternalCallRequested": "reactive_agents.core.events",
@@ -125,6 +127,7 @@ _HOMES = {
     "UserMessage": "reactive_agents.core.messages",
     "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
+    "evaluate": "reactive_agents.evaluation",
     "external_tool": "reactive_agents.adapters.tools.decorator",
     "gather": "reactive_agents.effects",
     "handoff": "reactive_agents.agent.multi_agent",
@@ -150,6 +153,7 @@ __all__ = [
     "ApprovalRequested",
     "AssistantMessage",
     "Audio",
+    "Case",
     "CompletedResult",
     "Document",
     "ExternalCallRequested",
@@ -191,6 +195,7 @@ __all__ = [
     "UserMessage",
     "agent_tool",
     "create_runtime",
+    "evaluate",
     "external_tool",
     "gather",
     "handoff",

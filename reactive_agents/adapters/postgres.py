@@ -66,7 +66,6 @@ _CONNECTING = {
 }
 _UNKNOWN_END = "the connection was lost at the end of a write, which may have been done"
 _NOT_UNDERSTOOD = "its address is not understood"
-_NUMBERED = re.compile(r"\?(\d+)")
 
 
 class UnusableSchema(ValueError):
@@ -402,26 +401,17 @@ class _Statements:
         self._connection = connection
 
     def execute(self, statement: str, values: Any = (), /) -> Any:
-        text, is_numbered = _translated(statement)
-        return self._connection.execute(text, _named(values) if is_numbered else tuple(values))
+        return self._connection.execute(_translated(statement), tuple(values))
 
     def executemany(self, statement: str, values: Any, /) -> Any:
-        text, _ = _translated(statement)
         cursor = self._connection.cursor()
-        cursor.executemany(text, [tuple(each) for each in values])
+        cursor.executemany(_translated(statement), [tuple(each) for each in values])
         return cursor
 
 
 @lru_cache(maxsize=512)
-def _translated(statement: str) -> tuple[str, bool]:
-    text = statement.replace("%", "%%")
-    if _NUMBERED.search(text):
-        return _NUMBERED.sub(r"%(v\1)s", text), True
-    return text.replace("?", "%s"), False
-
-
-def _named(values: Any) -> dict[str, Any]:
-    return {f"v{number}": value for number, value in enumerate(values, start=1)}
+def _translated(statement: str) -> str:
+    return statement.replace("%", "%%").replace("?", "%s")
 
 
 @lru_cache(maxsize=512)

@@ -707,4 +707,7 @@ threading.Thread(target=work).start()
 def test_a_thread_uses_a_file_after_the_main_thread_has_ended(tmp_path: Path) -> None:
     program = [sys.executable, "-c", AFTER_MAIN, str(tmp_path / "runs.db")]
     ended = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout) == (0, "Hello there.\n"), ended.stderr
+    if sys.version_info[:2] == (3, 12):  # which starts no thread then, so that no lease could be renewed
+        assert "can't create new thread" in ended.stderr
+    else:
+        assert (ended.returncode, ended.stdout) == (0, "Hello there.\n"), ended.stderr

@@ -170,9 +170,9 @@ _HELD_BY_RUN = (
 
 def _is_held(file: sql.Transaction, digest: str, user: str | None) -> bool:
     (held,) = file.execute(
-        "SELECT EXISTS (SELECT 1 FROM content_holders WHERE digest = ?1 AND"
-        ' ("user" = ?2 OR ("user" IS NULL AND CAST(?2 AS TEXT) IS NULL)))',
-        (digest, user),
+        "SELECT EXISTS (SELECT 1 FROM content_holders WHERE digest = ? AND"
+        ' ("user" = ? OR ("user" IS NULL AND CAST(? AS TEXT) IS NULL)))',
+        (digest, user, user),
     ).fetchone()
     return bool(held)
 
@@ -191,8 +191,8 @@ def take_over(file: sql.Transaction, conversation: int, run_id: RunId) -> None:
     """Let a session hold what a run of it holds."""
     held = (f"session:{conversation}", f"run:{run_id}")
     file.execute(
-        "DELETE FROM content_holders WHERE holder = ?1 AND digest IN"
-        " (SELECT digest FROM content_holders WHERE holder = ?2)",
+        "DELETE FROM content_holders WHERE holder = ? AND digest IN"
+        " (SELECT digest FROM content_holders WHERE holder = ?)",
         held,
     )
     file.execute("UPDATE content_holders SET holder = ?, running = 0 WHERE holder = ?", held)

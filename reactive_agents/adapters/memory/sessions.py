@@ -223,9 +223,9 @@ class SqliteSessions:
                 'SELECT session, "user", title, count(number), coalesce(sum(message_count), 0), created_us,'
                 " updated_us FROM conversations LEFT JOIN conversation_turns"
                 " ON conversation = conversations.id"
-                ' WHERE agent = ?1 AND (CAST(?2 AS TEXT) IS NULL OR "user" = ?2)'
+                ' WHERE agent = ? AND (CAST(? AS TEXT) IS NULL OR "user" = ?)'
                 " GROUP BY conversations.id ORDER BY updated_us DESC, conversations.id DESC",
-                (agent, user),
+                (agent, user, user),
             )
             return tuple(
                 SessionInfo(
@@ -370,9 +370,9 @@ def _take_turn(
         return None
     (number,) = file.execute(
         "SELECT 1 + coalesce(max(number), 0) FROM (SELECT number FROM conversation_turns WHERE conversation ="
-        " (SELECT id FROM conversations WHERE agent = ?1 AND session = ?2) UNION ALL"
-        " SELECT number FROM conversation_tickets WHERE agent = ?1 AND session = ?2) AS numbers",
-        (key.agent, key.session),
+        " (SELECT id FROM conversations WHERE agent = ? AND session = ?) UNION ALL"
+        " SELECT number FROM conversation_tickets WHERE agent = ? AND session = ?) AS numbers",
+        (key.agent, key.session) * 2,
     ).fetchone()
     file.execute("UPDATE conversation_tickets SET number = ? WHERE run_id = ?", (number, run_id))
     return int(number)
@@ -398,8 +398,8 @@ def _must_wait(file: sql.Transaction, key: SessionKey, run_id: RunId, now: int) 
     """
     (waits,) = file.execute(
         "SELECT EXISTS (SELECT 1 FROM conversation_tickets AS other, conversation_tickets AS own"
-        " WHERE own.run_id = ?1 AND other.agent = ?2 AND other.session = ?3 AND other.id != own.id"
-        " AND other.valid_until_us >= ?4 AND (other.id < own.id OR other.number IS NOT NULL))",
+        " WHERE own.run_id = ? AND other.agent = ? AND other.session = ? AND other.id != own.id"
+        " AND other.valid_until_us >= ? AND (other.id < own.id OR other.number IS NOT NULL))",
         (run_id, key.agent, key.session, now),
     ).fetchone()
     return bool(waits)

@@ -380,10 +380,10 @@ def forget(connection: Transaction, what: memory.Forgetting) -> int:
         case memory.ForgetOlder(before=before, agent_id=agent_id):
             bounds = (microseconds(before), agent_id)
             entries = _delete(
-                connection, "memories", "seen_at < ?1 AND agent_id = coalesce(?2, agent_id)", *bounds
+                connection, "memories", "seen_at < ? AND agent_id = coalesce(?, agent_id)", *bounds
             )
             sessions = _delete(
-                connection, "sessions", "ended_at < ?1 AND agent_id = coalesce(?2, agent_id)", *bounds
+                connection, "sessions", "ended_at < ? AND agent_id = coalesce(?, agent_id)", *bounds
             )
         case _:
             assert_never(what)
@@ -401,7 +401,7 @@ def forget_owner(connection: Transaction, owner: str, agent_id: AgentId | None =
     """Delete what belongs to an owner; return the number of entries and sessions."""
     owned = (owner, agent_id)
     entries, sessions = (
-        _delete(connection, table, "owner = ?1 AND agent_id = coalesce(?2, agent_id)", *owned)
+        _delete(connection, table, "owner = ? AND agent_id = coalesce(?, agent_id)", *owned)
         for table in ("memories", "sessions")
     )
     _forget_plans(connection, *owned)
@@ -412,7 +412,7 @@ def forget_owner(connection: Transaction, owner: str, agent_id: AgentId | None =
 
 def _forget_plans(connection: Transaction, owner: str, agent_id: AgentId | None) -> None:
     rows = connection.execute(
-        "SELECT id, data FROM plans WHERE agent_id = coalesce(?1, agent_id)", (agent_id,)
+        "SELECT id, data FROM plans WHERE agent_id = coalesce(?, agent_id)", (agent_id,)
     ).fetchall()
     for plan_id in [plan_id for plan_id, data in rows if json.loads(data).get("owner") == owner]:
         _delete(connection, "step_transitions", "plan_id = ?", plan_id)

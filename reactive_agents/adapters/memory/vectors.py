@@ -198,20 +198,21 @@ def without_vector(
     connection: Transaction, agent_id: AgentId, model: str, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
     """Return the agent's entries without embedding, those that expire last first."""
-    of_model = "FROM memory_vectors WHERE space IN (SELECT id FROM embedding_spaces WHERE model = ?1)"
+    of_model = "FROM memory_vectors WHERE space IN (SELECT id FROM embedding_spaces WHERE model = ?)"
+    of: tuple[str, ...] = (model,)
     if isinstance(connection, sqlite3.Connection):
-        of_model += " AND agent_id = ?2"
+        of_model, of = f"{of_model} AND agent_id = ?", (model, agent_id)
         (lacking,) = connection.execute(
-            f"SELECT (SELECT count(*) FROM memories WHERE agent_id = ?2) - (SELECT count(*) {of_model})",
-            (model, agent_id),
+            f"SELECT (SELECT count(*) FROM memories WHERE agent_id = ?) - (SELECT count(*) {of_model})",
+            (agent_id, *of),
         ).fetchone()
         if not lacking:  # to count them is quicker than to look for each
             return ()
     of_entry = of_model.replace("WHERE", "WHERE memory_vectors.seq = memories.seq AND")
     numbers = connection.execute(
-        "SELECT seq FROM memories WHERE agent_id = ?2 AND fades_at > ?3"
-        f" AND NOT EXISTS (SELECT 1 {of_entry}) ORDER BY fades_at DESC LIMIT ?4",
-        (model, agent_id, microseconds(now), limit),
+        "SELECT seq FROM memories WHERE agent_id = ? AND fades_at > ?"
+        f" AND NOT EXISTS (SELECT 1 {of_entry}) ORDER BY fades_at DESC LIMIT ?",
+        (agent_id, microseconds(now), *of, limit),
     )
     return tuple(store.by_numbers(connection, tuple(seq for (seq,) in numbers), now).values())
 
