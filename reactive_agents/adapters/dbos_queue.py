@@ -15,6 +15,8 @@ import asyncio
 import logging
 import os
 import socket
+import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -42,6 +44,7 @@ POLL_S, _PAUSE_S = 0.25, 0.05
 SETTLED_S = 5.0
 """Seconds that a worker has from taking a run out of the queue to holding it in the record."""
 
+_NEEDS_NEW_SQLITE = sys.version_info >= (3, 12)  # it asks for milliseconds there
 _HIGHEST = 2**30
 _ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _A = TypeVar("_A")
@@ -76,6 +79,14 @@ class _Listener:
         if not await asyncio.wrap_future(done):
             self.handed_over.append(run_id)
             await asyncio.get_running_loop().create_future()  # cut off with DBOS, so that it has no outcome
+
+
+def _require_new_sqlite() -> None:
+    if _NEEDS_NEW_SQLITE and sqlite3.sqlite_version_info < (3, 42):
+        raise ValueError(
+            "in a file it needs SQLite 3.42 on Python 3.12 and newer, and there is "
+            f"{sqlite3.sqlite_version}; take Postgres, or engine='record'"
+        )
 
 
 _listener: _Listener | None = None
@@ -179,6 +190,8 @@ class DbosQueue:
             if self._client is None:
                 from dbos import DBOS, DBOSClient
 
+                if self._url.startswith("sqlite:"):
+                    _require_new_sqlite()
                 DBOS.migrate(self._url)
                 self._client = DBOSClient(
                     system_database_url=self._url,

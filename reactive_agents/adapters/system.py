@@ -58,11 +58,18 @@ def trace_headers() -> dict[str, str]:
 
 @contextmanager
 def joined_to_trace(traceparent: str) -> Iterator[None]:
-    """Join what is done in the block to a caller's trace, if the header names one."""
+    """Join what is done in the block to a caller's trace, if the header names one.
+
+    A span that the program has made of the request already stays the parent.
+    """
     if not traceparent or "opentelemetry.trace" not in sys.modules:
         yield
         return
-    from opentelemetry import context
+    from opentelemetry import context, trace
+
+    if trace.get_current_span().get_span_context().is_valid:
+        yield
+        return
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     token = context.attach(TraceContextTextMapPropagator().extract({"traceparent": traceparent}))

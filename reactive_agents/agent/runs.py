@@ -284,8 +284,9 @@ class Runs(Generic[R]):
 
     async def unschedule(self, name: str) -> None:
         """Delete a schedule; runs that it has begun or queued stay."""
-        if not value_or_raise(await attempt(self._record.unschedule(self._engine.settings.agent_id, name))):
-            raise AgentError(errors.RunRefused(name, "is not the name of a schedule"))
+        agent = self._engine.settings.agent_id
+        if not value_or_raise(await attempt(self._record.unschedule(agent, name))):
+            raise AgentError(errors.RunRefused(name, f"is not the name of a schedule of {agent!r}"))
 
     # --- orders and answers -------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ not know of it. Only the standard library is imported at the top, so that the fi
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -121,12 +122,16 @@ def _run() -> None:
 def _complete_streams() -> None:
     """Replace standard input and error by the null device where they are closed.
 
-    A character that a terminal cannot show is replaced by a question mark instead of ending the run.
+    A character that a terminal cannot show is replaced by a question mark instead of ending the run, and
+    bytes of another encoding do not end who reads them. A mark at the beginning of UTF-8 is no text.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115 - as long as the process
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        is_marked = sys.stdin.encoding.lower() in ("utf-8", "utf8") and not sys.stdin.isatty()
+        sys.stdin.reconfigure(encoding="utf-8-sig" if is_marked else None, errors="surrogateescape")
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

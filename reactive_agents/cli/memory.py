@@ -18,7 +18,7 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import is_postgres, shown_place
-from reactive_agents.core.errors import InvalidConfig, MemoryErrors, MemoryUnavailable, RecordNotFound
+from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable, RecordNotFound
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import (
     ForgetAgent,
@@ -195,9 +195,7 @@ def _ask(
     as_json: bool = False,
     read_only: bool = True,
 ) -> _T:
-    if not is_postgres(path) and not Path(path).is_file():
-        missing = InvalidConfig("--path", repr(path), "a memory file that exists")
-        raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=as_json)
+    output.check_there("--path", path, "a memory file", as_json=as_json)
     # opening an empty file for writing would make it a memory file
     if not is_postgres(path) and Path(path).stat().st_size == 0:
         empty = MemoryUnavailable(f"The memory file {path!r} cannot be used: it is empty.", "open")

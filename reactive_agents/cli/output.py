@@ -22,6 +22,7 @@ import typer
 from returns.result import Failure, Result
 
 from reactive_agents.core.codec import encode
+from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line as one_line
 from reactive_agents.core.texts import printable as printable
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
+_WHOLE_CELL = 20
+"""Characters of the longest cell of a column whose cells are not wrapped."""
+_LEAST_TEXT = 16
+"""Characters of a line of a longer text."""
 
 
 class ExitCode(IntEnum):
@@ -106,6 +111,21 @@ def value_or_exit(result: Result[_T, _Reported], code: ExitCode, *, as_json: boo
     return result.unwrap()
 
 
+def check_there(option: str, place: str, what: str, *, as_json: bool) -> None:
+    """End as bad usage where there is no such file, which a misspelt name would make.
+
+    Args:
+        option: that named it.
+        what: should be there, such as ``a memory file``.
+    """
+    from reactive_agents.adapters.sql import is_there  # by the commands that have a store
+
+    if not is_there(place):
+        raise fail(
+            InvalidConfig(option, repr(place), f"{what} that exists"), ExitCode.BAD_USAGE, as_json=as_json
+        )
+
+
 def ask_store(
     open_store: Callable[[], _Store],
     question: Callable[[_Store], Effect[_T, _Reported] | Awaitable[Result[_T, _Reported]]],
@@ -173,7 +193,8 @@ def error_record(tag: str, message: str) -> Json:
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
     """Print a table on a terminal.
 
-    Elsewhere one line a row, with tabs between the cells.
+    Elsewhere one line a row, with tabs between the cells. On a terminal that is too narrow for the words of
+    short cells, such as numbers and times, the lines are longer than it is, and the terminal wraps them.
 
     Args:
         headings: one a column; the first column is never wrapped, so that ids can be copied.
@@ -187,13 +208,20 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: C
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
+    table, console = Table(box=None, pad_edge=False), Console()
+    cells = [[Text(printable(cell)) for cell in row] for row in rows]
+    least = 0
     for number, heading in enumerate(headings):
+        widest = max((line.cell_len for texts in cells for line in texts[number].split()), default=0)
+        is_whole = number == 0 or widest <= _WHOLE_CELL
+        width = max(widest if is_whole else _LEAST_TEXT, len(heading))
         justify = "right" if heading in right else "left"
-        table.add_column(heading, justify=justify, no_wrap=number == 0, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    Console().print(table)
+        table.add_column(heading, justify=justify, no_wrap=is_whole, overflow="fold", min_width=width)  # type: ignore[arg-type]
+        least += width + 2
+    for texts in cells:
+        table.add_row(*texts)
+    console.width = max(console.width, least - 2)
+    console.print(table)
 
 
 def names(text: str | None) -> tuple[str, ...]:

@@ -9,14 +9,13 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Annotated, TextIO, cast, get_args
 
 import anyio
 import typer
 from anyio.from_thread import BlockingPortal
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result
 
@@ -149,13 +148,14 @@ def run(
     is not processed again: its outcome is printed once more, without the plan.
     """
     failed = rejected = done = 0
+    shown = Outcomes(as_json)
 
-    def report(outcome: PersonaOutcome) -> None:
+    async def report(outcome: PersonaOutcome) -> None:
         nonlocal failed, rejected, done
+        await shown.show(outcome)
         done += not outcome.refused
         rejected += outcome.refused
         failed += outcome.status == "failed"
-        _print_line(outcome, as_json=as_json)
 
     async def take(text: str, agent: PersonaAgent, inbox: PersonaInbox) -> str:
         """Submit the event of a line; return the problem, if there is one."""
@@ -167,20 +167,21 @@ def run(
         submitted = await attempt(inbox.submit(place, event_of(line, agent), wait=True))
         known = submitted.map(lambda found: found.item).value_or(None)
         if known is not None and known.status == "done" and known.outcome is not None:
-            report(known.outcome)  # the source has not seen it
+            await report(known.outcome)  # the source has not seen it
         return _problem_of(submitted)
 
     async def work(agent: PersonaAgent) -> output.ExitCode:
         nonlocal rejected
         number, inbox, reading = 0, agent.inbox(report), anyio.CancelScope()
-        schedule = schedule_on_this_loop()
+        schedule, ending = schedule_on_this_loop(), anyio.CancelScope()
+        shown.end = ending.cancel
 
         def stop() -> None:
             inbox.drain()
             reading.cancel()
             typer.echo(f"Ended by SIGTERM; lines after line {number} are to be sent again.", err=True)
 
-        with end_on_sigterm_after(lambda: schedule(stop)):
+        with end_on_sigterm_after(lambda: schedule(stop)), ending:
             async with inbox:
                 with reading:
                     async with lines_of(sys.stdin) as lines:
@@ -190,6 +191,7 @@ def run(
                             if problem:
                                 rejected += 1
                                 output.tell(f"error: line {number}: {problem}")
+        shown.check()
         if not failed + rejected:
             return output.ExitCode.COMPLETED
         return output.ExitCode.PARTIAL if done > failed else output.ExitCode.FAILED
@@ -228,8 +230,8 @@ def serve(
     if not (quiet or as_json):
         agent.subscribe(PersonaView(sys.stderr).show)
     try:
-        shown = partial(_print_line, as_json=as_json)
-        app = create_persona_app(agent, on_outcome=shown, drain_s=drain)
+        shown = Outcomes(as_json, lambda: setattr(server, "should_exit", True))
+        app = create_persona_app(agent, on_outcome=shown.show, drain_s=drain)
         listening = bound_socket(host, port)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
@@ -240,8 +242,10 @@ def serve(
     else:
         typer.echo(f"{agent.name} takes events at {', '.join(channels)}", err=True)
     sys.stdout.flush()
+    server = DrainingServer(app)
     with listening:
-        anyio.run(DrainingServer(app).serve, [listening])
+        anyio.run(server.serve, [listening])
+    shown.check()
 
 
 def _problem_of(
@@ -302,11 +306,37 @@ def _run(
         return output.ExitCode.INTERRUPTED
 
 
-def _print_line(outcome: PersonaOutcome, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
-    else:
-        _print_outcome(outcome)
+@define
+class Outcomes:
+    """Prints outcomes, and ends the command where they cannot be printed.
+
+    The event whose outcome is not read has not failed: it stays in the queue, for the next start.
+
+    Args:
+        as_json: whether each is a JSON document on one line.
+        end: begins the end of the command.
+    """
+
+    as_json: bool
+    end: Callable[[], object] = bool
+    problem: OSError | None = None
+
+    async def show(self, outcome: PersonaOutcome) -> None:
+        """Print an outcome; never returns where that cannot be done."""
+        try:
+            if self.as_json:
+                typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
+            else:
+                _print_outcome(outcome)
+        except OSError as error:
+            self.problem = error
+            self.end()
+            await anyio.sleep_forever()
+
+    def check(self) -> None:
+        """Raise the error of an outcome that could not be printed."""
+        if self.problem is not None:
+            raise self.problem
 
 
 def _print_outcome(outcome: PersonaOutcome) -> None:

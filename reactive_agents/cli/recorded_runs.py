@@ -22,7 +22,6 @@ from attrs import evolve
 from returns.result import Result, Success
 
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
-from reactive_agents.adapters.sql import is_there
 from reactive_agents.adapters.system import SystemClock, cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import AgentConfig, ReactiveAgent
@@ -31,7 +30,7 @@ from reactive_agents.agent.runs import exported, settle_question
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import runs
-from reactive_agents.core.errors import InvalidConfig, RecordFailed, RunInterrupted, RunRefused
+from reactive_agents.core.errors import InvalidConfig, RunInterrupted, RunRefused
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.governance import described_request
 from reactive_agents.core.ids import RunId
@@ -181,7 +180,7 @@ def resume(
     as_json: output.JsonOption = False,
 ) -> None:
     """Continue a run, or print its recorded result."""
-    _check_there(file, as_json=as_json)
+    output.check_there("--runs", file, "a record of runs", as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     known = _with(agent, lambda: agent.runs.find(run), as_json=as_json)
     view = SilentView() if as_json else progress_view(sys.stderr)
@@ -238,7 +237,7 @@ def replay(
 
     Exits with 1 where the replay differs.
     """
-    _check_there(file, as_json=as_json)
+    output.check_there("--runs", file, "a record of runs", as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     done = _with(agent, lambda: agent.runs.replay(run, until=until), as_json=as_json)
     document: Json = {"run_id": run, "difference": done.difference, "step": done.step}
@@ -272,7 +271,7 @@ def fork(
     as_json: output.JsonOption = False,
 ) -> None:
     """Begin a run that has the record of another up to a step; ``resume`` runs it."""
-    _check_there(file, as_json=as_json)
+    output.check_there("--runs", file, "a record of runs", as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     made = _with(
         agent,
@@ -318,7 +317,7 @@ def unschedule(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete a schedule of an agent."""
-    _check_there(file, as_json=as_json)
+    output.check_there("--runs", file, "a record of runs", as_json=as_json)
     agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
     _with(agent, lambda: agent.runs.unschedule(name), as_json=as_json)
     output.report({"schedule": name}, f"Deleted the schedule {name}.", as_json=as_json)
@@ -438,19 +437,12 @@ def _ask(
     *,
     as_json: bool,
 ) -> _T:
-    _check_there(file, as_json=as_json)
+    output.check_there("--runs", file, "a record of runs", as_json=as_json)
     return output.ask_store(
         lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
         question,
         as_json=as_json,
     )
-
-
-def _check_there(file: str, *, as_json: bool) -> None:
-    """End where there is no record, which a misspelt name would make."""
-    if not is_there(file):
-        missing = RecordFailed(f"The record '{file}' does not exist.", "open")
-        raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:

@@ -41,7 +41,7 @@ from reactive_agents.core.errors import (
     root_cause,
 )
 from reactive_agents.core.events import TaskCompleted, TaskFailed
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import JsonObject, without_surrogates
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.kernel.prompt import fence
@@ -206,13 +206,15 @@ def run(
 def task_text(task: str | None) -> Result[str, ConfigErrors]:
     """Return the task, from standard input for ``-`` and where there is none.
 
-    Fails for a blank one, and where standard input is a terminal.
+    Fails for a blank one, for bytes of another encoding, and where standard input is a terminal.
     """
     if task is None and sys.stdin.isatty():
         return Failure(InvalidConfig("task", "none", "a task, or one on standard input"))
     text = sys.stdin.read() if task in (None, "-") else task
     if text is None or not text.strip():
         return Failure(InvalidConfig("task", repr(text or ""), "a task that is not blank"))
+    if text != without_surrogates(text):
+        return Failure(InvalidConfig("task", "bytes of another encoding", "a text in UTF-8"))
     return Success(text)
 
 

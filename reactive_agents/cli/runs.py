@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import typer
 from returns.result import Result, Success
@@ -55,10 +55,8 @@ def list_runs(
         str | None, output.option("--session", metavar="SESSION", help="Of this conversation.")
     ] = None,
     status: Annotated[
-        str | None,
-        output.option(
-            "--status", metavar="STATUS", help="running, completed, partial, abstained, failed or cancelled."
-        ),
+        Literal["running", "completed", "partial", "abstained", "failed", "cancelled"] | None,
+        output.option("--status", help="That is so, or ended so."),
     ] = None,
     tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
     tool: Annotated[str | None, output.option("--tool", metavar="TOOL", help="That called it.")] = None,
@@ -87,8 +85,7 @@ def list_runs(
     chosen = LoggedRunFilter(
         agent, user, session, status, tag, tool, since, before, least_cost, children, limit
     )
-    is_new = file is None and not default_run_log().exists()  # nothing has run here yet
-    found = () if is_new else _ask(file, lambda log: log.runs(chosen), as_json=as_json)
+    found = _runs(file, chosen, as_json=as_json)
     if as_json:
         output.print_json([run_document(each) for each in found])
         return
@@ -172,7 +169,7 @@ def export(
 
     if run is None:
         every = LoggedRunFilter(children=True, limit=2**31)
-        found = _ask(file, lambda log: log.runs(every), as_json=False)
+        found = _runs(file, every, as_json=False)
     else:
         found = (_find_run(file, run, as_json=False),)
 
@@ -184,7 +181,8 @@ def export(
                 typer.echo(line)
         return Success(None)
 
-    _ask(file, write, as_json=False)
+    if found:
+        _ask(file, write, as_json=False)
 
 
 # --- inside -----------------------------------------------------------------------------------------------
@@ -196,9 +194,14 @@ def _ask(
     *,
     as_json: bool,
 ) -> _T:
-    return output.ask_store(
-        lambda: SqliteRunLog(file or default_run_log(), read_only=True), question, as_json=as_json
-    )
+    place = file or str(default_run_log())
+    output.check_there("--runs", place, "a run log", as_json=as_json)
+    return output.ask_store(lambda: SqliteRunLog(place, read_only=True), question, as_json=as_json)
+
+
+def _runs(file: str | None, chosen: LoggedRunFilter, *, as_json: bool) -> tuple[LoggedRun, ...]:
+    is_new = file is None and not default_run_log().exists()  # nothing has run here yet
+    return () if is_new else _ask(file, lambda log: log.runs(chosen), as_json=as_json)
 
 
 def _find_run(file: str | None, run: str, *, as_json: bool) -> LoggedRun:

@@ -72,6 +72,10 @@ def serve(
             "--origin", metavar="URL", help="A web page that may send requests (CORS). Repeatable."
         ),
     ] = None,
+    url: Annotated[
+        str,
+        output.option("--url", metavar="URL", help="The address that clients have, where a proxy is before."),
+    ] = "",
     drain: Annotated[
         float,
         output.option("--drain", metavar="SECONDS", min=0, help="For runs, on SIGTERM; 30 by default."),
@@ -99,6 +103,7 @@ def serve(
         origins=tuple(origins or ()),
         queue=queue,
         work=not no_work,
+        url=url,
     )
 
 
@@ -172,7 +177,7 @@ def _listen(
             "the file cannot be read; 'reactive-agents keys create' makes one.", param_hint="--keys"
         )
     agents = [_agent(each, runs, allow_tools_from, *configs, keys_file, as_json=as_json) for each in configs]
-    anyio.run(_check_records, agents)
+    anyio.run(_check_records, agents, as_json)
     try:
         app = create_app(agents, keys=keys, drain_s=0.0, **options)
         listening = bound_socket(host, port)
@@ -189,14 +194,14 @@ def _listen(
         anyio.run(server.serve, [listening])
 
 
-async def _check_records(agents: Sequence[ReactiveAgent]) -> None:
+async def _check_records(agents: Sequence[ReactiveAgent], as_json: bool) -> None:
     """End the command where runs cannot be recorded, before anybody is answered."""
     for agent in agents:
         if agent.container.settings().durability is not None:
             try:
                 await agent.runs.check()
             except AgentError as error:
-                raise output.fail(error.error, output.ExitCode.FAILED, as_json=False) from None
+                raise output.fail(error.error, output.ExitCode.FAILED, as_json=as_json) from None
 
 
 def _agent(

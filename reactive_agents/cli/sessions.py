@@ -10,11 +10,10 @@ from typing import Annotated, TypeVar
 import typer
 
 from reactive_agents.adapters.memory.sessions import SqliteSessions
-from reactive_agents.adapters.sql import is_there
 from reactive_agents.adapters.system import SystemClock, state_directory
 from reactive_agents.cli import output
 from reactive_agents.core.conversation import conversation_lines
-from reactive_agents.core.errors import SessionErrors, SessionUnavailable
+from reactive_agents.core.errors import SessionErrors
 from reactive_agents.core.ids import AgentId, SessionId
 from reactive_agents.core.message_formats import messages_to_json
 from reactive_agents.effects import Effect
@@ -104,9 +103,7 @@ def _ask(
     read_only: bool = True,
 ) -> _T:
     path = file or str(default_sessions_file())
-    if not is_there(path):
-        missing = SessionUnavailable(f"The sessions file '{path}' does not exist.", "open")
-        raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
+    output.check_there("--sessions", path, "a file of conversations", as_json=as_json)
     return output.ask_store(
         lambda: SqliteSessions(path, clock=SystemClock(), read_only=read_only), question, as_json=as_json
     )

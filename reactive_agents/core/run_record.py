@@ -173,7 +173,7 @@ def _time_of(cron: str, timezone: str, start: datetime, step: Literal["get_next"
         times = croniter(cron, start.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
         found: datetime = getattr(times, step)(datetime)
     except (ValueError, KeyError, OSError) as error:  # croniter's errors are ValueErrors
-        raise ValueError(str(error)) from None
+        raise ValueError(f"times in the notation of cron, in a known time zone ({error})") from None
     return found.astimezone(UTC)
 
 

@@ -196,6 +196,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         counter=ports.counter.map(CheckedCounter),
         account=services.llm.account,
         callers=tuple if services.handle.caller is None else services.handle.caller.shown,
+        documents=services.documents,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans)
 

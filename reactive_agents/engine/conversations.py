@@ -24,6 +24,7 @@ from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.values import replaced
+from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.token_estimate import message_size
@@ -153,6 +154,18 @@ def shown_history(
     """
     size = _history_size(model, settings, ports, ports.llm)
     return fit_history(conversation.History(conversation.without_instructions(messages)), size)
+
+
+def with_history(
+    context: ExecutionContext, messages: tuple[Message, ...], services: EngineServices
+) -> ExecutionContext:
+    """Return the context with other messages of the caller, cut to the window."""
+    size = _history_size(context.selected_model, services.settings, services.ports, services.llm)
+    shown = evolve(
+        context.history, messages=conversation.without_instructions(messages), earlier="", left_out=0
+    )
+    task = evolve(context.task, history=messages)
+    return replaced(context, task=task, history=fit_history(shown, size))
 
 
 def _history_size(model: str | None, settings: RunSettings, ports: EnginePorts, llm: LLM) -> int:

@@ -6,21 +6,25 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+import anyio.lowlevel
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
+from reactive_agents.core.content import Content
+from reactive_agents.core.conversation import without_instructions
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
-from reactive_agents.core.messages import AssistantMessage, Message
-from reactive_agents.core.redaction import redact, replacing
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.redaction import joined_texts, redact, replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.texts import unescaped
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.conversations import with_history
 from reactive_agents.engine.lifecycle import run_error_hooks
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState, RunEvents
@@ -125,6 +129,8 @@ async def guardrail(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Check the input, and return the context with the redacted input.
 
+    That is the task and its documents, and the messages that the caller handed over.
+
     Fails with ``GuardrailViolationError`` when the input is blocked, and with ``ExecutionError`` when the
     guardrail fails: a task that could not be checked is not run.
     """
@@ -134,29 +140,47 @@ async def guardrail(
     redacted = checked.unwrap()
     if redacted is not None:
         context = replaced(context, task=evolve(context.task, input=redacted))
-    return Success(context) if not context.task.parts else await _with_checked_documents(context, services)
+    if context.task.parts:
+        task = context.task
+        documents = await _checked_documents(task.input, task.parts, context, services)
+        if not isinstance(documents, Success):
+            return Failure(documents.failure())
+        text, parts = documents.unwrap()
+        context = replaced(context, task=evolve(task, input=text, parts=parts))
+    return Success(context) if not context.task.history else await _with_checked_history(context, services)
 
 
 async def _checked_input(
     text: str, context: ExecutionContext, services: EngineServices
 ) -> Result[str | None, RuntimeErrors]:
     """Return the redacted text, or ``None`` where nothing is to be redacted."""
-    checked = await check_text(text, "input", services)
+    checked = await _report(text, "input", context, services)
+    if not isinstance(checked, Success):
+        return Failure(checked.failure())
+    report = checked.unwrap()
+    return Success(report.redacted) if report.allowed else Failure(_violation(report, context))
+
+
+async def _report(
+    text: str, stage: GuardrailStage, context: ExecutionContext, services: EngineServices
+) -> Result[GuardrailReport, RuntimeErrors]:
+    checked = await check_text(text, stage, services)
     if not isinstance(checked, Success):
         return Failure(context.failure_of("guardrail")(checked.failure()))
-    report = checked.unwrap()
-    if report.allowed:
-        return Success(report.redacted)
+    return Success(checked.unwrap())
+
+
+def _violation(report: GuardrailReport, context: ExecutionContext) -> RuntimeErrors:
     message = f"The input was blocked: {report.detail or report.violation}"
-    return Failure(errors.GuardrailViolationError(message, context.task_id, report.violation))
+    return errors.GuardrailViolationError(message, context.task_id, report.violation)
 
 
-async def _with_checked_documents(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
-    """Return the context with the texts among the task's documents checked as well."""
-    content, task = services.handle.content, context.task
-    for part in task.parts:
+async def _checked_documents(
+    text: str, parts: tuple[Content, ...], context: ExecutionContext, services: EngineServices
+) -> Result[tuple[str, tuple[Content, ...]], RuntimeErrors]:
+    """Return a text and its parts with the texts among these checked as well."""
+    content = services.handle.content
+    for part in parts:
         if content is None or not part.media_type.startswith("text/"):
             continue
         read = await content.text_of(part)
@@ -171,9 +195,62 @@ async def _with_checked_documents(
             if isinstance(changed, Failure):
                 return Failure(context.failure_of("guardrail")(changed.failure()))
             new = changed.unwrap()
-            parts = tuple([new if each is part else each for each in task.parts])
-            task = evolve(task, input=task.input.replace(part.label, new.label, 1), parts=parts)
-    return Success(replaced(context, task=task))
+            parts = tuple([new if each is part else each for each in parts])
+            text = text.replace(part.label, new.label, 1)
+    return Success((text, parts))
+
+
+async def _with_checked_history(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Return the context with the messages checked that the caller handed over.
+
+    Those of a session were checked when they were said; what a caller hands over may never have been.
+    """
+    messages: list[Message] = []
+    for message in without_instructions(context.task.history):
+        checked = await _checked_message(message, context, services)
+        if not isinstance(checked, Success):
+            return Failure(checked.failure())
+        messages.append(checked.unwrap())
+        await anyio.lowlevel.checkpoint()  # most checks do not wait, and others share the event loop
+    return Success(with_history(context, tuple(messages), services))
+
+
+async def _checked_message(
+    message: Message, context: ExecutionContext, services: EngineServices
+) -> Result[Message, RuntimeErrors]:
+    """Return a message without what is to be redacted or withheld."""
+    texts = [message.content]
+    if isinstance(message, AssistantMessage):
+        for call in message.tool_calls:
+            texts += (call.name, joined_texts(call.arguments), call.malformed)
+    text = "\n".join(filter(str.strip, texts))
+    stage: GuardrailStage = "tool-result" if isinstance(message, ToolMessage) else "input"
+    checked = await _report(text, stage, context, services)
+    if not isinstance(checked, Success):
+        return Failure(checked.failure())
+    report = checked.unwrap()
+    if not report.allowed:
+        match message:
+            case ToolMessage():
+                return Success(evolve(message, content=withheld_result(report.violation), parts=()))
+            case AssistantMessage(tool_calls=calls):
+                kept = tuple(ToolCall(call.id, "withheld") for call in calls)
+                return Success(AssistantMessage(WITHHELD, kept))
+            case _:
+                return Failure(_violation(report, context))
+    if report.redacted is not None:
+        message = _redacted_message(message, _redaction_like(text, report))
+    if not isinstance(message, UserMessage | ToolMessage) or not message.parts:
+        return Success(message)
+    documents = await _checked_documents(message.content, message.parts, context, services)
+    return documents.map(lambda found: evolve(message, content=found[0], parts=found[1]))
+
+
+def withheld_result(violation: str) -> str:
+    """Return what is shown in the place of a tool's result that was blocked."""
+    return f"The result was withheld: a guardrail blocked it ({violation})."
 
 
 # --- The output ---

@@ -26,7 +26,6 @@ from reactive_agents.core import content as contents
 from reactive_agents.core import errors
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
-from reactive_agents.core.conversation import without_instructions
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import map_texts
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
@@ -34,6 +33,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
+from reactive_agents.engine.conversations import with_history
 from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.service_calls import call_service
@@ -72,13 +72,13 @@ async def take_content(services: EngineServices) -> Result[None, errors.RuntimeE
     if isinstance(continued, Failure):
         return Failure(context.failure_of("bootstrap")(continued.failure()))
     if task.history:
-        history = evolve(history, messages=without_instructions(continued.unwrap()))
+        context = with_history(replaced(context, task=task), continued.unwrap(), services)
+        task = context.task
     taken = await content.take(task.input, task.parts)
     if isinstance(taken, Failure):
         return Failure(context.failure_of("bootstrap")(taken.failure()))
     text, parts = taken.unwrap()
-    task = evolve(task, input=text, parts=parts, history=continued.unwrap())
-    services.handle.context = replaced(context, task=task, history=history)
+    services.handle.context = replaced(context, task=evolve(task, input=text, parts=parts))
     return DONE
 
 
@@ -149,6 +149,7 @@ class RunContent:
     _owner: ContentOwner
     _caller: RunContent | None = None
     _known: dict[str, Content] = field(init=False, factory=dict)
+    _texts: dict[str, str] = field(init=False, factory=dict)
 
     def know(self, parts: Iterable[Content]) -> None:
         """Put these stored parts into requests that show their labels."""
@@ -239,9 +240,16 @@ class RunContent:
                 filled = await self._filled(part)
                 if isinstance(filled, Failure):
                     return filled
-                parts.append(filled.unwrap())
+                whole = filled.unwrap()
+                if whole.media_type.startswith("text/") and part.label not in self._texts:
+                    self._texts[part.label] = contents.document_text(whole, whole.data)
+                parts.append(whole)
             messages.append(evolve(message, parts=tuple(parts)) if parts else message)
         return Success(evolve(request, messages=tuple(messages)))
+
+    def shown_documents(self) -> tuple[str, ...]:
+        """Return the texts of documents that were put into requests."""
+        return tuple(self._texts.values())
 
     async def text_of(self, part: Content) -> Result[str, TakingErrors]:
         """Return the text of a stored document."""

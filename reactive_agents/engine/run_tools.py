@@ -21,7 +21,7 @@ from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, ToolDefinitio
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, CallSoon, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
-from reactive_agents.engine.guardrail import check_text
+from reactive_agents.engine.guardrail import check_text, withheld_result
 from reactive_agents.engine.requests import request_reply
 from reactive_agents.engine.run_content import content_of
 from reactive_agents.engine.services import EngineServices
@@ -191,7 +191,7 @@ class RunTools:
             return None, "The result was withheld: it could not be checked by the guardrail."
         report = checked.unwrap()
         if not report.allowed:
-            return None, f"The result was withheld: a guardrail blocked it ({report.violation})."
+            return None, withheld_result(report.violation)
         return _redacted(value, report), ""
 
 

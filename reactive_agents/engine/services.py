@@ -375,6 +375,11 @@ class EngineServices(Value):
             tags=task.tags,
         )
 
+    def documents(self) -> tuple[str, ...]:
+        """Return the texts of the documents that models were shown."""
+        content = self.handle.content
+        return () if content is None else content.shown_documents()
+
     def shown(self) -> tuple[Provenance, ...]:
         """Return what the run was shown until now, and what those above it were."""
         handle, tools = self.handle, self.ports.tools.value_or(None)
@@ -387,6 +392,7 @@ class EngineServices(Value):
             handle.context.history,
             results,
             "" if memory is None else memory.text,
+            self.documents(),
             asks_user=tools is not None
             and any(each.name == ASK_USER and each.external for each in definitions_of(tools)),
         )

@@ -293,6 +293,7 @@ class KernelContext(Value):
         max_iterations: maximum turns of the model.
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
         callers: returns what the runs were shown whose tools began this one.
+        documents: returns the texts of the documents that the model was shown.
     """
 
     input: KernelInput
@@ -309,6 +310,7 @@ class KernelContext(Value):
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing
     callers: Callable[[], tuple[Provenance, ...]] = tuple
+    documents: Callable[[], tuple[str, ...]] = tuple
     asked: tuple[Policy, ...] = field(init=False, eq=False, default=())
     within_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
@@ -413,6 +415,7 @@ class KernelServices(Value):
         counter: knows the model's window and tokenizer.
         account: the usage of the run, which its budget limits; without it a kernel knows only its own usage.
         callers: returns what the runs were shown whose tools began this one.
+        documents: returns the texts of the documents that the model was shown.
     """
 
     llm: LLM
@@ -426,6 +429,7 @@ class KernelServices(Value):
     counter: Maybe[TokenCounter] = Nothing
     account: UsageAccount | None = None
     callers: Callable[[], tuple[Provenance, ...]] = tuple
+    documents: Callable[[], tuple[str, ...]] = tuple
 
     def publish(
         self,

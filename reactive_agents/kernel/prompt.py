@@ -15,8 +15,9 @@ from attrs import evolve
 
 from reactive_agents.core.conversation import History
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.messages import Message, SystemMessage, UserMessage
+from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.call_parsing.argument_schema import how_to_call
@@ -137,18 +138,26 @@ def _has_to_answer(state: KernelState, context: KernelContext) -> bool:
 def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     """Return the texts of others that the model was shown in this run.
 
-    They are the task, recalled notes, tool results and errors. Results are complete, even if they were shown
-    in part. The model's own turns in this run are left out; its answers in earlier runs are included, since
-    they may quote what it was shown then.
+    They are the task, recalled notes, documents, tool results and errors. Results are complete, even if they
+    were shown in part. The model's own turns in this run are left out; its answers in earlier runs, and what
+    it passed to tools then, are included, since they may quote what it was shown.
     """
     told = [message.content for message in context.prefix if not isinstance(message, SystemMessage)]
+    passed = [
+        joined_texts([*call.arguments.values()]) or call.malformed
+        for message in context.prefix
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    ]
     found = tool_results(state.scratchpad).values()
     failed = [
         _without_signature(step.content, context.toolset.definition(step.metadata.tool_used or ""))
         for step in state.steps
         if step.type == "observation" and step.metadata is not None and not step.metadata.success
     ]
-    return (*told, *found, *failed)
+    recalled = any(step.metadata is not None and step.metadata.tool_used == RECALL for step in state.steps)
+    earlier = (context.input.history.earlier,) if recalled else ()
+    return (*told, *passed, *earlier, *context.documents(), *found, *failed)
 
 
 def _without_signature(error: str, definition: ToolDefinition | None) -> str:

@@ -157,6 +157,7 @@ def assemble_context(
         max_iterations=options.max_iterations,
         counter=services.counter,
         callers=services.callers,
+        documents=services.documents,
     )
 
 

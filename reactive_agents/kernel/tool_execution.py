@@ -371,6 +371,7 @@ def _shown(state: KernelState, context: KernelContext, *, with_answers: bool = T
         given.history,
         state.scratchpad,
         "\n".join(notes),
+        context.documents(),
         asks_user=asking is not None and asking.external,
         with_answers=with_answers,
     )
@@ -381,6 +382,7 @@ def provenance(
     history: History,
     results: Mapping[str, str],
     notes: str,
+    documents: Sequence[str],
     *,
     asks_user: bool,
     with_answers: bool = True,
@@ -391,6 +393,7 @@ def provenance(
         trusted: the task and the instructions.
         results: the results of tools, by their keys.
         notes: recalled, or about an earlier attempt.
+        documents: of the task, the conversation and results, which others may have written.
         asks_user: whether results of ``ask-user`` are the user's own words.
         with_answers: whether earlier answers of the model count as sources, since they may quote one.
     """
@@ -405,4 +408,5 @@ def provenance(
     if asks_user:
         own += [sources.pop(key) for key in results if key in sources and tool_of(key) == ASK_USER]
     sources |= {"the conversation": "\n".join(filter(None, told)), "recalled notes": notes}
+    sources["the documents"] = "\n".join(documents)
     return Provenance(tuple(own), {name: text for name, text in sources.items() if text})

@@ -101,8 +101,7 @@ class _Caller(User):
     @property
     def user_name(self) -> str:
         """Whose tasks it reaches: its user's, or those of its key."""
-        user = self.principal.user
-        return f"user:{user}" if user is not None else f"key:{self.principal.key}"
+        return self.principal.owner
 
 
 class _Contexts(ServerCallContextBuilder):
@@ -522,9 +521,8 @@ class _Peer:
 
     async def show(self, request: Request) -> Response:
         self._service.agent(self._service.principal(request), self._name)
-        path = request.scope.get("root_path", "").rstrip("/")
-        address = f"{str(request.base_url).rstrip('/').removesuffix(path)}{path}/a2a/{self._name}"
-        return JsonText(agent_card_to_dict(self._card(address)))
+        card = self._card(f"{self._service.address(request)}/a2a/{self._name}")
+        return JsonText(agent_card_to_dict(card))
 
     async def take(self, request: Request) -> Response:
         principal = self._service.principal(request)

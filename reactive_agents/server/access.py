@@ -58,7 +58,8 @@ class Principal:
     """The sender of a request.
 
     Attributes:
-        key: the id of the key, whose limits are counted under it; empty where no keys are used.
+        key: the id of the key, whose limits are counted under it; empty where no keys are used: they are
+            counted for the user then.
         agents: names of the agents that it may use; ``None`` for all.
         user: the user that all it does is done for, and whose runs and sessions alone it reaches; ``None``
             for a program that says for each run whose it is, and reaches those of all users.
@@ -68,6 +69,11 @@ class Principal:
     agents: frozenset[str] | None = None
     user: str | None = None
     limits: KeyLimits = KeyLimits()
+
+    @property
+    def owner(self) -> str:
+        """Whose runs and threads it has: its user's, or those of its key."""
+        return f"user:{self.user}" if self.user is not None else f"key:{self.key}"
 
     def may_use(self, agent: str) -> bool:
         """Return whether the agent exists for it."""
@@ -207,7 +213,7 @@ class ApiKeys:
             known = self._read() if self._path.exists() else {}
             before = dict(known)
             yield known
-            if known != before or not self._path.exists():
+            if known != before:
                 self._write(known)
 
     def _read(self) -> dict[str, StoredKey]:
@@ -318,10 +324,11 @@ class UseOfKeys:
 
     def of(self, principal: Principal) -> KeyUse:
         """Return the use of a key."""
-        found = self._uses.get(principal.key)
+        whose = principal.key or principal.owner
+        found = self._uses.get(whose)
         if found is None:
             most = float(principal.limits.requests_per_minute)
-            found = self._uses[principal.key] = KeyUse(most, self._monotonic())
+            found = self._uses[whose] = KeyUse(most, self._monotonic())
         return found
 
     @property

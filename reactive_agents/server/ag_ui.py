@@ -28,15 +28,18 @@ from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.adapters.tools.decorator import Tool, external_tool
 from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.containers.layers import find_orders
 from reactive_agents.core import events
 from reactive_agents.core.errors import RunCancelled, root_cause
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.message_formats import messages_from_openai
+from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.texts import one_line
+from reactive_agents.effects import call_function
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns
+from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns, guards
 from reactive_agents.server.web import HEARTBEAT, EventStream, Problem, problem_of, read_json
 
 _KEPT_TEXTS: Final = ("calls",)
@@ -369,13 +372,16 @@ class AgUiEndpoint:
         if not isinstance(last, UserMessage):
             raise Problem(422, "no-task", "The last message has to be the user's.")
         *history, task = _messages(given.messages)
+        tools = _tools(given)
+        if tools and guards(self._service.agents[name], "input"):
+            await _refuse_orders(tools)
         context = "\n".join(f"{each.description}: {each.value}" for each in given.context or ())
         asked = RunRequest(
             f"{task.content}\n\n{context}" if context else task.content,
             parts=task.parts,
             history=tuple(history),
             metadata={"thread_id": given.thread_id, "client_run_id": given.run_id},
-            tools=_tools(given),
+            tools=tools,
         )
         run = await self._service.start_here(principal, name, asked)
         return run, 0, Translation(given.thread_id, given.run_id, list(given.messages))
@@ -431,7 +437,7 @@ class AgUiEndpoint:
 
 def _thread(principal: Principal, agent: str, thread_id: str) -> str:
     """Return the name under which the run of a thread waits for its client."""
-    return f"{principal.key}\n{agent}\n{thread_id}"
+    return json.dumps([principal.owner, agent, thread_id])
 
 
 def _messages(messages: Sequence[Message]) -> list[Any]:
@@ -480,6 +486,19 @@ def _tools(given: RunAgentInput) -> tuple[Tool, ...]:
         )
     except ToolDefinitionError as error:
         raise Problem(422, "invalid-tool", str(error)) from None
+
+
+async def _refuse_orders(tools: Sequence[Tool]) -> None:
+    """Refuse tools whose definitions say to the model what a task may not say.
+
+    Raises:
+        Problem: a definition looks like orders.
+    """
+    definitions = [each.definition for each in tools]
+    texts = [f"{each.description}\n\n{joined_texts(each.parameters)}" for each in definitions]
+    found = await call_function(find_orders, "\n\n".join(texts))
+    if found:
+        raise Problem(422, "invalid-tool", f"A definition looks like orders to the model: {found}")
 
 
 def routes(service: AgentService) -> list[BaseRoute]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio
 from attrs import field, frozen
@@ -348,7 +348,7 @@ def routes(service: runs.AgentService) -> list[BaseRoute]:
     document = openapi(needs_agent=len(service.agents) > 1)
 
     async def show(request: Request) -> Response:
-        return web.JsonText(document)
+        return web.JsonText({**document, "servers": [{"url": service.address(request)}]})
 
     own: list[BaseRoute] = [
         web.PartsRoute(each.path, each.endpoint(service), methods=[each.method]) for each in OPERATIONS
@@ -387,13 +387,8 @@ async def _start(call: Call) -> Response:
         ),
     )
     document = await _run_document(call.service, run)
-    return web.JsonText(
-        document, 201, {"location": f"{_root(call.request)}/v1/runs/{quote(run.run_id, safe='')}"}
-    )
-
-
-def _root(request: Request) -> str:
-    return str(request.scope.get("root_path", "")).rstrip("/")
+    root = urlsplit(call.service.address(call.request)).path
+    return web.JsonText(document, 201, {"location": f"{root}/v1/runs/{quote(run.run_id, safe='')}"})
 
 
 def _messages(given: Sequence[dict[str, Any]]) -> tuple[Any, ...]:

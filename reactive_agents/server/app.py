@@ -61,6 +61,7 @@ def create_app(
     deps: DepsFactory | None = None,
     queue: str | None = None,
     work: bool = True,
+    url: str = "",
     drain_s: float = _DRAIN_S,
     protocols: Collection[str] = tuple(PROTOCOLS),
 ) -> Starlette:
@@ -82,6 +83,8 @@ def create_app(
         deps: makes the dependencies of each run, for agents that take any.
         queue: puts runs of durable agents into a queue, for the workers of any process.
         work: whether this process works on that queue.
+        url: the address that clients have of the application, such as ``https://agents.example/shop``, where
+            a proxy takes their requests; agent cards and the OpenAPI document name it.
         drain_s: seconds that runs under way have to end when the application is closed.
         protocols: names in ``PROTOCOLS``.
 
@@ -101,8 +104,10 @@ def create_app(
     unknown = [each for each in protocols if each not in PROTOCOLS]
     if unknown:
         raise ValueError(f"There is no protocol {unknown[0]!r}: expected some of {', '.join(PROTOCOLS)}.")
+    if url and not re.fullmatch(r"https?://[^/?#\s]+(/[^?#\s]*)?", url):
+        raise ValueError(f"url: got {url!r}, expected an address such as https://agents.example.")
     who = keys or authenticate
-    service = AgentService(served, authenticate=who, limits=limits, deps=deps, queue=queue)
+    service = AgentService(served, authenticate=who, limits=limits, deps=deps, queue=queue, url=url)
     metrics = ServerMetrics(service)
 
     @asynccontextmanager
@@ -137,8 +142,8 @@ def create_app(
             CORSMiddleware,
             allow_origins=list(origins),
             allow_methods=["GET", "POST", "PATCH", "DELETE"],
-            allow_headers=["authorization", "content-type", "idempotency-key", "last-event-id"],
-            expose_headers=["x-run-id", "retry-after"],
+            allow_headers=["*"],  # clients of OpenAI and MCP send some of their own
+            expose_headers=["x-run-id", "retry-after", "location", "mcp-session-id"],
         )
         middleware.insert(1, cors)
     app = Starlette(

@@ -41,7 +41,7 @@ from reactive_agents.core.json import Json, JsonObject, without_surrogates
 from reactive_agents.core.texts import one_line
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
-from reactive_agents.server.web import Problem, read_bytes, with_body
+from reactive_agents.server.web import Problem, check_values, read_bytes, with_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -339,8 +339,11 @@ async def serve_stdio(
 ) -> None:
     """Serve one client over standard input and output, until it closes them."""
     server = McpAgents(service).server
-    async with stdio_server(stdin, stdout) as (read, write):
-        await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
+    try:
+        async with stdio_server(stdin, stdout) as (read, write):
+            await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
+    except* BrokenPipeError:  # the client has gone without its answer
+        pass
 
 
 class AnsweredStream(MessageStream):
@@ -419,6 +422,7 @@ class McpEndpoint:
         limits, uses = principal.limits, self._service.uses
         if request.method == "POST":
             body = await read_bytes(request, most=limits.body_bytes, seconds=limits.body_s)
+            check_values(body)
             request = with_body(request, body)
         manager = await self._manager(principal)
         scope = {**scope, _PRINCIPAL: principal}

@@ -68,8 +68,16 @@ _NOT_TAKEN: Mapping[str, Sequence[Any]] = {
     "function_call": ("none", "auto"),
     "n": (1,),
     "logprobs": (False,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logit_bias": ({},),
+    "verbosity": ("medium",),
     "response_format": ({"type": "text"},),
-    "text": ({"format": {"type": "text"}}, {}),
+    "text": tuple(
+        {**kind, **length}
+        for kind in ({}, {"format": {"type": "text"}})
+        for length in ({}, {"verbosity": "medium"})
+    ),
     "modalities": (["text"],),
     "audio": (),
     "background": (False,),
@@ -402,7 +410,7 @@ class OpenAIProtocol:
             turns = held.enter_context(self._turn(name))
             known = await self._stored(principal, run_id) if key else None
             if known is None:
-                response_id, session = await turns.next(agent, body, user, run_id)
+                response_id, session = await turns.next(agent, body, user, run_id, given.history)
                 answer = AgentResponse(response_id, int(time.time()), name, body)
             else:  # the same request once more
                 answer, session = known[0], _session_of(known[1])
@@ -690,9 +698,16 @@ class Turns:
         self._held: tuple[str, str] | None = None
 
     async def next(
-        self, agent: ReactiveAgent[Any, Any], body: ResponseRequest, user: str | None, run_id: RunId
+        self,
+        agent: ReactiveAgent[Any, Any],
+        body: ResponseRequest,
+        user: str | None,
+        run_id: RunId,
+        history: Sequence[Message],
     ) -> tuple[str, str | None]:
         """Return the id of the response, which ends with that of its run, and its session.
+
+        One that is not kept, or whose client has brought the conversation, has none.
 
         Raises:
             Problem: there is no such response for this user.
@@ -711,7 +726,7 @@ class Turns:
             return f"resp_{root}_0_{run_id}", named
         if body.previous_response_id is not None:
             root, turn = await self._following(agent, body.previous_response_id, user)
-        if body.store is False and body.previous_response_id is None:
+        if (body.store is False or history) and body.previous_response_id is None:
             return f"resp_{root}_0_{run_id}", None
         session = f"resp_{root}"
         self._held = (self._agent, runs.stored_name(user, session))
@@ -756,11 +771,14 @@ class Turns:
         if len(parts) != 4 or not (parts[2].isascii() and parts[2].isdecimal() and len(parts[2]) < 8):
             raise missing
         root, turn = parts[1], int(parts[2])
+        if turn == 0:
+            missing.detail = "The response has no conversation here: send its messages."
+            raise missing
         try:
             info = await self._service.session(agent, user, f"resp_{root}")
         except web.Problem:
             raise missing from None
-        if not 1 <= turn <= info.turns:
+        if turn > info.turns:
             raise missing
         if turn == info.turns and (self._agent, info.session) not in self._busy:
             return root, turn

@@ -34,6 +34,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.governance import GuardrailStage
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message
@@ -42,6 +43,7 @@ from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine.durability import recorded_outcome
+from reactive_agents.engine.guardrail import WITHHELD
 from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
 from reactive_agents.server.web import Problem, json_bytes
 
@@ -101,6 +103,7 @@ class LiveRun:
         session: the name of its conversation for its user.
         principal: the sender who began it.
         asked: what it was begun for; ``None`` for one that is continued.
+        is_guarded: whether a guardrail checks the answer, before which its texts are not kept.
         token: names this attempt, so that numbers of an earlier one are not mistaken for its own.
         outcome: the last event; ``None`` while it is under way, and where it was interrupted.
         refusal: why it could not be begun.
@@ -114,6 +117,7 @@ class LiveRun:
     principal: Principal
     is_durable: bool
     asked: RunRequest | None = None
+    is_guarded: bool = False
     run_id: RunId = field(default=RunId(""))
     task_id: TaskId = field(default=TaskId(""))
     task: str = ""
@@ -141,8 +145,10 @@ class LiveRun:
         if isinstance(event, events.ModelCallStarted) and event.request is not None:
             event = evolve(event, request=None)  # the instructions are the program's, and not for its users
         self.run_ids.add(event.run_id)
-        self.last += 1
-        self.kept.append(KeptEvent(self.last, event))
+        kept = event if not self.is_guarded else _without_unchecked(event, self.run_id)
+        if kept is not None:
+            self.last += 1
+            self.kept.append(KeptEvent(self.last, kept))
         if len(self.kept) > MOST_EVENTS:
             self.kept.popleft()
         match event:
@@ -270,6 +276,9 @@ class AgentService:
         limits: of anybody, where there are no keys.
         deps: makes the dependencies of runs.
         queue: puts the runs of durable agents into this queue, for workers; ``None`` to run them here.
+        url: the public address of the server; empty for that of each request.
+        shows_unchecked: whether senders of requests see what guardrails have not checked yet, as the owner of
+            the agents may.
 
     Attributes:
         agents: by the names that they are served under.
@@ -286,8 +295,11 @@ class AgentService:
         limits: KeyLimits | None = None,
         deps: DepsFactory | None = None,
         queue: str | None = None,
+        url: str = "",
+        shows_unchecked: bool = False,
     ) -> None:
         self.agents = dict(agents)
+        self._url = url.rstrip("/")
         self.uses = UseOfKeys()
         self.is_draining = False
         self.started = 0
@@ -297,6 +309,7 @@ class AgentService:
         self._authenticate = authenticate
         self._deps = deps
         self._queue = queue
+        self._shows_unchecked = shows_unchecked
         self._live: dict[RunId, LiveRun] = {}
         self._ended_runs: deque[LiveRun] = deque()
         self._by_key: dict[RunId, LiveRun] = {}
@@ -305,6 +318,11 @@ class AgentService:
     def needs_key(self) -> bool:
         """Whether only known senders are admitted."""
         return self._authenticate is not None
+
+    def address(self, request: Request) -> str:
+        """Return the address that clients have of it, without a ``/`` at the end."""
+        path = request.scope.get("root_path", "").rstrip("/")
+        return self._url or f"{str(request.base_url).rstrip('/').removesuffix(path)}{path}"
 
     # --- who asks, and for which agent ----------------------------------------------------------------------
 
@@ -417,7 +435,13 @@ class AgentService:
         self.uses.begin(principal, "runs")
         self._forget_ended()
         live = LiveRun(
-            name, task.user, shown_name(task.user, task.session), principal, _is_durable(agent), asked
+            name,
+            task.user,
+            shown_name(task.user, task.session),
+            principal,
+            _is_durable(agent),
+            asked,
+            is_guarded=not self._shows_unchecked and guards(agent, "output"),
         )
         if run_id is not None:
             live.run_id = run_id
@@ -810,6 +834,45 @@ def shown_name(user: str | None, stored: str | None) -> str | None:
     ('diary', 'made-by-the-program', None)
     """
     return stored if user is None or stored is None else stored.removeprefix(stored_name(user, ""))
+
+
+def guards(agent: ReactiveAgent[Any, Any], stage: GuardrailStage) -> bool:
+    """Return whether a guardrail of the agent looks at the texts of a stage."""
+    guardrail = agent.container.governance.guardrail().value_or(None)
+    looks_at = getattr(guardrail, "looks_at", None)
+    return guardrail is not None and (looks_at is None or bool(looks_at(stage)))
+
+
+def _without_unchecked(event: AgentEvent, run_id: RunId) -> AgentEvent | None:
+    """Return an event without what the guardrail has not checked.
+
+    That is what a model says before the answer is checked, and what the runs that it began were told.
+    ``None`` for an event that is nothing else.
+    """
+    match event:
+        case (
+            events.ModelTextStreamed()
+            | events.ModelThinkingStreamed()
+            | events.ToolArgumentsStreamed()
+            | events.FinalAnswerProduced()
+            | events.ThoughtsJudged()
+        ):
+            return None
+        case events.ReasoningStepCompleted():
+            return evolve(event, thought=None, action=None, observation=None)
+        case events.PlanCreated(steps=steps) | events.PlanRevised(steps=steps):
+            return evolve(event, steps=tuple(evolve(each, result=None, error=None) for each in steps))
+        case events.ToolCallCompleted() if event.run_id != run_id:
+            return evolve(event, result=None, error="")
+        case events.TaskCompleted(result=result) if event.run_id != run_id:
+            kept: Any = evolve(result, steps=(), tool_results={}, new_messages=(), tree=None)
+            return evolve(event, result=evolve(kept, output=WITHHELD, deliverables=(), sub_runs=()))
+        case events.TaskCompleted(result=result):
+            return evolve(event, result=evolve(result, sub_runs=()))
+        case events.TaskFailed() if event.run_id != run_id:
+            return evolve(event, steps=())
+        case _:
+            return event
 
 
 def _is_durable(agent: ReactiveAgent[Any, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
@@ -31,6 +32,8 @@ _T = TypeVar("_T")
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 DEEPEST_BODY = 64
 """Levels of arrays and objects in a body; deeper ones are refused."""
+MOST_VALUES = 100_000
+"""Values in a body; more of them would hold up the event loop for seconds."""
 _MOST_PROBLEMS = 20
 _LONGEST_SHOWN = 200
 
@@ -235,6 +238,7 @@ def parse_json(data: bytes) -> Any:
     Raises:
         Problem: it is none.
     """
+    check_values(data)
     try:
         value = json.loads(
             data.decode("utf-8"),
@@ -247,6 +251,23 @@ def parse_json(data: bytes) -> Any:
         raise Problem(400, "invalid-json", f"The body is no JSON: {detail}.") from None
     _check_json(value)
     return value
+
+
+def check_values(data: bytes) -> None:
+    """Refuse JSON text with too many values before it is parsed.
+
+    Raises:
+        Problem: it has more than ``MOST_VALUES``.
+    """
+    if _signs(data) > MOST_VALUES and _signs(_STRING.sub(b"", data)) > MOST_VALUES:
+        raise Problem(413, "too-many-values", f"The body has more than {MOST_VALUES} values.")
+
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+
+
+def _signs(data: bytes) -> int:
+    return sum(map(data.count, (b",", b"[", b"{")))
 
 
 def _no_constant(name: str) -> Any:

@@ -170,7 +170,7 @@ def create_studio(
     names = [each.agent.name for each in agents]
     if len(set(names)) < len(names):
         raise ValueError(f"Two agents have one name: {', '.join(names)}.")
-    service = AgentService({each.agent.name: each.agent for each in agents})
+    service = AgentService({each.agent.name: each.agent for each in agents}, shows_unchecked=True)
     pages = _Pages(library, service, tuple(agents), records or StudioRecords())
 
     @asynccontextmanager

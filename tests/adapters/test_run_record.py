@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.adapters import run_record
+from reactive_agents.adapters import dbos_queue, run_record
+from reactive_agents.adapters.dbos_queue import DbosQueue
 from reactive_agents.adapters.run_record import LEASE_S, SqliteRunRecord
-from reactive_agents.core.errors import LeaseLost
+from reactive_agents.core.errors import LeaseLost, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
     EntryKind,
@@ -394,3 +396,14 @@ async def test_a_schedule_that_is_encrypted_with_another_key_keeps_back_no_other
     assert caplog.text.count("The schedule a cannot be read") == 1
     forgotten = await attempt(ours.delete(user="ann"))  # whose it is, nobody can say without the key
     assert "encrypted" in forgotten.failure().message
+
+
+async def test_an_old_sqlite_that_dbos_cannot_use_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dbos_queue, "_NEEDS_NEW_SQLITE", True)
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 41, 0))
+    queue = DbosQueue(str(tmp_path / "r.db"), clock=FakeClock())
+    refused = (await attempt(queue.begun(AgentId("a"), "q"))).failure()
+    assert isinstance(refused, RecordFailed)
+    assert "in a file it needs SQLite 3.42 on Python 3.12" in refused.message

@@ -295,6 +295,17 @@ async def test_messages_with_their_bytes_go_on_anywhere() -> None:
     assert parts_of(llm.requests[0])[0].data == contents.PNG
 
 
+async def test_an_image_in_a_long_history_leaves_it_within_its_share_of_the_window() -> None:
+    llm, base = scripted(say("Noted."))
+    agent = base.with_context_profile(window_tokens=8_000).build()
+    long = (UserMessage("First."), AssistantMessage("word " * 20_000))
+    seen = (UserMessage("Look", (CAT,)), AssistantMessage("A cat."))
+    await agent.run("Go on.", history=(*long, *seen))
+    sent = llm.requests[0]
+    assert sum(len(each.content) for each in sent.messages) < 24_000
+    assert [part.data for part in parts_of(sent)] == [contents.PNG]
+
+
 async def test_a_recalled_result_has_its_content_again() -> None:
     @tool
     def scan(page: int) -> list[str | Image]:

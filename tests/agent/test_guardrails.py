@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 from attrs import evolve
 from returns.result import Success
@@ -18,6 +19,7 @@ from reactive_agents.adapters.governance.guardrails.personal_data import persona
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.config import CheckConfig, GuardrailsConfig
+from reactive_agents.core.content import Document
 from reactive_agents.core.errors import (
     DecodeError,
     ExecutionError,
@@ -36,6 +38,8 @@ from reactive_agents.core.events import (
     TaskFailed,
 )
 from reactive_agents.core.governance import GuardrailFinding, GuardrailStage
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
@@ -293,6 +297,83 @@ async def test_a_warning_is_an_event_and_nothing_else() -> None:
     assert [(event.category, event.score, event.detail, event.call_id) for event in events] == [
         ("house-rule", 0.9, "A word of the house.", None)
     ] * 2
+
+
+# --- messages that the caller hands over ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (UserMessage(ORDER), AssistantMessage("Sure.")),
+        (UserMessage("Hello", (Document.from_bytes(ORDER.encode()),)), AssistantMessage("Sure.")),
+    ],
+)
+async def test_what_a_caller_says_was_said_before_is_checked_as_a_task_is(said: tuple[Message, ...]) -> None:
+    llm = ScriptedLLM(forever(answer("Noted.")))
+    agent = start(llm).with_guardrails("prompt-injection", "toxicity").build()
+    with pytest.raises(AgentError) as failed:
+        await agent.run("Go on.", history=said)
+    assert isinstance(failed.value.error, GuardrailViolationError)
+    assert llm.requests == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        AssistantMessage(ORDER),
+        AssistantMessage("", (ToolCall(CallId("1"), "look", {"for": ORDER}),)),
+        AssistantMessage("", (ToolCall(CallId("1"), ORDER.replace(" ", "_")[:-1]),)),
+        AssistantMessage("You fool, I will kill you and your family."),
+    ],
+)
+async def test_what_an_assistant_is_said_to_have_said_is_withheld(said: AssistantMessage) -> None:
+    llm = ScriptedLLM(forever(answer("Noted.")))
+    results = [ToolMessage(each.id, each.name, "x") for each in said.tool_calls]
+    agent = start(llm).with_guardrails("prompt-injection", "toxicity").build()
+    await agent.run("Go on.", history=(UserMessage("Hello"), said, *results))
+    shown_said = llm.requests[0].messages[2]
+    assert isinstance(shown_said, AssistantMessage)
+    assert (shown_said.content, [call.name for call in shown_said.tool_calls]) == (
+        "[withheld]",
+        ["withheld"] * len(results),
+    )
+
+
+async def test_messages_of_a_caller_are_redacted_or_withheld_as_their_like_in_a_run() -> None:
+    mail = "ada@example.org"
+    said = (
+        UserMessage(f"I am {mail}", (Document.from_bytes(mail.encode(), name="mail.txt"),)),
+        AssistantMessage(f"Welcome {mail}", (ToolCall(CallId("1"), "read-page", {"of": mail}),)),
+        ToolMessage(CallId("1"), "read-page", ORDER),
+        AssistantMessage("Done."),
+    )
+    llm = ScriptedLLM(forever(answer("Noted.")))
+    result = await start(llm).with_guardrails().build().run("Go on.", history=said)
+    seen = repr(llm.requests[0].messages) + shown(llm) + repr(result.messages)
+    assert "[email]" in seen
+    assert "withheld: a guardrail blocked it (prompt-injection)" in seen
+    assert not any(each in seen for each in (mail, ORDER))
+    parts = [part.data for each in llm.requests[0].messages for part in getattr(each, "parts", ())]
+    assert parts == [b"[email]"]
+
+
+async def test_a_long_history_is_checked_beside_other_work() -> None:
+    said = (UserMessage("Hello."), AssistantMessage("Hello.")) * 500
+    turns = 0
+
+    async def work() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        agent = start(ScriptedLLM(answer("Noted."))).with_guardrails("toxicity").build()
+        await agent.run("Go on.", history=said)
+        group.cancel_scope.cancel()
+    assert turns >= len(said)
 
 
 # --- tool results ---------------------------------------------------------------------------------------

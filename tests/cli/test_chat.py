@@ -97,8 +97,8 @@ def test_sessions_are_shown_and_deleted(tmp_path: Path) -> None:
 def test_a_missing_file_is_named_and_not_made(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     file = tmp_path / "none.db"
     shown = command("sessions", *arguments, "--sessions", file)
-    assert shown.exit_code == 1
-    assert "none.db' does not exist" in shown.stderr
+    assert shown.exit_code == 2
+    assert "none.db', expected a file of conversations that exists." in shown.stderr
     assert not file.exists()
 
 

@@ -200,6 +200,34 @@ def test_standard_output_that_is_full_is_one_sentence(arguments: tuple[str, ...]
 
 @pytest.mark.system
 @pytest.mark.parametrize(
+    ("arguments", "given", "shown"),
+    [
+        (
+            ("run", "--quiet"),
+            b"Caf\xe9?",
+            "error: task: got bytes of another encoding, expected a text in UTF-8.",
+        ),
+        (("chat", "--quiet"), b"Caf\xe9?\n", "There is nothing to quote"),
+        (("run", "--json"), b"\xef\xbb\xbfHi?", '"content": "Hi?"'),
+    ],
+)
+def test_bytes_that_are_no_utf_8_and_its_mark_on_standard_input(
+    tmp_path: Path, arguments: tuple[str, ...], given: bytes, shown: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "reactive_agents", *arguments],
+        input=given,
+        capture_output=True,
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "utf-8:strict", "XDG_STATE_HOME": str(tmp_path)},
+        timeout=60,
+        check=False,
+    )
+    assert shown in (done.stdout + done.stderr).decode()
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
     ("closed", "code", "output", "errors"),
     [
         (">&-", 1, "", "error: Standard output is closed.\n"),

@@ -301,6 +301,31 @@ def test_sigterm_drains_and_what_waits_is_done_at_the_next_start(file: Path) -> 
     assert 0 < len(first) < len(outcomes), "nothing was begun after the signal, and nothing of it is lost"
 
 
+@pytest.mark.system
+def test_an_outcome_that_nobody_reads_ends_it_and_is_no_failure_of_the_event(file: Path) -> None:
+    file.write_text(f"{file.read_text()}[engagement]\nmax_events = 100\n")
+    command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"]
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command_line, **pipes, text=True, env=ENVIRONMENT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(thirty_lines().partition("\n")[0] + "\n")
+        process.stdin.flush()
+        first = json.loads(process.stdout.readline())
+        process.stdout.close()
+        process.stdin.write(thirty_lines().partition("\n")[2])
+        process.stdin.close()
+        assert process.wait(timeout=300) == 1
+        assert process.stderr.read() == ""
+    listed = json.loads(command("persona", "inbox", "list", "--all", "--persona", file, "--json").stdout)
+    states = [each["status"] for each in listed]
+    assert (first["event_id"], states.count("done"), states.count("dead")) == ("e0", 1, 0)
+    left = [json.loads(line) for line in command("persona", "run", file, "--json").stdout.splitlines()]
+    assert {each["event_id"] for each in left} == {each["key"] for each in listed} - {"e0"}
+    assert {each["status"] for each in left} == {"completed"}
+
+
 def test_an_interruption_in_json_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "ada.toml"
     file.write_text(

@@ -64,7 +64,7 @@ def test_a_run_has_an_id_that_names_it(tmp_path: Path, run_id: str) -> None:
 @pytest.mark.parametrize("line", ["resume r1", "replay r1", "fork r1 --at 1", "unschedule nightly"])
 def test_a_misspelt_record_is_not_made(tmp_path: Path, line: str) -> None:
     done = command("runs", *line.split(), "--runs", tmp_path / "rnus.db", "--json")
-    assert (done.exit_code, "does not exist" in done.stdout) == (1, True)
+    assert (done.exit_code, "expected a record of runs that exists" in done.stdout) == (2, True)
     assert not (tmp_path / "rnus.db").exists()
 
 
@@ -144,7 +144,7 @@ def test_an_interrupted_run_is_cancelled_by_the_command(tmp_path: Path) -> None:
     again = command("runs", "cancel", "mail", "--runs", record, "--json")
     assert again.exit_code == 1
     assert json.loads(again.stdout)["error"]["tag"] == "RunRefused"
-    assert command("runs", "pause", "mail", "--runs", tmp_path / "none.db").exit_code == 1
+    assert command("runs", "pause", "mail", "--runs", tmp_path / "none.db").exit_code == 2
 
 
 def test_a_worker_runs_what_is_queued(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,7 +14,7 @@ import pytest
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support import studio_runs
-from tests.support.command_line import command
+from tests.support.command_line import Terminal, command
 
 
 @tool
@@ -91,10 +92,31 @@ def test_what_is_not_there_is_an_error(logged: Path, arguments: tuple[str, ...])
     assert "There is no run 'nothing'" in done.stderr
 
 
-def test_a_missing_file_is_an_error_and_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_file_is_bad_usage_and_is_not_made(tmp_path: Path) -> None:
     done = command("runs", "list", "--runs", tmp_path / "none.db")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
+    assert done.stderr.count("none.db") == 1
     assert not (tmp_path / "none.db").exists()
+
+
+def test_nothing_is_exported_before_anything_has_run(tmp_path: Path) -> None:
+    done = command("runs", "export", XDG_STATE_HOME=str(tmp_path))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_status_that_there_is_not_is_refused(logged: Path) -> None:
+    done = command("runs", "list", "--runs", logged, "--status", "complete")
+    assert done.exit_code == 2
+    assert "'completed'" in done.stderr
+
+
+@pytest.mark.parametrize("columns", ["30", "80"])
+def test_no_time_or_number_is_torn_apart_on_a_narrow_terminal(logged: Path, columns: str) -> None:
+    (run,) = document("list", "--runs", logged)
+    shown = command("runs", "list", "--runs", logged, stdout=Terminal(), COLUMNS=columns, NO_COLOR="1").stdout
+    (line,) = (each for each in shown.splitlines() if run["run_id"] in each)
+    began = run["started_at"][:19].replace("T", " ")
+    assert re.search(rf"{began}  sums   completed .* {run['tokens']}  \$0\.0000  Add 1 and 2\.", line)
 
 
 def test_runs_of_the_command_line_are_logged_in_the_state_directory(tmp_path: Path) -> None:

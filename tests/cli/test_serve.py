@@ -70,6 +70,8 @@ def test_a_record_that_cannot_be_used_ends_the_command_before_anybody_is_answere
     assert refused.exit_code == 1
     assert "is not a database" in refused.stderr
     assert "Serving" not in refused.stderr
+    told = command("serve", tmp_path / "clerk.toml", "--port", "0", "--runs", tmp_path / "runs.db", "--json")
+    assert (told.exit_code, json.loads(told.stdout)["error"]["tag"]) == (1, "RecordFailed")
 
 
 def test_agents_of_a_server_write_neither_its_keys_nor_each_other(

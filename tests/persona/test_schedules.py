@@ -197,5 +197,6 @@ async def test_a_user_has_no_more_than_so_many_reminders() -> None:
 def test_a_schedule_that_cannot_be_is_refused(wrong: dict[str, str]) -> None:
     other = evolve(MORNING, **{"name": "other", **wrong})
     described = Personas.create().with_llm(ScriptedLLM())
-    with pytest.raises(AgentError, match=rf"domains\.chat\.schedules\.{other.name}"):
+    expected = "expected (times in the notation of cron|each name once)"
+    with pytest.raises(AgentError, match=rf"domains\.chat\.schedules\.{other.name}: .*{expected}"):
         described.with_domain("chat", schedules=(MORNING, other)).build()

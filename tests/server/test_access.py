@@ -51,6 +51,8 @@ def test_a_revoked_key_ends_with_the_next_request(keys: ApiKeys, tmp_path: Path)
     assert keys.revoke(stored.id)
     assert serving.find(key) is None
     assert not keys.revoke("nobody")
+    assert not ApiKeys(tmp_path / "misspelt.json").revoke(stored.id)
+    assert not (tmp_path / "misspelt.json").exists()
     assert [each.revoked_at is not None for each in keys.list()] == [True]
 
 
@@ -131,6 +133,14 @@ def test_requests_beyond_the_rate_are_refused_until_time_has_passed() -> None:
     uses.count_request(principal)
     with pytest.raises(Problem):
         uses.count_request(principal)
+
+
+def test_users_without_keys_have_limits_of_their_own() -> None:
+    uses, limits = UseOfKeys(), KeyLimits(runs=1)
+    uses.begin(Principal(user="ada", limits=limits), "runs")
+    uses.begin(Principal(user="eve", limits=limits), "runs")
+    with pytest.raises(Problem, match="at the same time"):
+        uses.begin(Principal(user="ada", limits=limits), "runs")
 
 
 @given(st.lists(st.sampled_from(["runs", "streams", "end"]), max_size=40))

@@ -7,15 +7,18 @@ import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
-from reactive_agents import AgentError, ReactiveAgents, RunContext, tool
+from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.server import KeyLimits, create_app, runs
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
@@ -82,6 +85,36 @@ async def test_the_events_of_a_run_are_streamed_and_the_run_is_the_last() -> Non
     assert "ModelTextStreamed" in kinds
     assert json.loads(events[-1]["data"]) == found
     assert all(json.loads(each["data"])["tag"] == each["event"] for each in events[:-1])
+
+
+async def test_a_text_that_the_guardrail_has_not_checked_reaches_no_client() -> None:
+    def no_tulips(text: str) -> Iterator[GuardrailFinding]:
+        if "tulip" in text:
+            start = text.index("tulip")
+            yield GuardrailFinding("flower", start, start + 5, 1.0, "redact", "A flower.")
+
+    gardener = ReactiveAgents.create().with_name("gardener").with_llm(ScriptedLLM(forever(say("A tulip."))))
+    asked = agent_tool(gardener.build(), description="Knows flowers.")
+    turns = [call("gardener", task="Which one?"), answer("It is a tulip.")] * 3
+    guarded = builder(*turns).with_tools(asked).with_guardrails(no_tulips).build()
+    messages = [{"role": "user", "content": "Which flower is it?"}]
+    async with asking(create_app(guarded)) as client:
+        run = await begun(client)
+        told = [(await client.get(f"/v1/runs/{run['run_id']}/events")).text]
+        chat = {"model": "clerk", "stream": True, "messages": messages}
+        told.append((await client.post("/v1/chat/completions", json=chat)).text)
+        sent: dict[str, Any] = {
+            "threadId": "t",
+            "runId": "r",
+            "state": {},
+            "tools": [],
+            "context": [],
+            "forwardedProps": {},
+        }
+        told.append(
+            (await client.post("/ag-ui", json={**sent, "messages": [{"id": "1", **messages[0]}]})).text
+        )
+    assert [(each.count("tulip"), "It is a [flower]." in each) for each in told] == [(0, True)] * 3
 
 
 async def test_a_reader_goes_on_after_the_last_event_it_has_read() -> None:
@@ -694,3 +727,42 @@ async def test_ended_runs_are_kept_within_limits(
             assert (await client.get(f"/v1/runs/{begun}?wait_s=60")).json()["output"] == "x"
         found = (await client.get("/v1/runs")).json()["data"]
     assert len(found) == left
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "named"),
+    [
+        ("https://agents.example/shop/", "", "https://agents.example/shop"),
+        ("", "/agents", "http://localhost/agents"),
+    ],
+)
+async def test_clients_are_told_the_address_by_which_they_reach_the_application(
+    url: str, path: str, named: str
+) -> None:
+    app = create_app(builder(say("Done.")).build(), url=url)
+    outer = Starlette(routes=[Mount(path, app)], lifespan=lambda _: app.router.lifespan_context(app))
+    async with asking(outer) as client:
+        card = (await client.get(f"{path}/a2a/clerk/.well-known/agent-card.json")).json()
+        document = (await client.get(f"{path}/openapi.json")).json()
+        begun = await client.post(f"{path}/v1/runs", json={"task": "Go."})
+    assert card["supportedInterfaces"][0]["url"] == f"{named}/a2a/clerk"
+    assert document["servers"] == [{"url": named}]
+    run = begun.json()["run_id"]
+    assert begun.headers["location"] == f"{urlsplit(named).path}/v1/runs/{run}"
+
+
+@pytest.mark.parametrize("url", ["agents.example", "ftp://agents.example", "https://agents.example/?a=1"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="expected an address such as"):
+        create_app(builder().build(), url=url)
+
+
+async def test_a_page_may_send_the_headers_of_its_client() -> None:
+    app = create_app(builder().build(), origins=["https://app.example"])
+    asked = {
+        "origin": "https://app.example",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, x-stainless-lang, mcp-protocol-version",
+    }
+    async with asking(app) as client:
+        assert (await client.options("/v1/chat/completions", headers=asked)).status_code == 200

@@ -23,6 +23,7 @@ from reactive_agents.agent import ReactiveAgent
 from reactive_agents.server import create_app
 from reactive_agents.server.mcp import McpAgents, serve_stdio
 from reactive_agents.server.runs import AgentService
+from reactive_agents.server.web import MOST_VALUES
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
 from tests.support.servers import NARROW, bearer, keys_in, listening
 from tests.support.waiting import until
@@ -263,6 +264,14 @@ async def test_a_message_that_cannot_be_read_is_answered_with_an_error() -> None
     assert (last["id"], last["result"]) == (9, {})
 
 
+async def test_a_client_that_has_gone_is_answered_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(self: Streams) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(Streams, "flush", broken)
+    assert await over_streams(named("one").build(), '{"jsonrpc":"2.0","id":9,"method":"ping"}') == []
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_over_http_a_key_is_needed_and_reaches_its_agents_alone(mode: str, tmp_path: Path) -> None:
     agents = [named(name, forever(say(f"I am {name}."))).build() for name in ("one", "two")]
@@ -364,9 +373,10 @@ async def test_the_limits_of_a_key_hold_for_it_alone(tmp_path: Path) -> None:
                 service.uses.begin(keys.find(narrow["authorization"].partition(" ")[2]), "streams")
             more = await http.get("/mcp", headers={**narrow, "mcp-session-id": ids[1]})
         not_its = await http.post("/mcp", json=OPENING, headers=other)
+        many = await http.post("/mcp", json={**PING, "params": {"x": [1] * MOST_VALUES}}, headers=other)
     assert [each.status_code for each in opened] == [200] * NARROW.streams + [503]
     assert (large.status_code, more.status_code) == (413, 429)
-    assert not_its.status_code == 200
+    assert (not_its.status_code, many.json()["code"]) == (200, "too-many-values")
 
 
 async def test_what_a_client_gives_no_response_to_is_asked_again() -> None:

@@ -148,6 +148,8 @@ REFUSED: list[tuple[dict[str, Any], str | None]] = [
     ({"n": 2}, "n"),
     ({"response_format": {"type": "json_object"}}, "response_format"),
     ({"logprobs": True}, "logprobs"),
+    ({"presence_penalty": 0.5}, "presence_penalty"),
+    ({"verbosity": "low"}, "verbosity"),
     ({"messages": [{"role": "assistant", "content": "Hi"}]}, "messages"),
     ({"messages": [{"role": "user", "content": [{"type": "video"}]}]}, "messages"),
     ({"messages": []}, "messages"),
@@ -214,6 +216,23 @@ async def test_a_response_goes_on_from_the_one_before() -> None:
     assert first.usage.total_tokens > 0
     _, request = served.container.models.llm().requests
     assert [each.content for each in request.messages[-3:-1]] == ["I am Ada.", "Hello Ada."]
+
+
+async def test_a_client_that_keeps_the_conversation_sends_it_each_time() -> None:
+    served = agent(say("Hello Ada."), say("You are Ada."))
+    said: Any = [{"role": "user", "content": "I am Ada."}]
+    async with speaking(served) as client:
+        first = await client.responses.create(model="clerk", input=said)
+        said += [*first.output, {"role": "user", "content": [{"type": "input_text", "text": "Who am I?"}]}]
+        second = await client.responses.create(model="clerk", input=said)
+        assert (await client.responses.retrieve(second.id)).output_text == "You are Ada."
+        with pytest.raises(openai.NotFoundError, match="send its messages"):
+            await client.responses.create(model="clerk", input="?", previous_response_id=second.id)
+        with pytest.raises(openai.BadRequestError, match="the conversation has already"):
+            await client.responses.create(model="clerk", input=said, previous_response_id=first.id)
+        await client.responses.delete(second.id)
+    _, request = served.container.models.llm().requests
+    assert [each.content for each in request.messages[-3:]] == ["I am Ada.", "Hello Ada.", "Who am I?"]
 
 
 async def test_two_responses_go_on_from_one_each_in_its_own_way() -> None:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from reactive_agents.server.web import (
+    MOST_VALUES,
     Border,
     JsonText,
     Problem,
@@ -101,6 +102,34 @@ async def test_a_wrong_body_is_a_problem_that_says_why(name: str) -> None:
     assert (answer.status_code, problem["status"]) == (status, status)
     assert problem["detail"].strip()
     assert len(answer.content) < 2_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"item": [' + b"[]," * MOST_VALUES + b"[]]}",
+        b'{"item": "tea", ' + b'"a": 1,' * MOST_VALUES + b'"b": 2}',
+        b"[" + b'"\\"",' * MOST_VALUES,
+    ],
+)
+def test_a_body_of_many_values_is_refused_before_it_is_parsed(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json, "loads", None)
+    with pytest.raises(Problem, match="more than 100000 values") as refused:
+        parse_json(body)
+    assert refused.value.status == 413
+
+
+def test_signs_in_a_text_are_no_values() -> None:
+    text = '[{,"\\' * MOST_VALUES
+    assert parse_json(json.dumps({"item": text}).encode()) == {"item": text}
+
+
+def test_a_text_without_an_end_is_counted_once() -> None:
+    with pytest.raises(Problem) as refused:
+        parse_json(b'["' + b'\\"[' * MOST_VALUES * 10)
+    assert refused.value.status == 400
 
 
 async def test_a_problem_names_the_place_of_each_wrong_field() -> None:

@@ -114,6 +114,11 @@ def test_a_run_is_found_opened_and_read(watched: Watched, runs: Any) -> None:
     expect(inspector).to_contain_text("24.80 EUR to Austria")
     steps(page).locator(".row.tool.failed").click()
     expect(inspector).to_contain_text("no product 'Tarn 2'")
+    expect(page).to_have_title(re.compile("dealer in Austria.* · Studio"))
+    page.go_back()
+    expect(page).to_have_title("Runs · Studio")
+    page.get_by_role("link", name="Sessions", exact=True).click()
+    expect(page).to_have_title("Sessions · Studio")
 
 
 @pytest.mark.parametrize(
@@ -332,6 +337,41 @@ def test_a_saved_run_opens_again(watched: Watched, runs: Any, tmp_path: Path) ->
 
 
 # --- strangers -------------------------------------------------------------------------------------------
+
+
+def test_texts_are_read_from_the_side_that_they_begin_at(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "runs.db"
+    said = "مرحبا بكم في هذا المكان الجميل، " * 20 + "مرحبا."
+
+    async def make() -> str:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(say(said))).with_reasoning()
+        async with described.with_run_log(log).with_sessions(tmp_path / "s.db").build() as agent:
+            result = await agent.run("قل مرحبا.", user="علي", session="محادثة", tags=["وسم"])
+        return str(result.run_id)
+
+    run_id = run_apart(make)
+    context = browser.new_context()
+    with serving(log) as address:
+        watched = Watched(context.new_page(), address)
+        page = watched.open("runs")
+        names = page.locator(".under > bdi")
+        expect(names).to_have_text(["session محادثة", "علي", "وسم"])
+        places = [box["x"] for box in (each.bounding_box() for each in names.all()) if box is not None]
+        assert places == sorted(places)
+        page = watched.open(f"run/{run_id}")
+        note = page.locator(".row.answer .row-note")
+        begins = note.evaluate(
+            "each => { const range = document.createRange(); range.setStart(each.firstChild, 0);"
+            " range.setEnd(each.firstChild, 1); return range.getBoundingClientRect().right; }"
+        )
+        box = note.bounding_box()
+        assert box is not None
+        assert begins <= box["x"] + box["width"] + 1  # the beginning is not what is cut off
+        page.locator(".row.answer").click()
+        answered = page.locator(".inspector .text.prose")
+        assert answered.evaluate("each => getComputedStyle(each).direction") == "rtl"
+        assert watched.problems == []
+    context.close()
 
 
 def test_what_models_and_tools_write_is_text(browser: Browser, tmp_path: Path) -> None:

@@ -486,10 +486,12 @@ def log_run(event: Any) -> None:
             )
         case events.TaskFailed(error=error, metadata=told):
             cause = errors.root_cause(error)
-            _runs.error(
-                "run %s of %s: failed with %s, caused by %s: %s; %d model calls, %d tokens, %.4f $, %.0f ms",
+            _runs.log(
+                logging.ERROR if event.status == "failed" else logging.INFO,
+                "run %s of %s: %s with %s, caused by %s: %s; %d model calls, %d tokens, %.4f $, %.0f ms",
                 event.run_id,
                 event.agent,
+                event.status,
                 type(error).__name__,
                 type(cause).__name__,
                 cause.message,

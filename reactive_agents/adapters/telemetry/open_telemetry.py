@@ -158,7 +158,7 @@ class OpenTelemetryHandler:
         self._end_run(event, attributes | _usage(result.metadata.usage), "")
 
     def _fail_run(self, event: events.TaskFailed) -> None:
-        attributes: Attributes = {"reactive_agents.run.status": "failed"}
+        attributes: Attributes = {"reactive_agents.run.status": event.status}
         self._end_run(event, attributes | _usage(event.metadata.usage), _kind(event.error), event.error)
 
     def _end_run(

@@ -22,6 +22,7 @@ from functools import cache
 from importlib.machinery import PathFinder, all_suffixes
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 from typing import BinaryIO
 
 from attrs import frozen
@@ -152,7 +153,7 @@ def write_inside(
         return _refuse(path, "a file HEAD makes a folder a repository, whose settings run commands.")
     if escaped(path) != path:
         return _refuse(path, "it holds characters that are not seen, or that break a line.")
-    imported = why_imported(target)
+    imported = why_imported(target, protected)
     if imported is not None:
         return _refuse(path, imported)
     try:
@@ -195,35 +196,71 @@ _OWN_NAMES = frozenset({"test", "tests"})
 """Modules that other packages leave beside theirs, and that nothing imports from there."""
 
 
-def why_imported(target: Path) -> str | None:
-    """Return why a file would be imported by this program, or ``None``.
+def why_imported(target: Path, programs: frozenset[Path] = frozenset()) -> str | None:
+    """Return why a file would be imported by this program or another, or ``None``.
 
-    That is a file of installed packages, one of a loaded module, and one by which another module than until
-    now has the name of a library, also of one that is not installed and would be used if it were.
+    That is a file of installed packages, one by which a loaded module, or one beside a program, would be
+    another, and one by which another module than until now has the name of a library, also of one that is not
+    installed and would be used if it were.
 
     Args:
         target: a resolved path; the file need not exist.
+        programs: resolved paths of files; of those in Python the folder is imported from, too.
     """
     if not _INSTALLED.isdisjoint(target.parts):
         return "installed packages are not written."
     if not target.name.casefold().endswith(tuple(all_suffixes())):
         return None
-    loaded = (getattr(module, "__file__", None) or "" for module in tuple(sys.modules.values()))
-    if any(_is_same(file, target) for file in loaded):
-        return "it is a part of the program that runs the agent."
-    for folder in sys.path:
+    module, scripts = _module_of(target), [each for each in programs if each.suffix.casefold() == ".py"]
+    for loaded in tuple(sys.modules.values()):
+        if any(_is_same(place, module) for place in _places_of(loaded)):
+            return "it is a part of the program that runs the agent."
+    for script in scripts:
+        if module.parent == script.parent and _is_module(module):
+            return f"it is a part of {script.name}, which the agent runs."
+    for folder in (*sys.path, *(str(folder) for each in scripts for folder in _folders_of(each))):
         root = Path(folder or ".").resolve()
-        if target.is_relative_to(root) and target != root:
-            name = target.relative_to(root).parts[0].partition(".")[0]
+        if root in module.parents:
+            name = module.relative_to(root).parts[0]
             if name not in _OWN_NAMES and _is_library(name, root):
                 return f"the program would import it as {name}, in place of a library."
     return None
 
 
-def _is_same(file: str, target: Path) -> bool:
-    if os.path.basename(file).casefold() != target.name.casefold():  # most are not, and links take time
-        return False
-    return os.path.realpath(file).casefold() == str(target).casefold()
+def _module_of(file: Path) -> Path:
+    """Return where a module is: one place for ``a.py`` and ``a/__init__.py``."""
+    folder = file.parent.parent if file.parent.name == "__pycache__" else file.parent
+    name = file.name.partition(".")[0]
+    return folder if name == "__init__" else folder / name
+
+
+def _places_of(module: ModuleType) -> Iterator[str]:
+    """Yield the file of a module, and the folders of a package."""
+    file, folders = (getattr(module, name, None) for name in ("__file__", "__path__"))
+    yield from (each for each in (file, *(folders or ())) if isinstance(each, str))
+
+
+def _folders_of(script: Path) -> Iterator[Path]:
+    """Yield the folders that a program imports from: its own, and its package's."""
+    for folder in script.parents:
+        yield folder
+        if not (folder / "__init__.py").is_file():
+            return
+
+
+def _is_module(module: Path) -> bool:
+    return any(
+        os.path.isfile(f"{place}{suffix}")
+        for place in (module, module / "__init__")
+        for suffix in all_suffixes()
+    )
+
+
+def _is_same(place: str, module: Path) -> bool:
+    if module.name.casefold() not in place.casefold() and not os.path.islink(place):
+        return False  # as most are, and links take time
+    known = (_module_of(Path(os.path.realpath(place))), Path(os.path.realpath(_module_of(Path(place)))))
+    return any(str(each).casefold() == str(module).casefold() for each in known)
 
 
 def _is_library(name: str, root: Path) -> bool:

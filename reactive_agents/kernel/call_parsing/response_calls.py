@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse
+from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.tools import FINAL_ANSWER, RESERVED_NAMES, ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
@@ -136,7 +137,6 @@ def _with_answer(
     text = response.content
     if "final-answer" not in text.casefold().replace("_", "-"):
         return response, ""
-    from reactive_agents.kernel.call_parsing.shown_calls import is_shown
     from reactive_agents.kernel.call_parsing.spelled_calls import spelled_answer
 
     arguments = spelled_answer(text, whole=False)
@@ -144,7 +144,7 @@ def _with_answer(
         return response, ""
     note = "The call was written as text (spelled)."
     call = ToolCall(CallId(""), FINAL_ANSWER, arguments, repairs=(note,), written=True)
-    if is_shown(call, author.shown(), author.outside()):
+    if _is_shown(call, definitions, author):
         return response, FINAL_ANSWER
     return evolve(response, content="", tool_calls=(call,), finish_reason="tool_calls"), ""
 
@@ -156,7 +156,6 @@ def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Auth
     is of a tool that does harm or delivers the result and there is no approver.
     """
     from reactive_agents.kernel.call_parsing.parser import parse_calls
-    from reactive_agents.kernel.call_parsing.shown_calls import is_shown
 
     parsed = parse_calls(text, [definition.name for definition in definitions])
     calls = tuple(map(_to_tool_call, parsed.calls))
@@ -166,9 +165,18 @@ def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Auth
         if needs_care(each) or (author.guarded and each.name not in RESERVED_NAMES)
     }
     made = parsed.made and (author.approves or all(call.name not in guarded for call in calls))
-    if not calls or (made and not any(is_shown(call, author.shown(), author.outside()) for call in calls)):
+    if not calls or (made and not any(_is_shown(call, definitions, author) for call in calls)):
         return WrittenCalls(calls, "", parsed.prose, parsed.thinking)
     return WrittenCalls((), calls[0].name, parse_calls(text, ()).prose, parsed.thinking)
+
+
+def _is_shown(call: ToolCall, definitions: Sequence[ToolDefinition], author: Authorship) -> bool:
+    """Return whether a call occurs in texts of others or definitions of other tools."""
+    from reactive_agents.kernel.call_parsing.shown_calls import is_shown
+
+    others = [each for each in definitions if each.name != call.name]  # of which each server has its own
+    told = [f"{each.description}\n{joined_texts(each.parameters)}" for each in others]
+    return is_shown(call, (*author.shown(), *told), author.outside())
 
 
 def needs_care(definition: ToolDefinition) -> bool:

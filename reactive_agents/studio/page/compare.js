@@ -50,5 +50,5 @@ export async function comparePage(main, { rest: [one, other], isHere }) {
 function line(element, [one, other, same]) {
   element.className = `row pair ${same ? "same" : "differs"}`;
   replace(element, h("span", { class: "unseen" }, same ? "same: " : "differs: "), [one, other].map((row) => h("span", { class: `side ${row ? row.state : "none"}` },
-    row ? [h("span", { class: "row-title" }, row.title), h("span", { class: "row-note" }, row.note)] : h("span", { class: "row-note" }, "–"))));
+    row ? [h("span", { class: "row-title" }, row.title), h("span", { class: "row-note", dir: "auto" }, row.note)] : h("span", { class: "row-note" }, "–"))));
 }

@@ -2,8 +2,12 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+// These hold texts of people and models, which say themselves from which side they are read.
+const WITH_DIRECTION = new Set(["h1", "p", "strong", "textarea"]);
+
 export function h(name, properties, ...children) {
   const element = document.createElement(name);
+  if (WITH_DIRECTION.has(name)) element.dir = "auto";
   assign(element, properties);
   append(element, children);
   return element;
@@ -44,6 +48,11 @@ export function replace(element, ...children) {
 
 export function write(element, value) {
   element.textContent = plainly(value);
+}
+
+// Names beside each other, in their order from whichever side each is read.
+export function beside(...names) {
+  return names.filter(Boolean).map((name, number) => [number > 0 && " · ", h("bdi", {}, name)]);
 }
 
 // Only paths of this page: an address out of a run is never a link.
@@ -127,7 +136,8 @@ export const plainly = (value) => visible(value, UNSEEN_IN_PROSE);
 // A text or other value; a long one is cut until somebody wants all of it.
 export function text(value, properties) {
   const shown = typeof value === "string" ? plainly(value) : visible(JSON.stringify(value, null, 2) ?? "");
-  const block = h("pre", { class: "text", tabindex: "0", role: "group", "aria-label": "Text", ...properties });
+  const dir = typeof value === "string" && "auto";
+  const block = h("pre", { class: "text", tabindex: "0", role: "group", "aria-label": "Text", dir, ...properties });
   if (shown.length <= LONGEST) {
     block.textContent = shown;
     return block;

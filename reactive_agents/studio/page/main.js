@@ -30,6 +30,7 @@ async function show() {
   const known = PAGES.find(([key]) => key === name);
   const page = known?.[2] ?? OTHERS[name] ?? runsPage;
   const here = known ? name : "runs";
+  document.title = `${known?.[1] ?? "Runs"} · Studio`;
   for (const each of nav.children) {
     if (each.dataset.page === here) each.setAttribute("aria-current", "page");
     else each.removeAttribute("aria-current");

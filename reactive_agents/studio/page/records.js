@@ -1,6 +1,6 @@
 // What agents keep besides runs: conversations, memory, spending, the audit log, personas.
 
-import { announce, button, choice, count, dialog, facts, failure, field, folded, h, link, money, notice, replace, text, when, whole, write } from "./dom.js";
+import { announce, beside, button, choice, count, dialog, facts, failure, field, folded, h, link, money, notice, replace, text, when, whole, write } from "./dom.js";
 import { follow, get, part, post, query } from "./api.js";
 import { diagram } from "./diagram.js";
 
@@ -30,7 +30,7 @@ export async function sessionsPage(main, { state, rest: [chosenAgent, chosen], i
   const side = h("nav", { class: "side-list", "aria-label": "Conversations" });
   const talk = h("div", { class: "talk" });
   const list = (found) => replace(side, found.map((each) => link(`sessions/${part(agent)}/${part(each.session)}`, { "aria-current": each.session === open ? "page" : null },
-    h("strong", {}, each.title || each.session), h("span", { class: "under" }, [each.user, when(each.updated_at), count(each.turns, "turn")].filter(Boolean).join(" · ")))));
+    h("strong", {}, each.title || each.session), h("span", { class: "under" }, beside(each.user, when(each.updated_at), count(each.turns, "turn"))))));
   const select = choice("agent", agents.map((each) => each.name), agent, { "aria-label": "Agent", onchange: (event) => {
     location.hash = `#/sessions/${part(event.target.value)}`;
   } });
@@ -146,7 +146,7 @@ export async function memoryPage(main, { state, isHere }) {
     }
   }
   function entry(each) {
-    return h("article", { class: "entry" }, h("p", {}, each.content), h("div", { class: "entry-foot" }, h("span", { class: "label" }, each.kind), h("span", { class: "under" }, [each.origin, each.user, each.session, when(each.seen_at)].filter(Boolean).join(" · ")),
+    return h("article", { class: "entry" }, h("p", {}, each.content), h("div", { class: "entry-foot" }, h("span", { class: "label" }, each.kind), h("span", { class: "under" }, beside(each.origin, each.user, each.session, when(each.seen_at))),
       button("Forget", () => dialog("Forget this for good?", text(each.content), { confirm: "Forget", danger: true, action: () => post("memory/forget", { agent: select.value, id: each.id }), done: load }), { class: "quiet danger", "aria-label": `Forget: ${each.content.slice(0, 60)}` })));
   }
   await load();
@@ -182,7 +182,7 @@ export async function auditPage(main, { state, isHere }) {
       announce(known.valid ? "The log is valid" : "The log was tampered with");
       replace(place, h("div", { class: `verdict ${known.valid ? "done" : "failed"}` }, h("h2", {}, known.valid ? "The log is valid" : "The log is not valid"), h("p", {}, known.valid ? `${count(known.entries_count, "entry").replace("entrys", "entries")}: none was changed, removed or inserted.` : known.problem),
         facts([["Head", known.head], ["Signed", known.signed === null ? "" : known.signed ? "yes" : "no"]])),
-        framed(h("caption", { class: "unseen" }, "Entries, the latest first"), h("thead", {}, h("tr", {}, ["#", "When", "Run", "Action", "Subject", "Detail"].map((each) => h("th", { scope: "col" }, each)))),
+        known.entries.length > 0 && framed(h("caption", { class: "unseen" }, "Entries, the latest first"), h("thead", {}, h("tr", {}, ["#", "When", "Run", "Action", "Subject", "Detail"].map((each) => h("th", { scope: "col" }, each)))),
           h("tbody", {}, known.entries.map((each) => h("tr", {}, h("td", { class: "number" }, whole(each.sequence)), h("td", { class: "when" }, when(each.at)), h("td", {}, link(`run/${part(each.run_id)}`, { class: "id" }, each.run_id.slice(-8))), h("td", {}, each.action), h("td", {}, each.subject), h("td", { class: "wrap" }, each.detail))))));
     } catch (error) {
       if (isHere()) replace(place, failure(error, load));
@@ -209,6 +209,6 @@ export async function personasPage(main, { state, rest: [chosen], isHere }) {
     chapter("Plans", known.plans.length ? known.plans.map((each) => folded(`${when(each.at)}  ${each.goal}  (${each.status})`, () => h("div", {}, h("p", { class: "quiet" }, each.event), diagram(each.diagram, { label: "Steps of the plan" }),
       h("ol", { class: "steps" }, each.explanation.map((line) => h("li", {}, h("span", { class: "label" }, line.stage), " ", line.text)))), each === known.plans[0])) : h("p", { class: "quiet" }, "No plan yet.")),
     chapter("Learnings", known.learnings.length ? framed(h("thead", {}, h("tr", {}, ["Pattern", "Confidence", "Succeeded", "Failed", ""].map((each, at) => h("th", { scope: "col", class: at && at < 4 ? "number" : null }, each || h("span", { class: "unseen" }, "Delete"))))),
-      h("tbody", {}, known.learnings.map((each) => h("tr", {}, h("td", { class: "wrap" }, each.pattern, h("div", { class: "hint" }, [each.domain, each.tenant && `tenant ${each.tenant}`, each.room && `room ${each.room} alone`, each.pinned && "set by hand"].filter(Boolean).join(" · "))), h("td", { class: "number" }, each.confidence.toFixed(2)), h("td", { class: "number" }, whole(each.success_count)), h("td", { class: "number" }, whole(each.failure_count)), h("td", {}, button("Delete", () => forget(each), { class: "quiet danger", "aria-label": `Delete: ${each.pattern.slice(0, 60)}` })))))) : h("p", { class: "quiet" }, "Nothing is learned yet."))));
+      h("tbody", {}, known.learnings.map((each) => h("tr", {}, h("td", { class: "wrap" }, each.pattern, h("div", { class: "hint" }, beside(each.domain, each.tenant && `tenant ${each.tenant}`, each.room && `room ${each.room} alone`, each.pinned && "set by hand"))), h("td", { class: "number" }, each.confidence.toFixed(2)), h("td", { class: "number" }, whole(each.success_count)), h("td", { class: "number" }, whole(each.failure_count)), h("td", {}, button("Delete", () => forget(each), { class: "quiet danger", "aria-label": `Delete: ${each.pattern.slice(0, 60)}` })))))) : h("p", { class: "quiet" }, "Nothing is learned yet."))));
   return null;
 }

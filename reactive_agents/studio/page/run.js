@@ -405,7 +405,7 @@ class RunView {
     let parts = element.parts;
     if (!parts) {
       parts = element.parts = {
-        mark: h("span", { class: "mark", "aria-hidden": "true" }), title: h("span", { class: "row-title" }), note: h("span", { class: "row-note" }),
+        mark: h("span", { class: "mark", "aria-hidden": "true" }), title: h("span", { class: "row-title" }), note: h("span", { class: "row-note", dir: "auto" }),
         track: h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "bar" })), took: h("span", { class: "row-figure" }), cost: h("span", { class: "row-figure cost" }), state: h("span", { class: "unseen" }),
       };
       element.append(parts.mark, parts.title, parts.note, parts.state, parts.track, parts.took, parts.cost);

@@ -1,6 +1,6 @@
 // The list of runs, with search and filters.
 
-import { announce, button, choice, count, duration, failure, h, link, money, notice, replace, status, when, whole } from "./dom.js";
+import { announce, beside, button, choice, count, duration, failure, h, link, money, notice, replace, status, when, whole } from "./dom.js";
 import { get, part, query } from "./api.js";
 
 const EVERY_MS = 2000;
@@ -107,8 +107,8 @@ export async function runsPage(main, { state, parameters, isHere }) {
       if (!event.target.closest("a, input, button") && !String(getSelection())) location.hash = `#/run/${part(run.run_id)}`;
     } },
       h("td", { class: "pick" }, box),
-      h("td", { class: "task" }, link(`run/${part(run.run_id)}`, { title: run.task.slice(0, 600) }, run.task.slice(0, 300) || "(no text)"),
-        h("span", { class: "under" }, h("span", { class: "narrow-only" }, `${run.agent} · ${money(run.cost_usd)}`), [run.session && `session ${run.session}`, run.user, ...run.tags, run.opened && "opened from a file"].filter(Boolean).join(" · "))),
+      h("td", { class: "task" }, link(`run/${part(run.run_id)}`, { title: run.task.slice(0, 600), dir: "auto" }, run.task.slice(0, 300) || "(no text)"),
+        h("span", { class: "under" }, h("span", { class: "narrow-only" }, beside(run.agent, money(run.cost_usd))), beside(run.session && `session ${run.session}`, run.user, ...run.tags, run.opened && "opened from a file"))),
       h("td", { class: "wide-only" }, run.agent),
       h("td", {}, status(run.status)),
       h("td", { class: "wide-only when" }, h("time", { datetime: run.started_at, title: when(run.started_at, true) }, when(run.started_at))),

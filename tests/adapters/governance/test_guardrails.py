@@ -243,3 +243,17 @@ async def test_a_classifier_that_fails_is_a_warning_and_treated_as_configured(
 def test_a_classifier_that_is_no_function_is_refused() -> None:
     with pytest.raises(AgentError, match=r"guardrails\.classifier: got 'deberta', expected a function"):
         ReactiveAgents.create().with_guardrails(classifier="deberta").build()  # type: ignore[arg-type]
+
+
+async def test_a_long_text_is_checked_beside_the_event_loop() -> None:
+    threads: list[int] = []
+
+    def check(text: str) -> tuple[GuardrailFinding, ...]:
+        threads.append(threading.get_ident())
+        return ()
+
+    guardrail = RuleGuardrail((), {"input": (check,)})
+    for text in ("short", "long " * 10_000):
+        assert (await attempt(guardrail.check(text, "input"))).unwrap().allowed
+    here, elsewhere = threads
+    assert (here, elsewhere == here) == (threading.get_ident(), False)

@@ -8,7 +8,7 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any
@@ -29,6 +29,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from reactive_agents import AgentError, McpServer, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import trace_headers
+from reactive_agents.core.events import ToolCallStarted
 from reactive_agents.core.models import Usage
 from reactive_agents.server import create_app
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, say
@@ -230,6 +231,20 @@ async def test_a_run_over_http_is_in_the_trace_of_its_request(
     assert trace_headers() == {}
 
 
+@pytest.mark.anyio
+async def test_a_run_over_http_is_below_the_span_that_the_program_made_of_the_request() -> None:
+    traced = Traced()
+    builder = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(say("Hi.")))
+    app = create_app(builder.with_telemetry(traced.provider).build())
+    sender = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    async with asking(app) as client:
+        with traced.provider.get_tracer("program").start_as_current_span("POST /v1/runs"):
+            await client.post("/v1/runs", json={"task": "Say hi."}, headers=sender)
+            await until(lambda: "invoke_agent clerk" in traced.spans())
+    spans = traced.spans()
+    assert parent_of(spans["invoke_agent clerk"]) == id_of(spans["POST /v1/runs"])
+
+
 def test_a_server_that_a_model_chose_gets_no_baggage_of_the_program() -> None:
     traced = Traced()
     state = trace.TraceState([("vendor", "tenant-7")])
@@ -274,6 +289,21 @@ def test_a_run_that_is_cut_off_leaves_no_open_span() -> None:
     assert built.run_sync("Go.").status == "partial"
     assert handler._runs == {}
     assert "execute_tool stop" in traced.spans()
+
+
+@pytest.mark.anyio
+async def test_a_run_that_is_cancelled_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    traced = Traced()
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(call("add", a=1, b=2))).with_reasoning()
+    agent = builder.with_tools(add).with_telemetry(traced.provider).with_logging().build()
+    with caplog.at_level(logging.INFO, logger="reactive_agents.runs"):
+        async with aclosing(agent.stream("Add 1 and 2.")) as events:
+            async for event in events:
+                if isinstance(event, ToolCallStarted):
+                    break
+    assert told(traced.spans()["invoke_agent agent"], "reactive_agents.run.status") == "cancelled"
+    (line,) = [each for each in caplog.records if each.name == "reactive_agents.runs"]
+    assert (line.levelno, "cancelled with RunCancelled" in line.message) == (logging.INFO, True)
 
 
 # --- over OTLP ------------------------------------------------------------------------------------------

@@ -363,10 +363,59 @@ def test_a_library_elsewhere_does_not_matter_to_a_folder_that_nothing_is_importe
     assert write_inside(workspace, "json.py", b"x") == Success(workspace / "json.py")
 
 
-def test_a_module_that_is_loaded_is_not_written(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        "loaded_of_the_program.py",
+        "loaded_of_the_program/__init__.py",  # a package goes before a module of its name
+        "loaded_of_the_program.so",
+        "Loaded_Of_The_Program.PY",
+        "__pycache__/loaded_of_the_program.cpython-311.pyc",
+        "open_package/__init__.py",  # of a package that had none
+        "open_package/inner/__init__.py",
+        "origin_of_a_link.py",
+    ],
+)
+def test_a_module_that_is_loaded_is_neither_written_nor_replaced(
+    workspace: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (workspace / "loaded_of_the_program.py").write_text("value = 1")
+    (workspace / "open_package").mkdir()
+    (workspace / "open_package" / "inner.py").touch()
+    (workspace / "origin_of_a_link.py").touch()
+    (workspace / "link_to_a_module.py").symlink_to(workspace / "origin_of_a_link.py")
     monkeypatch.syspath_prepend(workspace)
-    importlib.import_module("loaded_of_the_program")
-    failed = write_inside(workspace, "loaded_of_the_program.py", b"value = 2")
+    for name in ("loaded_of_the_program", "open_package", "open_package.inner", "link_to_a_module"):
+        monkeypatch.setitem(sys.modules, name, sys)  # which forgets the module afterwards
+        del sys.modules[name]
+        importlib.import_module(name)
+    failed = write_inside(workspace, path, b"value = 2")
     assert "a part of the program" in failed.failure().reason
-    monkeypatch.delitem(sys.modules, "loaded_of_the_program")
+    assert write_inside(workspace, "open_package/outer.py", b"x") == Success(
+        workspace / "open_package/outer.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("servers/helpers.py", "a part of weather.py"),
+        ("servers/helpers/__init__.py", "a part of weather.py"),
+        ("servers/httpx.py", "in place of a library"),
+        ("servers/json/decoder.py", "in place of a library"),
+        ("json.py", "in place of a library"),  # python -m servers.weather
+        ("servers/new.py", ""),
+        ("other/httpx.py", ""),
+    ],
+)
+def test_a_program_that_the_agent_runs_imports_nothing_that_is_written(
+    workspace: Path, path: str, reason: str
+) -> None:
+    (workspace / "servers").mkdir()
+    (workspace / "servers" / "__init__.py").touch()
+    (workspace / "servers" / "helpers.py").touch()
+    script = workspace / "servers" / "weather.py"
+    script.touch()
+    written = write_inside(workspace, path, b"x", protected=frozenset({script}))
+    assert reason in str(written)
+    assert isinstance(written, Failure) is bool(reason)

@@ -28,9 +28,11 @@ from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.redaction import bounded_finding, redact
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import LLM
 
+_CHECKED_HERE = 10_000
+"""Characters up to which a text is checked on the event loop: a hundred thousand take seconds."""
 _ACTIONS: Final = get_args(GuardrailAction)
 
 
@@ -46,6 +48,10 @@ class RuleGuardrail:
     checks: Sequence[Check]
     by_stage: Mapping[GuardrailStage, Sequence[Check]] = field(factory=dict)
 
+    def looks_at(self, stage: GuardrailStage) -> bool:
+        """Return whether texts of a stage are checked."""
+        return bool(self.checks or self.by_stage.get(stage))
+
     @effect
     async def check(
         self, text: str, stage: GuardrailStage, llm: LLM | None = None
@@ -56,9 +62,13 @@ class RuleGuardrail:
         dealt with in a way that there is not.
         """
         found: list[GuardrailFinding] = []
+        built_in = [each for each in self.by_stage.get(stage, ()) if not isinstance(each, ClassifierCheck)]
         for check in (*self.checks, *self.by_stage.get(stage, ())):
             try:
-                findings = check(text, llm) if isinstance(check, ModelJudge) else check(text)
+                if len(text) > _CHECKED_HERE and check in built_in:
+                    findings = await call_function(check, text)
+                else:
+                    findings = check(text, llm) if isinstance(check, ModelJudge) else check(text)
                 if inspect.isawaitable(findings):
                     findings = await findings
                 found += (bounded_finding(_known(each), text) for each in findings)
