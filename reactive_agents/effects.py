@@ -437,19 +437,18 @@ def is_cancelled() -> bool:
     """
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         task = asyncio.current_task()
-        return task is not None and (task.cancelling() > 0 or _passed_a_group(sys.exception()))
+        return task is not None and (task.cancelling() > 0 or _passed_gather(sys.exception()))
     return anyio.current_effective_deadline() == -math.inf
 
 
-def _passed_a_group(error: BaseException | None) -> bool:
-    """Return whether a cancellation went through a task group of anyio.
+def _passed_gather(error: BaseException | None) -> bool:
+    """Return whether a cancellation comes from :func:`gather`, whose own tasks it ends.
 
-    The group may have taken back the count of ``Task.cancel()`` of its host, as if it had cancelled the host
-    itself: where a task of the group left a group below that was cancelled.
+    The task group may have taken back the count of ``Task.cancel()`` of its host, as if it had cancelled the
+    host itself: where a task of the group left a group below that was cancelled.
     """
-    leaving = type(anyio.create_task_group()).__aexit__.__code__
     trace = error.__traceback__ if isinstance(error, asyncio.CancelledError) else None
-    while trace is not None and trace.tb_frame.f_code is not leaving:
+    while trace is not None and trace.tb_frame.f_code is not _run_all.__code__:
         trace = trace.tb_next
     return trace is not None
 

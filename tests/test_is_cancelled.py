@@ -7,8 +7,9 @@ import asyncio
 import anyio
 import anyio.lowlevel
 import pytest
+from returns.result import Result, Success
 
-from reactive_agents.effects import is_cancelled
+from reactive_agents.effects import effect, gather, is_cancelled
 
 pytestmark = pytest.mark.anyio
 
@@ -34,9 +35,8 @@ async def test_the_cancellation_of_another_task_does_not_count() -> None:
     assert not is_cancelled()
 
 
-@pytest.mark.parametrize("waits_in_body", [False, True])
-async def test_a_task_that_is_cancelled_in_a_group_with_groups_below_counts(waits_in_body: bool) -> None:
-    """The group takes the count of the task's cancellations back."""
+async def test_a_task_that_is_cancelled_while_it_gathers_groups_counts() -> None:
+    """The task group of ``gather`` takes the count of the task's cancellations back."""
     seen: list[bool] = []
 
     async def end_late() -> None:
@@ -46,17 +46,16 @@ async def test_a_task_that_is_cancelled_in_a_group_with_groups_below_counts(wait
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(0.01)
 
-    async def below() -> None:
+    @effect
+    async def below() -> Result[None, str]:
         async with anyio.create_task_group() as group:
             group.start_soon(end_late)
             await anyio.sleep_forever()
+        return Success(None)
 
     async def body() -> None:
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(below)
-                if waits_in_body:
-                    await anyio.sleep_forever()
+            await gather([below(), below()])
         except asyncio.CancelledError:
             seen.append(is_cancelled())
             raise
