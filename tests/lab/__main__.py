@@ -112,21 +112,23 @@ def main() -> None:
         (
             "A capable model that answers by text",
             "Such a model never uses `final-answer`, and never slips. "
-            f"It is asked once more, for nothing, in {more} of {runs} runs over all families.\n\n"
-            "In everyday runs, with several tools, closing offers, orders and small talk, it is so in "
+            f"It is needlessly asked once more in {more} of {runs} runs over all families.\n\n"
+            "In everyday runs, with several tools, closing offers, orders and small talk, this happens in "
             f"{spoken()}:\n\n{spoken_again()}\n\n"
-            "That is after the rules were fitted to them. 290 were written in five parts, each run before it "
-            "was looked at: 38 were asked about then (61 with the rules before); of 20 more in the end, one "
-            "(seven). Of 220 that somebody else wrote later, for tools of twenty kinds, 30 were asked about, "
-            "eleven of them three times; with what was plainly wrong mended, 23, one of them three times "
-            "(of the last 48 five, as before). So elsewhere it is about one in eight to twenty. Of 118 texts "
-            "that are no answers (most are halves of answers, or invented before a look-up) 39 are taken for "
-            "one, as before; of 170 others, 36.",
+            "The rules were fitted to these runs. 290 runs were written in five parts, each of which was "
+            "run before it was looked at: the model was asked again in 38 of them (61 with the earlier "
+            "rules), and in one of a final 20 (seven with the earlier rules). Of 220 runs that somebody "
+            "else wrote later, for tools of twenty kinds, it was asked again in 30, in eleven of them "
+            "three times; after clear mistakes of the rules were fixed, in 23, in one of them three times "
+            "(in five of the last 48, as before). So in other runs it is about one in eight to twenty. Of "
+            "118 texts that are not answers (most are halves of answers, or invented before a look-up), "
+            "39 are taken for an answer, as before; of 170 others, 36.",
         ),
         ("What the tokens beyond a loop by hand are for", OVERHEAD),
         (
             "By strategy and share of slips",
-            f"The held-back families, {options.tasks} tasks of each.\n\n" + table("strategy", strategies),
+            f"These are the held-back families, {options.tasks} tasks of each.\n\n"
+            + table("strategy", strategies),
         ),
         (
             "By family",

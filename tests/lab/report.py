@@ -18,39 +18,40 @@ WIDTH, LEFT, BAR, GAP, PLOT_WIDTH = 820, 250, 18, 8, 520
 INTRODUCTION = """\
 # Weak models
 
-This page says how runs end when the model slips.
+This page says how runs end when the model slips: when it announces a call and does not make it, writes it as
+text, forgets an argument, stops early, or answers with figures that it made up.
 
-It announces a call and does not make it, writes it as text, forgets an argument, stops early, or answers with
-figures that it made up.
-`make lab` measures it and writes the page; [how runs end](how-runs-end.md) lists the policies that ask again.
+`make lab` measures this and writes the page.
+[How runs end](how-runs-end.md) lists the policies that ask again.
 
-The models are simulated, behind a real HTTP server of the OpenAI protocol.
+The models are simulated, behind a real HTTP server with the OpenAI protocol.
 They know how their tasks are done, see only what they are shown, slip in a stated share of their turns, and
-slip less often after they were told something.
+slip less often after they were told that something was wrong.
 There are {families} families of tasks with checkable answers, and {slips} kinds of slips.
-Rules were tuned on one half of the families; the figures by strategy and by kind of slip are of the other
-half, which is worded differently.
+The rules were tuned on one half of the families; the figures by strategy and by kind of slip are for the
+other half, which is worded differently.
 
-What to take from it:
+Conclusions:
 
-- A model that slips needs no heavier strategy to end honestly: the policies of the kernel are the same in all
-  of them. Take a heavier one for what it does, and compare its row with that of `reactive`.
-- Name the tools that an answer must rest on with `with_required_tools(…)`; this catches the answers that come
-  too early, whatever they are made of.
-- Read `result.status` and `result.reason`: `partial` is a run that says what is missing.
-- A tool that cannot be undone should need approval: nothing here keeps a model from calling one by mistake.
+- A model that slips needs no heavier strategy to end honestly: the policies of the kernel are the same in
+  every strategy. Choose a heavier one for what it does, and compare its row with that of `reactive`.
+- Name the tools that an answer must rest on with `with_required_tools(…)`; this catches answers that come
+  too early, whatever they are based on.
+- Read `result.status` and `result.reason`: a `partial` run says what is missing.
+- A tool whose effects cannot be undone should need approval: nothing here keeps a model from calling
+  one by mistake.
 
-A run is *right* when it is `completed` and its answer, and what its tools did, are correct, and when it is
-`abstained` and the task cannot be done.
-It is a *false success* when it is `completed` and they are not, and an *honest failure* when it ends
+A run is *right* if it is `completed` and both its answer and the effects of its tools are correct, or if it
+is `abstained` and the task cannot be done.
+It is a *false success* if it is `completed` and they are not correct, and an *honest failure* if it ends
 `partial` or failed and says why.
-Prompt tokens are counted as one for four characters.
+Four characters are counted as one prompt token.
 """
 
 
 BEFORE = """\
-`reactive` with a weak model: half of all turns slip, in all ways mixed. Before texts without a call, figures
-and calls as text were checked, the same tasks ended like this:
+`reactive` with a weak model: half of all turns slip, with all kinds of slips mixed.
+Before texts without a call, figures and calls as text were checked, the same tasks ended like this:
 
 | before | right | false success | honest failure | prompt tokens |
 | --- | ---: | ---: | ---: | ---: |
@@ -59,10 +60,11 @@ and calls as text were checked, the same tasks ended like this:
 
 
 OVERHEAD = """\
-The same loop written by hand has no `final-answer`, and says nothing of turns. With a tool of everyday size
-and four turns, `reactive` takes 1.25 times its tokens; with the smallest tool possible 1.60 times (1.56
-for a `local` model, with its shorter texts), of which the bare definition of `final-answer` makes 1.30.
-Of the characters of each request these are the ones beyond the loop by hand:
+The same loop written by hand has no `final-answer`, and does not mention turns. With a tool of everyday size
+and four turns, `reactive` takes 1.25 times its tokens; with the smallest possible tool it takes 1.60
+times (1.56 for a `local` model, with its shorter texts), and the bare definition of `final-answer` alone
+1.30 times.
+These are the characters of each request that the loop by hand does not have:
 
 | part | characters | what for |
 | --- | ---: | --- |
@@ -73,9 +75,9 @@ of 80 tasks of all families 57 and 23, instead of 72 and 5 |
 with the reason; as many are right without it, and end `completed` |
 | the way of working | 57 | independent calls in one turn, and the name of the tool to end with |
 | the number of turns | 19 | the model can plan for them |
-| that results are data | 42 | [safety](safety.md): pages that give orders |
+| that results are data | 42 | [safety](safety.md): pages that contain instructions |
 
-The figures are those of a weak model, half of whose turns slip."""
+The figures are for a weak model, half of whose turns slip."""
 
 
 def table(first: str, rows: Iterable[tuple[str, Figures]]) -> str:
