@@ -18,8 +18,10 @@ WIDTH, LEFT, BAR, GAP, PLOT_WIDTH = 820, 250, 18, 8, 520
 INTRODUCTION = """\
 # Weak models
 
-This page says how runs end when the model slips: when it announces a call and does not make it, writes it as
-text, forgets an argument, stops early, or answers with figures that it made up.
+This page says how runs end when the model slips.
+
+A slip is, for example, a call that is announced but not made, a call written as text, a forgotten argument, an
+answer that comes too early, or one with figures that the model made up.
 
 `make lab` measures this and writes the page.
 [How runs end](how-runs-end.md) lists the policies that ask again.
