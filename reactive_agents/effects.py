@@ -13,7 +13,7 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from threading import get_ident
@@ -66,7 +66,7 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
 
 @frozen
 class Settled(Generic[_E]):
-    """The result of what took effect at once; it may be awaited too.
+    """The result of an operation that took effect at once; it may be awaited too.
 
     >>> Settled(Success(None)).unwrap()
     """
@@ -82,7 +82,7 @@ class Settled(Generic[_E]):
         """Return ``None``.
 
         Raises:
-            UnwrapFailedError: it had no effect.
+            UnwrapFailedError: the operation had no effect.
         """
         self.result.unwrap()
 
@@ -90,16 +90,16 @@ class Settled(Generic[_E]):
         """Return the error.
 
         Raises:
-            UnwrapFailedError: it took effect.
+            UnwrapFailedError: the operation took effect.
         """
         return self.result.failure()
 
 
 async def call_function(function: Callable[..., Any], *args: Any) -> Any:
-    """Return the value of a program's function, wherever it has to run.
+    """Return the value of a program's function, plain or ``async``.
 
-    An ``async`` function runs here; a plain one in a worker thread, since it may block. There it goes on by
-    itself when this is cancelled.
+    An ``async`` function runs on this event loop, a plain one in a worker thread, since it may block. When
+    this is cancelled, the thread runs to its end.
     """
     if inspect.iscoroutinefunction(function):
         return await outcome_of(function(*args))
@@ -109,10 +109,10 @@ async def call_function(function: Callable[..., Any], *args: Any) -> Any:
 
 
 async def outcome_of(pending: Awaitable[_A]) -> _A:
-    """Await what a program's function returned.
+    """Await the value that a program's function returned.
 
     Raises:
-        RuntimeError: something was cancelled that it waited for, which is no cancellation of this task.
+        RuntimeError: something that it waited for was cancelled, although this task was not.
     """
     try:
         return await pending
@@ -132,9 +132,8 @@ def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any]:
 async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
     """Run an effect, and return its plain ``Result``.
 
-    The only place that unwraps ``IO``.
-
-    A coroutine with a plain ``Result`` is accepted too: an ``async def`` without its :func:`effect`.
+    This is the only place that unwraps ``IO``. A coroutine with a plain ``Result``, from an ``async def``
+    without :func:`effect`, is accepted too.
     """
     if isinstance(pending, FutureResult):  # holds an awaitable of the result, without a detour by IO
         held: Result[_A, _E] = await pending._inner_value
@@ -145,10 +144,10 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
 
 @frozen
 class BrokenContract:
-    """A function that raised, or returned no effect of the expected type.
+    """The outcome of a function that raised, or returned no effect of its type.
 
     Attributes:
-        problem: what it did, as the rest of a sentence whose subject is the function.
+        problem: the problem, as the rest of a sentence whose subject is the function.
     """
 
     problem: str
@@ -162,8 +161,8 @@ async def attempt_foreign(
     Returns:
         The plain ``Result`` of the effect. ``BrokenContract`` when the function raised or returned no effect,
         or when the effect ended in anything but a success of the expected type or an error with a
-        ``message``. What it raised is logged with its traceback. A cancellation of the running task passes
-        through; one of something that the function waited for counts as raised.
+        ``message``. An exception is logged with its traceback. A cancellation of the running task passes
+        through; a cancellation of something that the function waited for counts as an exception.
     """
     try:
         pending = function(*args, **kwargs)
@@ -219,14 +218,14 @@ class Branch:
         return f"{self.path}{kind}{number}"
 
     def fork(self, name: str) -> Branch:
-        """Return the branch of that name, which no other call has."""
+        """Return a new branch of that name."""
         return Branch(f"{name}/")
 
     def join(self, branches: Sequence[Branch]) -> None:
         """Continue after the branches have ended."""
 
     async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the result of a service's call, which a record may have already."""
+        """Return the result of a service's call, from a record if it is there."""
         return await call()
 
 
@@ -235,7 +234,7 @@ BRANCH: contextvars.ContextVar[Branch | None] = contextvars.ContextVar("branch",
 
 
 def branched(effects: Sequence[Effect[_A, _E]]) -> Sequence[Effect[_A, _E]]:
-    """Return the effects, each in its branch where calls have names."""
+    """Return the effects, each in a new branch if calls have names."""
     current = BRANCH.get()
     if current is None:
         return effects
@@ -258,14 +257,14 @@ async def gather(
 ) -> tuple[Result[_A, _E], ...]:
     """Run effects concurrently; return their results in the order of the effects.
 
-    An exception out of an effect cancels the others and propagates as itself, not in a group; of several at
-    once, the first. No effect is still running when this ends, in whatever way.
+    An exception in an effect cancels the others and propagates by itself, not in a group; of several at once,
+    the first. However this ends, no effect is still running then.
 
     Args:
         effects: each is awaited exactly once, or never when it is stopped before its turn.
         limit: maximum number of running effects, 1 or more; ``None`` for all.
-        fail_fast: the first failure cancels the running effects, and only the results so far are returned.
-            By default every effect finishes.
+        fail_fast: whether the first failure cancels the running effects, so that only the results so far are
+            returned. By default every effect finishes.
 
     Raises:
         ValueError: when ``limit`` is below 1; nothing has run then.
@@ -274,7 +273,7 @@ async def gather(
         return (await attempt(effects[0]),)
     try:
         if limit is not None and limit < 1:
-            raise ValueError(f"limit must be 1 or more: {limit}")
+            raise ValueError(f"limit: got {limit}, expected 1 or more")
         effects = branched(effects)
         return await _run_all(effects, len(effects) if limit is None else limit, fail_fast=fail_fast)
     finally:
@@ -319,10 +318,11 @@ async def within(
 ) -> _A:
     """Return the coroutine's result, or ``late`` when the timeout cancelled it.
 
-    The timer is set where it waits for the first time: a coroutine that never waits could not be cancelled.
+    The timer is set when the coroutine waits for the first time, since one that never waits could not be
+    cancelled.
 
     Args:
-        timeout: holds the time, for code that may stop it.
+        timeout: the timeout, for code that may stop its time.
     """
     begun_at = monotonic()
     if timeout is not None:
@@ -346,9 +346,9 @@ async def within(
 
 
 class Timeout:
-    """A timeout whose time does not pass while people are waited for.
+    """A timeout whose time stands still during a wait for people.
 
-    It belongs to the event loop on which it is made; any thread may use it.
+    It belongs to the event loop on which it is created; any thread may use it.
     """
 
     def __init__(self) -> None:
@@ -369,28 +369,28 @@ class Timeout:
             scope.deadline = anyio.current_time() + left_s
 
     def stop(self) -> None:
-        """Let no time pass until :meth:`go_on`, which is called as often."""
+        """Let no time pass until :meth:`go_on` is called as often."""
         self._call_soon(self._stop)
 
     def go_on(self) -> None:
-        """Let the time pass again."""
+        """Let the time pass again, after as many calls of :meth:`stop`."""
         self._call_soon(self._go_on)
 
     def cut_off(self) -> None:
-        """Call the handlers: what ran within the time goes on by itself, in a thread."""
+        """Call the handlers, since the code under the timeout runs on in its thread."""
         self._is_cut_off = True
         for handler in tuple(self._handlers):
             handler()
 
     def on_cut_off(self, handler: Callable[[], object]) -> Callable[[], None]:
-        """Register a handler, which may be called twice; return what unregisters it."""
+        """Register a handler, which may be called twice; return a function to remove it."""
         self._handlers.append(handler)
         if self._is_cut_off:
             handler()
         return lambda: self._handlers.remove(handler)
 
     def blocked_s(self) -> float:
-        """Return the seconds that are left if this thread, which is the loop's, blocks."""
+        """Return the seconds that are left if this thread blocks the event loop."""
         return self._expires_at - monotonic() if self._thread == get_ident() else math.inf
 
     def _stop(self) -> None:
@@ -431,15 +431,26 @@ def blocked_seconds() -> float:
 def is_cancelled() -> bool:
     """Return whether the running task is being cancelled.
 
-    A cancellation that it catches must then be passed on.
-
-    Code that awaits a cancelled task gets the same exception without being cancelled itself. On asyncio the
-    scopes of anyio count as well, as soon as they have reached the task.
+    If so, it must pass on the cancellation that it catches. Code that awaits another, cancelled task gets the
+    same exception without being cancelled itself. On asyncio the scopes of anyio count as well, as soon as
+    they have reached the task.
     """
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
+        return task is not None and (task.cancelling() > 0 or _passed_gather(sys.exception()))
     return anyio.current_effective_deadline() == -math.inf
+
+
+def _passed_gather(error: BaseException | None) -> bool:
+    """Return whether a cancellation comes from :func:`gather`, whose own tasks it ends.
+
+    The task group may have taken back the count of ``Task.cancel()`` of its host, as if it had cancelled the
+    host itself: where a task of the group left a group below that was cancelled.
+    """
+    trace = error.__traceback__ if isinstance(error, asyncio.CancelledError) else None
+    while trace is not None and trace.tb_frame.f_code is not _run_all.__code__:
+        trace = trace.tb_next
+    return trace is not None
 
 
 CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
@@ -458,7 +469,7 @@ def _trio_here() -> Any:
 def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
     """Return a function that schedules a call on this loop, from any thread or signal.
 
-    It raises ``RuntimeError`` when the loop has ended.
+    The function raises ``RuntimeError`` when the loop has ended.
     """
     trio = _trio_here()
     if trio is not None:
@@ -466,11 +477,22 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
     return asyncio.get_running_loop().call_soon_threadsafe
 
 
+def end_of_this_loop() -> Callable[[], bool]:
+    """Return a function that tells whether this event loop was closed.
+
+    One of trio ends with all its tasks.
+    """
+    if _trio_here() is None:
+        with suppress(RuntimeError):
+            return asyncio.get_running_loop().is_closed
+    return lambda: False
+
+
 class LoopEvent(Protocol):
-    """Something that tasks of one loop wait for."""
+    """An event that tasks of one loop wait for."""
 
     def set(self) -> object:
-        """Let the tasks go on."""
+        """Let the waiting tasks continue."""
         ...
 
     async def wait(self) -> object:
@@ -479,7 +501,7 @@ class LoopEvent(Protocol):
 
 
 def event_on_this_loop() -> LoopEvent:
-    """Return an event of this loop; one of anyio takes four times as long."""
+    """Return an event of this loop; an event of anyio takes four times as long."""
     trio = _trio_here()
     return asyncio.Event() if trio is None else trio.Event()
 

@@ -7,8 +7,9 @@ import asyncio
 import anyio
 import anyio.lowlevel
 import pytest
+from returns.result import Result, Success
 
-from reactive_agents.effects import is_cancelled
+from reactive_agents.effects import effect, gather, is_cancelled
 
 pytestmark = pytest.mark.anyio
 
@@ -32,6 +33,39 @@ async def test_the_cancellation_of_another_task_does_not_count() -> None:
     with pytest.raises(asyncio.CancelledError):
         await other
     assert not is_cancelled()
+
+
+async def test_a_task_that_is_cancelled_while_it_gathers_groups_counts() -> None:
+    """The task group of ``gather`` takes the count of the task's cancellations back."""
+    seen: list[bool] = []
+
+    async def end_late() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.01)
+
+    @effect
+    async def below() -> Result[None, str]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(end_late)
+            await anyio.sleep_forever()
+        return Success(None)
+
+    async def body() -> None:
+        try:
+            await gather([below(), below()])
+        except asyncio.CancelledError:
+            seen.append(is_cancelled())
+            raise
+
+    task = asyncio.create_task(body())
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == [True]
 
 
 async def test_a_task_that_is_cancelled_itself_is_so_also_behind_a_shield() -> None:

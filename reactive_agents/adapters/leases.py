@@ -18,6 +18,8 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from reactive_agents.effects import end_of_this_loop
+
 LEASE_S = 20.0
 """Seconds after which a lease that is not renewed is void."""
 BEAT_S = 1.0
@@ -49,6 +51,7 @@ class LeaseRenewal(Generic[_Held]):
         self._renew = renew
         self._beat_s = beat_s
         self._held: dict[str, _Held] = {}
+        self._has_ended: dict[str, Callable[[], bool]] = {}
         self._changing = threading.Lock()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
@@ -58,37 +61,41 @@ class LeaseRenewal(Generic[_Held]):
         return self._held.get(key)
 
     def hold(self, key: str, held: _Held) -> None:
-        """Renew a lease from now on.
+        """Renew a lease until it is let go, or the event loop of this call is closed.
 
         Raises:
             RuntimeError: the system gives no thread; nothing is held then.
         """
         if self._process != os.getpid():  # what is held, and the thread, are those of the parent
             self._held, self._thread, self._changing = {}, None, threading.Lock()
-            self._process = os.getpid()
+            self._has_ended, self._process = {}, os.getpid()
         with self._changing:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 thread.start()  # where it cannot be, the next lease tries it again
                 self._thread = thread
-            self._held[key] = held
+            self._held[key], self._has_ended[key] = held, end_of_this_loop()
 
     def let_go(self, key: str) -> None:
         """Renew a lease no more."""
         if self._process == os.getpid():  # the lock of a parent may be held for ever
             with self._changing:
                 self._held.pop(key, None)
+                self._has_ended.pop(key, None)
 
     def let_go_of_all(self) -> None:
         """Stop renewing the leases."""
         if self._process == os.getpid():
             with self._changing:
                 self._held.clear()
+                self._has_ended.clear()
 
     def _run(self) -> None:
         ended = threading.Event()
         while not ended.wait(self._beat_s):
             with self._changing:
+                for key in [each for each in self._held if self._has_ended[each]()]:
+                    del self._held[key], self._has_ended[key]  # as by ``loop.close()`` amid its tasks
                 held = dict(self._held)
                 if not held:
                     self._thread = None
@@ -101,6 +108,14 @@ class LeaseRenewal(Generic[_Held]):
 
 # --- who holds a lease ----------------------------------------------------------------------------------
 
+_GIVEN_UP: set[str] = set()
+"""Holders of this process that hold nothing any more, where the database could not be told."""
+
+
+def give_up(holder: str) -> None:
+    """Treat a lease as void in this process, where the database could not be told."""
+    _GIVEN_UP.add(holder)
+
 
 def new_holder() -> str:
     """Return the name of a new holder in this process."""
@@ -108,7 +123,7 @@ def new_holder() -> str:
 
 
 def is_gone(holder: str) -> bool:
-    """Return whether the holder's process has surely ended.
+    """Return whether the holder has surely ended, or was given up in this process.
 
     ``False`` for one on another machine, or in another container: its lease says when it is void.
     """
@@ -117,7 +132,7 @@ def is_gone(holder: str) -> bool:
         if machine != this_machine():
             return False
         if int(pid) == os.getpid():
-            return started != _started(os.getpid())
+            return holder in _GIVEN_UP or started != _started(os.getpid())
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True

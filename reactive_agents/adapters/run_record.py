@@ -31,7 +31,15 @@ from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
-from reactive_agents.adapters.leases import BEAT_S, LEASE_S, LeaseRenewal, is_gone, new_holder, this_machine
+from reactive_agents.adapters.leases import (
+    BEAT_S,
+    LEASE_S,
+    LeaseRenewal,
+    give_up,
+    is_gone,
+    new_holder,
+    this_machine,
+)
 from reactive_agents.adapters.postgres import table_of
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
@@ -570,6 +578,8 @@ class SqliteRunRecord:
         self._leases.let_go(holder)
         work = partial(_release, holder=holder, now=self._now())
         released = await self._file.write_soon("release", work, of=run_id, durable=True)
+        if isinstance(released, Failure):  # such as on a full disk
+            give_up(holder)
         return _lease(run_id, released).map(_nothing)
 
     def abandon(self, holder: str) -> None:
@@ -579,6 +589,7 @@ class SqliteRunRecord:
             self._file.forget(held.begun)
             held.begun = None
         self._leases.let_go(holder)
+        give_up(holder)
 
     # --- runs of any process ------------------------------------------------------------------------------
 

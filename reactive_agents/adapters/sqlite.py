@@ -210,11 +210,12 @@ class SqliteFile(Generic[_E]):
     ) -> None:
         if is_postgres(path):
             raise ValueError(f"got {shown_place(path)!r}, expected the path of a file")
-        self.path = place_of(path)
-        self._trace = Path(f"{self.path}-{store.name}") if traced else None
         self._in_process = str(path) == IN_PROCESS
+        # absolute, since the program may change its directory
+        self.path = place_of(path) if self._in_process else place_of(path).absolute()
+        self._trace = Path(f"{self.path}-{store.name}") if traced else None
         self._looked_at = str(self.path)
-        self._wait = _Wait() if self._in_process else _WAITS.setdefault(str(self.path.absolute()), _Wait())
+        self._wait = _Wait() if self._in_process else _WAITS.setdefault(str(self.path), _Wait())
         self._store = store
         self._error = error
         self._patience_s = patience_s
@@ -242,7 +243,7 @@ class SqliteFile(Generic[_E]):
     @property
     def place(self) -> str:
         """The file; empty for a database in the process."""
-        return "" if self._in_process else str(self.path.absolute())
+        return "" if self._in_process else str(self.path)
 
     async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do the work as one transaction, on disk when this ends; all of it or none.
@@ -524,7 +525,7 @@ class SqliteFile(Generic[_E]):
         if not self.path.exists():
             self.path.touch(mode=0o600)  # what an agent does and remembers concerns its owner alone
         return sqlite3.connect(
-            self.path.absolute().as_uri(),
+            self.path.as_uri(),
             uri=True,
             timeout=0.0,  # a lock is waited for on the event loop
             isolation_level=None,

@@ -82,11 +82,13 @@ def joined_to_trace(traceparent: str) -> Iterator[None]:
 def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
     """Write a file that may hold secrets; a new one is for its owner alone.
 
+    A lone surrogate, which a file cannot hold, is written as JSON escapes it.
+
     Raises:
         OSError: the file cannot be written.
     """
-    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(text)
+    with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(text.encode(errors="backslashreplace"))
 
 
 class UlidSource:

@@ -122,7 +122,7 @@ class ReactiveAgent(Generic[R, D]):
                 raise AgentError(wrong)
         self._reader = reader
         self._subscriptions = Subscriptions()
-        self._runs: Runs[R] | None = None
+        self._runs: list[Runs[R]] = []
 
     def __repr__(self) -> str:
         """Return the agent in a line: its name, model and tools."""
@@ -393,15 +393,16 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the agent has no record of runs; ``.error`` is a ``ServiceMissing``.
         """
-        if self._runs is None:
+        engine = self._running_engine
+        if not self._runs or self._runs[-1].engine is not engine:  # as after a reset of the singletons
             from reactive_agents.agent.runs import Runs  # by agents with durability
 
             record = self.container.memory.record().value_or(None)
             if record is None:
                 raise AgentError(errors.ServiceMissing("with_durability", "memory.record"))
             queues = self.container.memory.queues().value_or(None)
-            self._runs = Runs(self._engine, record, self.present, queues)
-        return self._runs
+            self._runs.append(Runs(engine, record, self.present, lambda: self._engine, queues))
+        return self._runs[-1]
 
     async def submit(
         self,
@@ -677,7 +678,7 @@ class ReactiveAgent(Generic[R, D]):
 
         Args:
             handler: a plain function is called where the event happens, and the run waits for it; once a call
-                took a second, later calls are made in a thread of its own. An ``async`` function is awaited
+                took a second, later calls are made in a separate thread. An ``async`` function is awaited
                 on the event loop on which it was subscribed, one event after the other, beside the runs. An
                 exception that it raises is logged.
             run_id: only events of this run; by default those of all runs.
@@ -694,8 +695,9 @@ class ReactiveAgent(Generic[R, D]):
         Objects that were given to it are not closed. Async event handlers of this event loop first handle the
         events that have been published until now, within five seconds.
         """
-        if self._runs is not None:
-            await self._runs.stop_workers()
+        for runs in self._runs:
+            await runs.stop_workers()
+        del self._runs[:-1]
         await self._subscriptions.drain()
         lifetimes: Lifetimes = self.container.core.lifetimes()
         await lifetimes.aclose()

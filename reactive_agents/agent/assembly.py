@@ -259,7 +259,7 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
         return Failure(wrong)
     if components.llm is not None:
         if chosen.rate_limit is not None:
-            expected = "a model by its name: a model object keeps its limits itself"
+            expected = "a model by name, since a model object limits its own requests"
             return Failure(InvalidConfig("model.rate_limit", "a limit for a model object", expected))
         return Success(chosen)
     if not chosen.provider:  # the model's name may be that of a provider alone
@@ -342,7 +342,7 @@ def _check_tier(config: AgentConfig, embedder: Embedder | None) -> Result[None, 
 def _check_controller(config: AgentConfig, components: AgentComponents) -> Result[None, InvalidConfig]:
     if components.controller is None or config.reasoning is not None:
         return Success(None)
-    return Failure(InvalidConfig("controller", "without reasoning", "with_reasoning()"))
+    return Failure(InvalidConfig("controller", "a controller without reasoning", "with_reasoning() as well"))
 
 
 def _guardrail(
@@ -367,7 +367,7 @@ def _check_strategy(config: AgentConfig, components: AgentComponents) -> Result[
 def _check_kernel(config: AgentConfig, components: AgentComponents) -> Result[None, InvalidConfig]:
     custom = tuple(name for name, _ in components.kernels)
     if config.reasoning is None:
-        expected = "with_reasoning(): without reasoning no kernel is chosen"
+        expected = "with_reasoning() as well, since no kernel is chosen without reasoning"
         return Failure(InvalidConfig("kernel", repr(custom[0]), expected)) if custom else Success(None)
     known = tuple(dict.fromkeys((*BUILT_IN_KERNELS, *custom)))
     if config.reasoning.kernel in known:

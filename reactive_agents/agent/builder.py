@@ -448,7 +448,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         Args:
             run: for the whole run, which then ends as ``partial`` with its results so far.
             model_call: for one request to a model.
-            tool_call: for one call of a tool that has no limit of its own.
+            tool_call: for one call of a tool without its own limit.
             answer: for a question to a person, and for a call that another program executes.
         """
         wrong = (

@@ -75,7 +75,7 @@ class AgentConfig(RunSettings):
     def save(self, path: str | Path) -> None:
         """Write the configuration to a ``.json`` file, or as TOML to any other file.
 
-        A new file can be read by its owner alone, since it holds the environment and headers of MCP servers.
+        Only its owner can read a new file, since it holds the environment and headers of MCP servers.
 
         Raises:
             OSError: the file cannot be written.

@@ -140,7 +140,7 @@ def _booleans_for_numbers(value: Json, schema: Json, root: JsonObject, path: str
         kinds = [types_of(each) for each in alternatives]
         wanted = frozenset[str]().union(*kinds) if all(kinds) else frozenset[str]()
         if wanted & {"integer", "number"} and "boolean" not in wanted:
-            yield FieldProblem(path, f"got {value}; a boolean is no number")
+            yield FieldProblem(path, f"got {value}; a number is expected, not a boolean")
     elif isinstance(value, list):
         for place, item in enumerate(value):
             of_item: list[Json] = [_item_schema(each, place) for each in alternatives]

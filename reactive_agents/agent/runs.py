@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Generic, TypeVar, cast
 
 import anyio
@@ -76,11 +77,15 @@ class Runs(Generic[R]):
     """The recorded runs of an agent.
 
     Every method raises ``AgentError`` with the typed error, which is ``RunRefused`` for an unknown run.
+
+    Attributes:
+        engine: runs what is recorded, unless an override came too late.
     """
 
-    _engine: ExecutionEngine
+    engine: ExecutionEngine
     _record: RunRecord
     _present: Callable[[TaskResult], R]
+    _current_engine: Callable[[], ExecutionEngine]
     _queues: QueueEngine | None = None
     _workers: list[_Beside] = field(init=False, factory=list)
 
@@ -96,7 +101,7 @@ class Runs(Generic[R]):
             limit: the most that are returned, 1 or more.
         """
         _refuse(wrong_value("limit", limit, int, "a whole number, 1 or more", is_count))
-        chosen = RunFilter(self._engine.settings.agent_id, state, user, limit=limit)
+        chosen = RunFilter(self.engine.settings.agent_id, state, user, limit=limit)
         return value_or_raise(await attempt(self._record.runs(chosen)))
 
     async def find(self, run_id: str) -> RecordedRun:
@@ -142,7 +147,8 @@ class Runs(Generic[R]):
                 another process continues, do not count.
         """
         _checked_limits(concurrency, None, None, 0)
-        found = value_or_raise(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
+        engine = self._current_engine()
+        found = value_or_raise(await attempt(self._record.interrupted(engine.settings.agent_id)))
         outcomes: dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]] = {}
         here: dict[RunId, TaskId] = {}
         ended = anyio.Event()
@@ -155,7 +161,7 @@ class Runs(Generic[R]):
 
         async with anyio.create_task_group() as group:
             for run_id in found:
-                while sum(not waits_for_person(self._engine, each) for each in here.values()) >= concurrency:
+                while sum(not waits_for_person(engine, each) for each in here.values()) >= concurrency:
                     ended = anyio.Event()
                     with anyio.move_on_after(_POLL_S):
                         await ended.wait()
@@ -177,7 +183,7 @@ class Runs(Generic[R]):
             if run.status not in ("open", "queued"):
                 break
             await anyio.sleep(_POLL_S)
-        outcome = recorded_outcome(run, self._engine.ports.output_shape)
+        outcome = recorded_outcome(run, self.engine.ports.output_shape)
         if isinstance(outcome, errors.RunRefused):
             raise AgentError(outcome)
         return self._present(result_or_raise(outcome))
@@ -224,7 +230,7 @@ class Runs(Generic[R]):
         check_queued(queue, 0)
         limits = _checked_limits(concurrency, total, rate, finish_s)
         worker = QueueWorker(
-            self._engine, self._record, queue, limits, partial(self._continued, deps), self._queues
+            self.engine, self._record, queue, limits, partial(self._continued, deps), self._queues
         )
         await worker.work(finish_s=finish_s, until_idle=until_idle)
 
@@ -280,11 +286,11 @@ class Runs(Generic[R]):
 
     async def schedules(self) -> tuple[RunSchedule, ...]:
         """Return the schedules of the agent, by name."""
-        return value_or_raise(await attempt(self._record.schedules(self._engine.settings.agent_id)))
+        return value_or_raise(await attempt(self._record.schedules(self.engine.settings.agent_id)))
 
     async def unschedule(self, name: str) -> None:
         """Delete a schedule; runs that it has begun or queued stay."""
-        agent = self._engine.settings.agent_id
+        agent = self.engine.settings.agent_id
         if not value_or_raise(await attempt(self._record.unschedule(agent, name))):
             raise AgentError(errors.RunRefused(name, f"is not the name of a schedule of {agent!r}"))
 
@@ -341,7 +347,7 @@ class Runs(Generic[R]):
         _refuse(wrong_value("until", until, int | None, _STEP, is_count))
         run = await self.find(run_id)
         entries = await self._entries(run_id)
-        return await replay_run(self._engine, run, entries, until=until, reader=self._record)
+        return await replay_run(self.engine, run, entries, until=until, reader=self._record)
 
     async def fork(
         self,
@@ -352,7 +358,7 @@ class Runs(Generic[R]):
         model: str | None = None,
         instructions: str | None = None,
         message: str | None = None,
-        tool_result: Json = None,
+        tool_result: Json | EllipsisType = ...,
     ) -> RunId:
         """Add a run that shares the record of another up to a step, and return its id.
 
@@ -364,23 +370,25 @@ class Runs(Generic[R]):
             model: the model that is asked from that step on.
             instructions: the agent's instructions from that step on.
             message: a message of the user, which the model is shown from that step on.
-            tool_result: the result of the step, which has to be a tool call and is then not made.
+            tool_result: the result of the step, also ``None``; the step has to be a tool call, which is then
+                not made. By default the call is made.
         """
         unfit = wrong_name("into", into)
         if unfit is not None:
             raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {unfit}"))
         given = {"model": model, "instructions": instructions, "message": message}
         _refuse(wrong_value("at", at, int, _STEP, is_count))
-        _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
+        if tool_result is not ...:
+            _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
         for name, text in given.items():
             _refuse(None if text is None else wrong_text(name, text, "a text that is not blank"))
         forked = await fork_run(
             self._record,
             await self.find(run_id),
             await self._entries(run_id),
-            RunId(into or self._engine.ports.ids.new()),
+            RunId(into or self.engine.ports.ids.new()),
             at=at,
-            definition=await engine_definition(self._engine),
+            definition=await engine_definition(self.engine),
             changes={name: value for name, value in given.items() if value is not None},
             tool_result=tool_result,
         )
@@ -390,7 +398,7 @@ class Runs(Generic[R]):
     async def export(self, run_id: str, path: str | Path) -> None:
         """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays.
 
-        A new file can be read by its owner alone.
+        Only its owner can read a new file.
         """
         text = json.dumps(await self.recording(run_id), ensure_ascii=False, indent=1)
         await anyio.to_thread.run_sync(write_for_owner, path, text)
@@ -409,7 +417,7 @@ class Runs(Generic[R]):
         if not isinstance(older_than, timedelta) or older_than < timedelta():
             raise AgentError(wrong)
         try:
-            before: datetime = self._engine.ports.clock.now() - older_than
+            before: datetime = self.engine.ports.clock.now() - older_than
         except OverflowError:
             raise AgentError(wrong) from None
         return value_or_raise(await attempt(self._record.delete(before=before)))
@@ -426,11 +434,11 @@ class Runs(Generic[R]):
     ) -> Result[TaskResult, TaskFailed]:
         run = await self.find(run_id)
         overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
-        return await self._engine.conduct(run.task, run_id=run_id, overrides=overrides)
+        return await self._current_engine().conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         overrides = RunOverrides(deps, reserved=reserved, named=True)
-        return await self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
+        return await self._current_engine().conduct(run.task, run_id=run.run_id, overrides=overrides)
 
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return value_or_raise(await attempt(self._record.entries(RunId(run_id))))
@@ -438,11 +446,11 @@ class Runs(Generic[R]):
     async def _order(self, run_id: str, order: RunOrder) -> None:
         await self.find(run_id)
         if not value_or_raise(await attempt(self._record.order(RunId(run_id), order))):
-            raise AgentError(errors.RunRefused(run_id, "has ended, or is to be cancelled"))
+            raise AgentError(errors.RunRefused(run_id, "has ended, or is being cancelled"))
 
     async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:
         await self.find(run_id)
-        now = self._engine.ports.clock.now()
+        now = self.engine.ports.clock.now()
         value_or_raise(await settle_question(self._record, RunId(run_id), key, body, kinds, now))
 
 
@@ -463,7 +471,11 @@ async def settle_question(
     fitting = [each for each in asked.unwrap() if each.kind in kinds and key in (None, each.key)]
     if len(fitting) != 1:
         listed = ", ".join(each.key for each in fitting)
-        problem = f"waits for several: {listed}" if fitting else "waits for no such answer"
+        problem = (
+            f"waits for several answers, expected the key of one: {listed}"
+            if fitting
+            else "waits for no such answer"
+        )
         return Failure(errors.RunRefused(run_id, problem))
     (question,) = fitting
     value = body.get("value")
@@ -524,7 +536,7 @@ def check_queued(
         if not fits:
             raise AgentError(errors.InvalidConfig(option, abbreviated(value), expected))
     for option in live:
-        expected = "nothing: it is not recorded, and workers have that of their agent"
+        expected = "no value, since it is not recorded, and workers use that of their agent"
         raise AgentError(errors.InvalidConfig(option, "a value", expected))
 
 

@@ -282,7 +282,7 @@ def fork(
             model=fork_model,
             instructions=instructions,
             message=message,
-            tool_result=tool_result,
+            tool_result=... if tool_result is None else tool_result,
         ),
         as_json=as_json,
     )
@@ -447,7 +447,7 @@ def _ask(
 
 def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:
     if not _ask(file, lambda record: record.order(RunId(run), order), as_json=as_json):
-        refused = RunRefused(run, "is not in the record, has ended, or is to be cancelled")
+        refused = RunRefused(run, "is not in the record, has ended, or is being cancelled")
         raise output.fail(refused, output.ExitCode.FAILED, as_json=as_json)
     output.report({"run_id": run, "order": order}, f"{told} {run}.", as_json=as_json)
 

@@ -1,16 +1,17 @@
 """Composition of containers by hand, from dependency-injector's providers.
 
-A declarative container is a template that each instance copies in depth, its neighbours included; for an
+A declarative container is a template, of which each instance makes a deep copy, neighbours included. For an
 agent that is built for one request this was most of the work. Here a layer is a class that makes its
-providers when it is made, from the providers of the layers below it. What must stay true:
+providers in its constructor, from the providers of the layers below it. What must stay true:
 
-- What an agent is built with is the base of its providers. Overrides belong to users and tests, so resetting
-  an override, or all singletons, leads back to what was built.
-- A provider is composed once. It can be overridden; it is never replaced, since the providers above hold it.
+- The services that an agent is built with are the base of its providers. Overrides belong to users and tests,
+  so resetting an override, or all singletons, leads back to what was built.
+- A provider is composed once. It can be overridden, but never replaced, since the providers above hold it.
 - Each singleton is made once, whichever threads ask for it.
-- An engine does not run with services that were overridden after it, or what it uses, was made.
+- An engine does not run with services that were overridden after the engine, or a service that it uses, was
+  made.
 - A container that refers to a provider of a runtime refers to that very provider. The library copies the
-  providers of a declarative container for each instance; those of a runtime are left as they are.
+  providers of a declarative container for each instance; those of a runtime are not copied.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ ByPath: TypeAlias = Callable[[], Iterable[tuple[str, providers.Provider[Any]]]]
 
 
 class LateOverrideError(RuntimeError):
-    """A service was overridden after what would use it was made."""
+    """Raised when a service is overridden too late to reach what would use it."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         what = ", ".join(names)
@@ -59,7 +60,7 @@ class LateOverrideError(RuntimeError):
 class Layer(containers.DynamicContainer):
     """A container whose providers can be overridden, but not replaced.
 
-    A layer takes the providers that it is given as its base, and makes the others itself.
+    The providers that a layer is given are its base; it makes the others itself.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -70,14 +71,17 @@ class Layer(containers.DynamicContainer):
         """
         if self.__dict__.get(name, value) is not value and name in self.providers:
             where = f"{type(self).__name__}.{name}"
-            raise AttributeError(f"{where} is composed already: override it, or use extra_layers.")
+            raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
         if isinstance(value, Provider):
             _add_provider(self, name, value)
         else:
             _set_attribute(self, name, value)
 
     def reset_singletons(self) -> Any:
-        """Forget every service, so that it is made again; as a context, also at its end."""
+        """Forget every service, so that it is made again.
+
+        As a context manager, forget them at its end as well.
+        """
         for each in self.traverse(types=[Singleton]):
             each.reset()
         return super().reset_singletons()
@@ -105,7 +109,7 @@ class Inputs:
         return cls(those, tuple(map(_OVERRIDE, those)))
 
     def changed(self) -> tuple[Provider[Any], ...]:
-        """Return those whose override is another one now."""
+        """Return the providers whose override has changed since."""
         now = tuple(map(_OVERRIDE, self.providers))
         if now == self.overrides:  # so with nearly every run
             return ()
@@ -120,11 +124,11 @@ _NOTHING_MADE = Inputs()
 class Service(Provider[Any]):
     """Makes a service whenever it is called.
 
-    Like the library's ``Callable``, in a fifth of its time: arguments are kept as they are given, and no
-    service is made by a coroutine, so that none is looked for.
+    It is like the library's ``Callable``, at a fifth of the time: arguments are kept as they are given, and
+    there is no support for services that are made by coroutines.
 
     Args:
-        provides: makes the service of the further arguments; of those that are providers, what they provide.
+        provides: makes the service of the further arguments, of which providers are called first.
 
     Attributes:
         provides: makes the service of the arguments.
@@ -168,17 +172,18 @@ def _provided(argument: Any) -> Any:
 class Singleton(Service):
     """Makes its service once, on first use, whichever threads ask for it.
 
-    Each has its lock: who waits for a service waits for what it is made of, and for nothing else.
+    Each singleton has its own lock: a thread that waits for a service waits only for the services that it is
+    made of.
 
     Attributes:
-        inputs: empty until the service is made.
+        inputs: the providers that the service was made of; empty until it is made.
     """
 
     inputs = _NOTHING_MADE
     _service: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the service, or that of an override."""
+        """Return the service, or the service of an override."""
         if self.last_overriding is not None:
             return super().__call__(*args, **kwargs)
         service = self._service
@@ -191,7 +196,10 @@ class Singleton(Service):
         return service
 
     def reset(self) -> providers.SingletonResetContext:
-        """Forget the service, so that it is made again; as a context, also at its end."""
+        """Forget the service, so that it is made again.
+
+        As a context manager, forget it at its end as well.
+        """
         with self._lock():
             self.inputs = _NOTHING_MADE
             self._service = None
@@ -223,11 +231,11 @@ class OptionalService(Service):
 
 
 class EngineProvider(Singleton):
-    """Provides the engine, or its ports, which it makes once.
+    """Provides the engine, or its ports, made once.
 
     Args:
-        make: makes it of the other arguments.
-        by_path: the providers whose overrides reach it when it is made.
+        make: makes the engine of the other arguments.
+        by_path: the providers whose overrides the engine uses, if they are set before it is made.
     """
 
     def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
@@ -235,10 +243,11 @@ class EngineProvider(Singleton):
         self._by_path = by_path
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what was made, or what it is overridden with.
+        """Return the engine, or its override.
 
         Raises:
-            LateOverrideError: the override of a service has changed since it, or a service of it, was made.
+            LateOverrideError: the override of a service has changed since the engine, or a service that it
+                uses, was made.
         """
         made = super().__call__(*args, **kwargs)
         if self.last_overriding is None:
@@ -246,7 +255,7 @@ class EngineProvider(Singleton):
         return made
 
     def unchecked(self) -> Any:
-        """Return what was made, whatever was overridden since, to control its runs."""
+        """Return the engine in spite of later overrides, to control its runs."""
         return super().__call__()
 
     def _prepare(self) -> None:
@@ -269,7 +278,7 @@ class EngineProvider(Singleton):
 
 
 def _inputs(arguments: Iterable[object]) -> Iterator[providers.Provider[Any]]:
-    """Yield the providers of arguments; of those that keep nothing, also theirs."""
+    """Yield the providers among arguments, and those that such providers call."""
     for each in arguments:
         if isinstance(each, providers.Provider):
             yield each
@@ -285,7 +294,9 @@ def as_maybe(service: Any) -> Maybe[Any]:
     """
     found = service.value_or(None) if isinstance(service, Maybe) else service
     if isinstance(found, type):
-        raise TypeError(f"got the class {found.__name__}, expected a service: an object of it, perhaps")
+        raise TypeError(
+            f"got the class {found.__name__}, expected a service, such as an object of that class"
+        )
     return Nothing if found is None else Some(found)
 
 
@@ -315,7 +326,7 @@ class Lifetimes:
         self._closes: list[Close] = []
 
     def keep(self, service: _Closable) -> _Closable:
-        """Return a service, which is closed whenever the agent is."""
+        """Return a service, which will be closed whenever the agent is."""
         self.add(service.aclose)
         return service
 
@@ -323,9 +334,9 @@ class Lifetimes:
         """Manage a service.
 
         Args:
-            close: called whenever the agent is closed; it must be harmless to call it twice.
-            open: called before each run, by several runs and from several event loops at once; harmless when
-                the service is open, and opens it once.
+            close: called whenever the agent is closed; a second call must do no harm.
+            open: called before each run, possibly by several runs and event loops at the same time; opens the
+                service once, and does nothing if it is open.
         """
         self._closes.append(close)
         if open is not None:

@@ -40,7 +40,7 @@ def governance_services(
     Args:
         cost: switches cost tracking on; its limits add a budget, its tiers add model routing.
         signing_key: private Ed25519 key of 32 bytes, which signs the audit log.
-        audit_required: no run begins before its start is on the disk.
+        audit_required: whether a run begins only after its start is on the disk.
     """
     services: dict[str, Provider[Any]] = {}
     if guardrail is not None:
@@ -69,7 +69,7 @@ def governance_services(
 
 
 def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
-    """Fail with ``InvalidConfig`` for a key that nothing can be signed with."""
+    """Fail with ``InvalidConfig`` for a key that cannot sign."""
     if key is None:
         return Success(None)
     from reactive_agents.adapters.governance.audit_log import signer
@@ -77,7 +77,7 @@ def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
     usable = signer(key)
     if not isinstance(usable, Failure):
         return Success(None)
-    expected = f"32 bytes of an Ed25519 key, and the extra to sign ({usable.failure().message})"
+    expected = f"32 bytes of an Ed25519 key, and the extra 'sign' ({usable.failure().message})"
     return Failure(InvalidConfig("audit.signing_key", "a key that cannot be used", expected))
 
 

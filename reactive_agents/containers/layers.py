@@ -1,4 +1,8 @@
-"""The layers of a runtime; each takes the providers of those below it."""
+"""The layers of a runtime, each made of the providers of the layers below it.
+
+A layer is a class whose constructor makes its providers. ``given`` has base providers that take the place of
+the default ones, by their names; users' overrides come on top of both.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ def build_events(
     subscribers: tuple[ports.EventHandler, ...] = (),
     run_log: Maybe[ports.EventHandler] = Nothing,
 ) -> ports.EventBus:
-    """Return a bus with redacted events, and redact the package's log as well."""
+    """Return a bus that redacts events, and redact the package's log as well."""
     redactor = system.checked_redactor(redactor)
     redact_log(redactor)
     bus = LocalEventBus(redactor)
@@ -72,7 +76,7 @@ def build_events(
 
 
 def open_run_log(config: RunLogConfig | None, lifetimes: Lifetimes) -> SqliteRunLog | None:
-    """Return the run log of a file; ``None`` without a configuration."""
+    """Return the run log in a file; ``None`` without a configuration."""
     if config is None:
         return None
     from reactive_agents.adapters.telemetry.run_log import SqliteRunLog  # by agents with a run log
@@ -84,9 +88,9 @@ def open_run_log(config: RunLogConfig | None, lifetimes: Lifetimes) -> SqliteRun
 class CoreLayer(Layer):
     """Provides ``clock``, ``ids``, ``redactor``, ``events`` and ``lifetimes``.
 
-    ``patterns`` and ``secrets`` are what the redactor looks for besides what it knows by itself;
-    ``subscribers`` are handlers of the events of all runs, and ``run_log`` keeps them in a file, by
-    ``run_log_config``.
+    ``patterns`` and ``secrets`` are redacted besides the secrets that the redactor knows by itself.
+    ``subscribers`` are handlers of the events of all runs. ``run_log`` keeps the events in a file, as
+    ``run_log_config`` configures it.
     """
 
     def __init__(self, given: Providers = EMPTY) -> None:
@@ -133,7 +137,7 @@ def build_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) -> 
 
 
 def with_response_cache(llm: ports.LLM, config: ModelConfig, lifetimes: Lifetimes) -> ports.LLM:
-    """Return a model service that records answers, where that is configured."""
+    """Return a model service that records answers, if that is configured."""
     if config.response_cache is None:
         return llm
     from reactive_agents.adapters.llm.response_cache import CachedLLM
@@ -197,10 +201,10 @@ class ToolSettings(Value):
     """The tools of an agent, where they work, and how long a call may take in seconds.
 
     Attributes:
-        answer_s: how long a call that another program executes waits, in seconds.
         servers: MCP servers, whose tools come after the others.
-        toolsets: tools that are chosen for each run.
         protected: resolved paths of files and folders that the tools do not write.
+        answer_s: how long a call that another program executes waits, in seconds.
+        toolsets: tools that are chosen for each run.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -260,7 +264,7 @@ def build_tools(settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes
 
 
 def find_orders(text: str) -> str:
-    """Return why a text looks like orders to the model; empty when it does not."""
+    """Return why a text looks like orders to the model; empty if it does not."""
     from reactive_agents.adapters.governance.guardrails.injection import (
         orders_of_description,
         prompt_injection,
@@ -313,7 +317,7 @@ def open_run_record(
 ) -> ports.RunRecord:
     """Return the record of durable runs in a file or database.
 
-    Without a key that of the environment encrypts it, if there is one.
+    Without a key, the key in the environment encrypts it, if there is one.
     """
     from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord  # by durable agents
 
@@ -321,14 +325,14 @@ def open_run_record(
 
 
 def open_queues(path: str, clock: ports.Clock, lifetimes: Lifetimes) -> ports.QueueEngine:
-    """Return the queues of DBOS beside a record."""
+    """Return the queues of DBOS for the runs of a record."""
     from reactive_agents.adapters.dbos_queue import DbosQueue  # by agents that chose it
 
     return lifetimes.keep(DbosQueue(path, clock=clock))
 
 
 def find_content(sessions: Maybe[ports.SessionStore]) -> ports.ContentStore | None:
-    """Return the content in the file of the sessions, or in the process."""
+    """Return the content store in the file of the sessions, or in the process."""
     content: ports.ContentStore | None = getattr(sessions.value_or(None), "content", None)
     if content is not None:
         return content
@@ -396,7 +400,7 @@ def build_registry(
     kernels: Mapping[str, ThoughtKernel],
     compaction_functions: Mapping[str, CompactionFunction],
 ) -> StrategyRegistry:
-    """Return a registry of the built-in strategies and kernels, and of these."""
+    """Return a registry of the built-in strategies and kernels, and the given ones."""
     registry = StrategyRegistry()
     registry.strategies.update(strategies)
     registry.kernels.update(kernels)
@@ -448,10 +452,10 @@ class ReasoningLayer(Layer):
 
 
 def build_ports(*, llm: ports.LLM, redactor: Redactor, **services: Any) -> EnginePorts:
-    """Return the services in one record.
+    """Return the services of an engine in one value.
 
     Raises:
-        TypeError: ``llm`` is no model service.
+        TypeError: ``llm`` is not a model service.
     """
     try:
         has_all = all(hasattr(llm, name) for name in ("complete", "stream", "model"))
@@ -465,10 +469,8 @@ def build_ports(*, llm: ports.LLM, redactor: Redactor, **services: Any) -> Engin
 class EngineLayer(Layer):
     """Provides ``hooks``, ``policies``, ``instructions`` and ``engine``.
 
-    ``given_hooks`` are the first of the hooks.
-
-    ``output_shape`` is the form of the answers: ``Nothing``, for text, unless it is given. ``handoffs`` are
-    the agents that a conversation may be handed to, by the names of the tools.
+    ``given_hooks`` are the initial hooks. ``output_shape`` is the form of the answers, ``Nothing`` for text.
+    ``handoffs`` are the agents that a conversation may be handed to, by the names of their tools.
     """
 
     def __init__(

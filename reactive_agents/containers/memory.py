@@ -72,9 +72,9 @@ def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None)
         expected = "a model such as 'openai/text-embedding-3-small', or an embedder, for tier '2'"
         return InvalidConfig("embedding_model", "none", expected)
     if tier == "1" and (model is not None or embedder is not None):
-        return InvalidConfig("tier", "'1'", "'2', since there is something to make vectors with")
+        return InvalidConfig("tier", "'1'", "'2', since an embedding model or embedder is given")
     if model is not None and embedder is not None:
-        return InvalidConfig("embedding_model", repr(model), "none, since there is an embedder")
+        return InvalidConfig("embedding_model", repr(model), "none, since an embedder is given")
     return None
 
 

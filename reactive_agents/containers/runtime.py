@@ -35,7 +35,7 @@ Services: TypeAlias = Callable[["RuntimeContainer", layers.CoreLayer], Mapping[s
 """Base providers by layer and name, for a runtime whose core is composed."""
 
 _CLOSE = 0.75
-"""The likeness of two names from which on one is taken for a mistake."""
+"""The similarity of two names from which on one of them is taken for a typing error."""
 
 _L = TypeVar("_L", bound=Layer)
 
@@ -45,7 +45,7 @@ def configured_secrets(
 ) -> tuple[str, ...]:
     """Return the secrets of a configuration: keys of the model and of tool servers.
 
-    A key below 8 characters is one that a local server does not look at, such as ``none``.
+    A key of fewer than 8 characters is taken for a placeholder, such as ``none`` for a local server.
     """
     key = model.api_key or ""
     of_servers: Iterable[str] = ()
@@ -63,22 +63,21 @@ def configured_secrets(
 class RuntimeContainer(Layer):
     """The container of one agent; overriding a provider replaces a service everywhere.
 
-    An override reaches what is made after it: override before the first run, or call
-    ``reset_singletons()``. What the runtime is composed with is the base of its providers, which every reset
-    leads back to.
+    An override affects the services that are made after it: override before the first run, or call
+    ``reset_singletons()``. Every reset leads back to the services that the runtime was composed with.
 
     Args:
         settings: the settings of the agent's runs.
         core: base providers of the core layer, in place of the default ones.
         services: base providers of the other layers, in place of the default ones.
-        extra_layers: containers whose providers take the place of those of their names in the layer of that
-            name, also of those that ``services`` returns. One by a new name is added. A container class gets
-            the layers below it for dependencies of their names.
+        extra_layers: containers by the name of the layer that they extend. Their providers replace those of
+            the same name in that layer, even those that ``services`` returns. A container with a new name is
+            added as a layer. A container class gets the layers below it as dependencies, by their names.
 
     Raises:
-        TypeError: an extra layer is no container, depends on what is not below it, has the name of a provider
-            that is no layer, that of an attribute of containers, or one so close to a layer's or provider's
-            that it must be a mistake.
+        TypeError: an extra layer is not a container, depends on a layer that is not below it, has the name of
+            a provider that is not a layer or of an attribute of containers, or has a name so similar to that
+            of a layer or provider that it must be a typing error.
     """
 
     core: providers.Container[Any]
@@ -90,7 +89,7 @@ class RuntimeContainer(Layer):
     engine: providers.Container[Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse providers in a subclass and its other bases, which no layer would use.
+        """Refuse providers in a subclass or its other bases, which no layer would use.
 
         Raises:
             TypeError: the class has such a provider.
@@ -128,7 +127,7 @@ class RuntimeContainer(Layer):
             raise TypeError(InvalidConfig("extra_layers", abbreviated(extra_layers), expected).message)
         taken = ", ".join(name for name in extra_layers if name in self.providers)
         if taken:
-            raise TypeError(f"The extra layer {taken!r} has the name of a provider that is no layer.")
+            raise TypeError(f"The extra layer {taken!r} has the name of a provider that is not a layer.")
         for name in extra_layers:
             if not isinstance(name, str) or hasattr(self, name):
                 expected = "the name of a layer, or one that no container has"
@@ -171,7 +170,7 @@ class RuntimeContainer(Layer):
                 self._nest(name, lambda _: Layer(), self._extra(name, extra_layers))
 
     def _nest(self, name: str, compose: Callable[[Providers], _L], base: Providers) -> _L:
-        """Add a layer under its name, with the further providers of its base."""
+        """Add a layer under its name, with the base providers that it does not use."""
         layer = compose(base)
         for own in base.keys() - layer.providers.keys():
             _refuse_misspelt(own, layer.providers.keys() - base.keys(), f"The extra layer {name!r} provides")
@@ -187,7 +186,9 @@ class RuntimeContainer(Layer):
             missing = ", ".join(sorted(layer.dependencies.keys() - self.providers.keys()))
             if missing:
                 below = ", ".join(self.providers)
-                raise TypeError(f"The extra layer {name!r} depends on {missing}; below it are {below}.")
+                raise TypeError(
+                    f"The extra layer {name!r} depends on {missing}; only these are below it: {below}."
+                )
             layer = layer(**{each: self.providers[each] for each in layer.dependencies})
         if not isinstance(layer, containers.DynamicContainer):
             raise TypeError(f"The extra layer {name!r} is {layer!r}; expected a container or its class.")
@@ -227,25 +228,25 @@ def create_runtime(
 ) -> RuntimeContainer:
     """Return a runtime from its most common options.
 
-    Each ``enable_*`` option provides the package's own service in its default configuration, and requires
-    one: a run fails with ``ServiceMissing`` when an override takes it away.
+    Each ``enable_*`` option provides the package's own service in its default configuration, and makes it
+    required: a run fails with ``ServiceMissing`` when an override removes it.
 
     Args:
-        agent_id: names the agent in memory, accounts and the audit log.
+        agent_id: the agent's name in memory, cost records and the audit log.
         provider: ``offline`` or a litellm provider.
-        model: the provider's default when it is not given.
-        api_key: instead of the provider's environment variable.
-        base_url: instead of the provider's address.
-        memory_tier: ``1`` remembers and finds by words, ``2`` also by meaning; ``None`` has no memory.
-        anonymous: a run without user and session recalls and leaves ``nothing``; with ``agent`` its memories
-            are the agent's own, which reach everybody.
-        memory_path: the file of the memory; by default it ends with the runtime.
+        model: the model; by default the provider's default model.
+        api_key: the key, instead of the provider's environment variable.
+        base_url: the address, instead of the provider's own.
+        memory_tier: ``1`` finds memories by words, ``2`` also by meaning; ``None`` for no memory.
+        anonymous: with ``nothing`` a run without user and session neither stores nor recalls memories; with
+            ``agent`` its memories are the agent's own, which may reach every run.
+        memory_path: the file of the memory; by default the memory ends with the runtime.
         embedder: makes the vectors of tier ``2``, which needs it.
-        max_iterations: turns that the model may take in a kernel run, 1 or more; by default what the strategy
-            has, and 10 without reasoning.
-        reasoning: ``None`` runs the loop without reasoning.
-        tools: tools, and typed functions.
-        workspace: what file tools are held inside; the current directory by default.
+        max_iterations: turns that the model may take in a kernel run, 1 or more; by default the strategy's
+            limit, and 10 without reasoning.
+        reasoning: the options of reasoning; ``None`` runs the loop without reasoning.
+        tools: tools and typed functions.
+        workspace: the directory to which file tools are confined; the current one by default.
         cost_path: the file of the usage and cost records; by default they end with the runtime.
         audit_path: the file of the audit log; by default it ends with the runtime.
         extra_layers: containers whose services take the place of the runtime's own, or are added to them, as
@@ -253,7 +254,7 @@ def create_runtime(
 
     Raises:
         ValueError: an option has a wrong value, or tier ``2`` has no embedder, or tier ``1`` has one.
-        TypeError: an extra layer is no container, or depends on what is not below it.
+        TypeError: an extra layer is not a container, or depends on a layer that is not below it.
     """
     _check(_is_text(agent_id), "agent_id", agent_id, "a name")
     _check(_is_text(provider), "provider", provider, "the name of a provider, such as 'offline'")
@@ -346,7 +347,7 @@ def _refuse_misspelt(name: str, known: Iterable[str], given: str) -> None:
 
     meant = get_close_matches(name, known, 1, _CLOSE)
     if meant:
-        raise TypeError(f"{given} {name!r}: {meant[0]!r} is meant, or choose a name that is less like it.")
+        raise TypeError(f"{given} {name!r}: use {meant[0]!r}, or a name that is less similar to it.")
 
 
 def _check(fits: bool, option: str, value: object, expected: str) -> None:
@@ -374,14 +375,14 @@ def _directory(workspace: str | Path | None) -> Path:
 def _tools(given: Sequence[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
     expected = "tools and typed functions"
     _check(isinstance(given, Sequence) and not isinstance(given, str), "tools", given, expected)
-    made: list[Tool] = []
+    tools: list[Tool] = []
     for each in given:
         _check(isinstance(each, Tool) or callable(each), "tools", each, expected)
         try:
-            made.append(as_tool(each))
+            tools.append(as_tool(each))
         except ToolDefinitionError as error:
             raise ValueError(InvalidConfig("tools", repr(each), f"{expected} ({error})").message) from error
-    return tuple(made)
+    return tuple(tools)
 
 
 def _default_guardrail() -> Guardrail:

@@ -66,7 +66,7 @@ def sentence(template: str) -> str:
     A type checker sees the text that each error has, so that the error fits a protocol with a ``message``.
 
     >>> ServiceMissing("budget", "governance.budget").message
-    'budget is enabled, but governance.budget provides none: give it one or switch it off.'
+    'budget is enabled, but governance.budget provides no service: add one, or switch it off.'
     """
     return cast(str, _Sentence(template))
 
@@ -118,7 +118,7 @@ class ServiceMissing(Value):
     provider: str
 
     message = sentence(
-        "{0.service} is enabled, but {0.provider} provides none: give it one or switch it off."
+        "{0.service} is enabled, but {0.provider} provides no service: add one, or switch it off."
     )
 
 

@@ -1,10 +1,10 @@
 """JSON forms of frozen values, strict on the way in.
 
-One codec serves files, memory, audit entries, events and the answers of models, so that a value has one form
-wherever it is met. A value of a union is written with a ``tag`` out of the table in ``stored_forms``, which
-also says how earlier forms are read. Decoding rejects unknown fields, missing fields, wrong types and values
-out of their range, and names the path of each, since what comes in was written by a person, a model or
-another version. ``decode(encode(x)) == x`` holds for every public type.
+One codec serves files, memory, audit entries, events and the answers of models, so that a value has the same
+form everywhere. A value of a union is written with a ``tag`` from the table in ``stored_forms``, which also
+says how earlier forms are read. Decoding rejects unknown fields, missing fields, wrong types and values out
+of range, and names the path of each, since its input was written by a person, a model or another version.
+``decode(encode(x)) == x`` holds for every public type.
 """
 
 from __future__ import annotations
@@ -185,4 +185,4 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")

@@ -44,6 +44,7 @@ IN_PROCESS = ":memory:"
 
 
 _WHERE = ("host", "hostaddr", "port", "dbname")
+_WITH_AT = ("user", "password")
 
 
 def is_postgres(place: object) -> bool:
@@ -62,8 +63,10 @@ def shown_place(place: object) -> str:
     rest = str(place).partition("://")[2]
     before, at, after = rest.partition("@")
     server, _, query = (after if at and "/" not in before else rest).partition("?")
-    where = [each for each in query.split("&") if each.partition("=")[0] in _WHERE]
-    return f"postgresql://{'…' if '@' in server else '?'.join(filter(None, (server, '&'.join(where))))}"
+    given = [(each.partition("=")[0], each) for each in query.split("&")]
+    where = [each for name, each in given if name in _WHERE]
+    is_torn = "@" in server or any("@" in each and name not in _WITH_AT for name, each in given)
+    return f"postgresql://{'…' if is_torn else '?'.join(filter(None, (server, '&'.join(where))))}"
 
 
 def place_field(**options: Any) -> Any:
@@ -648,7 +651,7 @@ class TimeoutConfig(Value):
     Attributes:
         run_s: for the whole run, which then ends as ``partial`` with its results so far; ``None`` for no
             limit.
-        tool_call_s: for one call of a tool that has no limit of its own.
+        tool_call_s: for one call of a tool without its own limit.
         answer_s: for a question to a person, and for a call that another program executes.
         grace_s: for a service after the run's time is up, for example to close its account.
     """

@@ -1,10 +1,10 @@
 """Images, audio and documents in tasks, messages and tool results.
 
-A program or a tool *gives* a part: its bytes, a path in the workspace, or a URL. The run that it is given to
-reads it once, checks its size and its kind, and stores the bytes under their digest. From then on everything
-holds a *reference*: the same part with its digest and without its bytes, so that nothing inlines them. Texts
-show a part by its ``label``, which is all that most of the package has to know of content: a request to the
-model has the part itself where the label stands.
+A program or a tool *gives* a part: its bytes, a path in the workspace, or a URL. The run reads it once,
+checks its size and its kind, and stores the bytes under their digest. From then on everything holds a
+*reference*: the same part with its digest and without its bytes, so that the bytes are never copied. Texts
+show a part by its ``label``, which is all that most of the package has to know of content: in a request to
+the model, the part itself stands beside the label.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def shown_name(name: str) -> str:
 
 @frozen(kw_only=True, eq=False, repr=False)
 class _Part(Value):
-    """A part of a task, message or tool result that is no text.
+    """A part of a task, message or tool result that is not a text.
 
     Attributes:
         name: the name in texts; at most 80 characters, without brackets, quotes and control characters.
@@ -70,7 +70,7 @@ class _Part(Value):
         """Return a part of these bytes.
 
         Raises:
-            TypeError: they are no bytes.
+            TypeError: the data is not bytes.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(f"data: got {type(data).__name__}, expected bytes")
@@ -98,7 +98,7 @@ class _Part(Value):
 
     @property
     def is_stored(self) -> bool:
-        """Return whether it refers to stored bytes."""
+        """Return whether the part refers to stored bytes."""
         return bool(self.digest) and not self.data
 
     @property
@@ -140,7 +140,7 @@ class Image(_Part):
 
 
 class Audio(_Part):
-    """A sound: WAV, MP3, FLAC or Ogg."""
+    """A sound recording: WAV, MP3, FLAC or Ogg."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Events of runs that are streamed, steered, held up or interrupted."""
+"""Events of runs that are streamed, steered, paused or interrupted."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reactive_agents.core.usage import RunUsage
 
 @frozen(eq=False, repr=False)
 class RunContinued(Event):
-    """A run goes on that was interrupted; what it has done already is not done again.
+    """An interrupted run continues; recorded calls are not made again.
 
     Attributes:
         attempt: how often a process has begun or continued the run, 2 or more.
-        entries: recorded answers that it has.
+        entries: number of its recorded entries.
     """
 
     attempt: int
@@ -76,10 +76,10 @@ class ExecutionStopped(Event):
 
 @frozen(eq=False, repr=False)
 class ToolProgressed(Event):
-    """A tool reports how far its call is.
+    """A tool reports the progress of its call.
 
     Attributes:
-        progress: the part that is done, 0 to 1; ``None`` where that is not known.
+        progress: the part that is done, 0 to 1; ``None`` if it is unknown.
         message: the message of the tool; may be empty.
     """
 
@@ -102,23 +102,23 @@ class GuidanceGiven(Event):
 
 @frozen(eq=False, repr=False)
 class ContextCompacted(Event):
-    """The transcript was made smaller before the model's next turn.
+    """The transcript was shortened before the model's next turn.
 
-    ``recall`` reads what is gone.
+    ``recall`` reads the texts that were removed.
 
     Attributes:
         reason: ``growth`` when earlier turns were summarized in good time, ``window`` when the request would
-            not have fitted, ``refused`` when the provider said so.
-        method: how it was done: ``template``, ``model``, ``custom`` or ``drop``.
-        configured: the method that the configuration names.
-        iteration: turns that the model had taken.
-        turns: turns that are gone from the transcript, without those that were before.
-        size_before: bytes of the transcript, without what every request begins with.
-        tokens_before: of the next request at most: as the provider counted the last turn, and with a token
+            not have fitted, ``refused`` when the provider refused it as too long.
+        method: the method that was used: ``template``, ``model``, ``custom`` or ``drop``.
+        configured: the method in the configuration.
+        iteration: number of turns that the model had taken.
+        turns: number of turns that were removed this time.
+        size_before: bytes of the transcript, without the beginning that every request has.
+        tokens_before: the most tokens of the next request: the provider's count of the last turn, and a token
             for each byte that it has not counted.
-        tokens_after: those, less what was taken out at the same bytes for a token.
-        window_tokens: tokens that the model's window is taken to hold.
-        problem: why the chosen method failed, so that templates were used; empty when it did not.
+        tokens_after: those tokens, less the tokens that were removed, at the same bytes for a token.
+        window_tokens: tokens that the model's window is assumed to hold.
+        problem: why the chosen method failed, so that templates were used; empty if it did not fail.
     """
 
     reason: CompactionReason
@@ -135,7 +135,7 @@ class ContextCompacted(Event):
 
     @property
     def window_share(self) -> float:
-        """The tokens before as a part of the model's window; may exceed 1."""
+        """``tokens_before`` as a share of the model's window; may exceed 1."""
         return self.tokens_before / self.window_tokens
 
 
@@ -143,13 +143,13 @@ class ContextCompacted(Event):
 class ContextLost(Event):
     """The model's server silently read only a part of a prompt.
 
-    The answer was dropped and the model asked again with less, where anything could be left out.
+    The answer was dropped and the model was asked again with less, if anything could be left out.
 
     Attributes:
-        iteration: turns that the model had taken.
+        iteration: number of turns that the model had taken.
         sent_bytes: size of the prompt.
-        read_tokens: tokens that the server counted, or half of the bytes where it counts none; the window is
-            taken to be as large from now on.
+        read_tokens: tokens that the server counted, or half of the bytes if it counts none; from now on the
+            window is assumed to be that large.
         reason: a sentence, which the run's result has as well.
     """
 
@@ -163,7 +163,7 @@ class ContextLost(Event):
 class ModelCallAbandoned(Event):
     """A model did not answer, or the end of the run cancelled the call.
 
-    ``model_call``: that of its ``ModelCallStarted``; 0 where there was none, as for want of budget.
+    ``model_call``: the number in its ``ModelCallStarted``; 0 if there was none, for example without budget.
     """
 
     purpose: str
@@ -182,8 +182,8 @@ class ModelCallDelayed(Event):
     """A request waits because of a limit of requests or tokens a minute.
 
     Attributes:
-        limit: ``requests`` or ``tokens``, or ``queue`` where others wait before it.
-        wait_s: seconds that it waits at least.
+        limit: ``requests`` or ``tokens``, or ``queue`` if other requests wait before it.
+        wait_s: the fewest seconds that it waits.
     """
 
     purpose: str
@@ -198,7 +198,7 @@ class ModelParameterRefused(Event):
 
     Attributes:
         parameter: the name of the parameter in ``ModelSettings``.
-        instead: the provider's own name under which it is sent in its place; empty for none.
+        instead: the provider's own name under which it is sent instead; empty for none.
     """
 
     model: str
@@ -210,8 +210,9 @@ class ModelParameterRefused(Event):
 class ModelTextStreamed(Event):
     """The next delta of a text that may be the answer, while a run is streamed.
 
-    That is the model's text, or the argument of ``final-answer`` that holds the answer. What has come since
-    the last ``ModelTextRetracted`` or ``ModelStreamRestarted`` is one text; at the end it is the answer.
+    It is part of the model's text, or of the argument of ``final-answer`` that holds the answer. The deltas
+    since the last ``ModelTextRetracted`` or ``ModelStreamRestarted`` form one text; at the end of the run it
+    is the answer.
 
     Attributes:
         model_call: the number of the model call in the run, from 1.
@@ -224,13 +225,13 @@ class ModelTextStreamed(Event):
 
 @frozen(eq=False, repr=False)
 class ModelThinkingStreamed(Event):
-    """The next delta of what is not for the answer, while a run is streamed.
+    """The next delta of a text that is not for the answer, while a run is streamed.
 
-    That is reasoning that the model exposes, and what it replies to other questions of the run than the task,
-    as of plans and critiques: those have their purpose.
+    It is part of the reasoning that the model exposes, or of its reply to another question of the run, such
+    as a plan or a critique, which the purpose names.
 
     Attributes:
-        model_call: as of ``ModelTextStreamed``.
+        model_call: the number of the model call in the run, from 1.
     """
 
     purpose: str
@@ -245,8 +246,8 @@ class ToolArgumentsStreamed(Event):
     Attributes:
         index: the position of the call among those of the model's turn, from 0.
         tool_name: the name as the model writes it.
-        text: a part of the arguments' JSON text; empty where the call begins without one.
-        model_call: as of ``ModelTextStreamed``.
+        text: a part of the arguments' JSON text; empty when the call begins without one.
+        model_call: the number of the model call in the run, from 1.
     """
 
     purpose: str
@@ -261,7 +262,7 @@ class ModelStreamRestarted(Event):
     """The stream broke and restarts: discard what was streamed of this model call.
 
     Attributes:
-        model_call: as of ``ModelTextStreamed``.
+        model_call: the number of the model call in the run, from 1.
     """
 
     purpose: str
@@ -274,9 +275,9 @@ class ModelTextRetracted(Event):
     """A text of the model is not the answer: discard what was streamed of it.
 
     Attributes:
-        policy: the policy that turned it down, so that the model is asked again. Of a streamed run also
-            ``calls`` for a text beside tool calls, ``superseded`` by a later text, ``result`` where the
-            result of the run is another text, and ``failed`` where there is none.
+        policy: the policy that turned the text down, so that the model is asked again. In a streamed run also
+            ``calls`` for a text beside tool calls, ``superseded`` for one that a later text replaces,
+            ``result`` if the result of the run is another text, and ``failed`` if the run has no result.
     """
 
     policy: str
@@ -302,4 +303,4 @@ ControlEvent: TypeAlias = (
     | ModelStreamRestarted
     | ModelTextRetracted
 )
-"""What happens in a run that does not go straight to its end."""
+"""The events of runs that are streamed, steered, paused or interrupted."""

@@ -36,9 +36,10 @@ class History(Value):
         results: full texts of tool results that the messages show in part, by the keys that they name.
         earlier: the text of messages that are left out, which ``recall`` reads; empty for none.
         left_out: number of earlier messages that are not shown.
-        turn: number of the run before in its session, 0 for none; ``None`` outside of a session.
-        parts: images, audio and documents of the session, also those that no message shows.
-        holder: the way from the agent of the session to the one that has the conversation; empty for itself.
+        turn: number of the previous run in its session, 0 for none; ``None`` outside of a session.
+        parts: images, audio and documents of the session, even those that no message shows.
+        holder: the path from the agent of the session to the one that has the conversation; empty if it is
+            that agent itself.
     """
 
     messages: tuple[Message, ...] = ()
@@ -53,7 +54,7 @@ class History(Value):
 NO_HISTORY = History()
 
 LONGEST_NAME = 1_000
-"""Characters of the name of a session or user."""
+"""The most characters of the name of a session or user."""
 _LONGEST_LINE = 2_000
 
 
@@ -84,7 +85,7 @@ def wrong_history(messages: Sequence[object]) -> str | None:
 
 
 def _wrong_field(message: object) -> str | None:
-    """Return which field of a message is not of its type, or ``None``."""
+    """Return the field of a message that has a wrong type, or ``None``."""
     texts = ["content"]
     if isinstance(message, ToolMessage):
         texts += ["call_id", "tool_name"]
@@ -121,19 +122,18 @@ def _called(waiting: Mapping[str, str]) -> str:
 
 
 def without_instructions(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return the messages without those of the system."""
+    """Return the messages without the system's."""
     return tuple([each for each in messages if not isinstance(each, SystemMessage)])
 
 
 def messages_of_run(
     task: str, transcript: Sequence[Message], answer: str | None, parts: tuple[Content, ...] = ()
 ) -> tuple[Message, ...]:
-    """Return what a run adds to its conversation.
+    """Return the messages that a run adds to its conversation.
 
-    That is the task, its calls with their results, and the answer.
-
-    The answer is a text of the assistant, also where it came by ``final-answer``. Calls without a result are
-    left out, as those of a run that was stopped.
+    They are the task, its calls with their results, and the answer. The answer is a text of the assistant,
+    even if it was delivered by ``final-answer``. Calls without a result, as in a run that was stopped, are
+    left out.
     """
     answered = {each.call_id for each in transcript if isinstance(each, ToolMessage)}
     kept: list[Message] = [UserMessage(task, parts)]
@@ -219,9 +219,9 @@ class SessionInfo(Value):
 
 
 def owner_of(user: str | None, session: str | None, scope: MemoryScope = "user") -> str:
-    """Return the owner of what a run leaves behind.
+    """Return the owner of the memories and plans of a run.
 
-    That is its user, else its session, else the agent itself: ``""``.
+    It is the run's user, or else its session, or else the agent itself: ``""``.
     """
     if scope == "agent":
         return ""

@@ -1,6 +1,6 @@
 """Events of runs: one frozen class for each thing that can happen.
 
-The events that every run may have are here. The others are in modules of their own, but can be imported from
+The events that every run may have are here. The others are in separate modules, but can be imported from
 here; their modules are loaded at first use, since most programs use few of them.
 """
 

@@ -41,12 +41,12 @@ def _own_copy(arguments: JsonObject) -> JsonObject:
 def described_request(
     tool_name: str, arguments: Json, risk: str, copied: Iterable[str], notice: str, *, also: str = ""
 ) -> str:
-    """Return a call in one line, whole, for the person who decides.
+    """Return a call in one line, in full, for the person who decides.
 
-    Characters that are not seen, or that turn the direction of a text, are written as escapes.
+    Characters that are invisible, or that turn the direction of a text, are written as escapes.
 
     Args:
-        also: said after the call itself.
+        also: further text after the call itself.
     """
     call = f"{tool_name} {json.dumps(arguments, ensure_ascii=False)} ({risk} risk){also}"
     return escaped(" ".join((call, *copied, notice)).strip())
@@ -57,12 +57,12 @@ class ApprovalRequest(Value):
     """A tool call that runs only after approval.
 
     Attributes:
-        approval_id: names this request, and no other of its run: what is approved or denied.
+        approval_id: the id by which the call is approved or denied, unique within the run.
         call_id: as in the other events of the call; steps of a plan that run side by side may share one.
-        arguments: what the tool would be called with, converted and with its defaults; a copy that nothing
-            else holds. Of tools of MCP servers and other programs those that are sent.
+        arguments: the arguments that the tool would be called with, converted and with defaults; for tools of
+            MCP servers and other programs, those that are sent. A copy that nothing else holds.
         copied: which arguments were copied from a tool result or a recalled note, one sentence each.
-        notice: what is to be known of the tool, as how its definition changed; empty for nothing.
+        notice: a warning about the tool, for example that its definition changed; empty for none.
     """
 
     run_id: RunId
@@ -80,7 +80,7 @@ class ApprovalRequest(Value):
     def described(self) -> str:
         """Return the call in one line, for the person who decides.
 
-        Characters that are not seen, or that turn the direction of a text, are written as escapes.
+        Characters that are invisible, or that turn the direction of a text, are written as escapes.
         """
         return described_request(self.tool_name, self.arguments, self.risk, self.copied, self.notice)
 
@@ -101,7 +101,7 @@ class QuestionRequest(Value):
     """A question of the model to a person.
 
     Attributes:
-        question_id: names this question, and no other of its run.
+        question_id: the id of the question, unique within the run.
         call_id: as in the other events of the call.
         text: the question, in the model's words.
         options: answers that the model suggests; any other is an answer too.
@@ -128,10 +128,10 @@ class ExternalCallRequest(Value):
     """A tool call that another program executes.
 
     Attributes:
-        tool_call_id: names this call, and no other of its run; the same when the run is replayed, and so fit
-            as an idempotency key.
+        tool_call_id: the id of the call, unique within the run; it is the same when the run is replayed, so
+            usable as an idempotency key.
         call_id: as in the other events of the call; steps of a plan that run side by side may share one.
-        arguments: checked against the tool's schema; a copy that nothing else holds.
+        arguments: the arguments, checked against the tool's schema; a copy that nothing else holds.
         timeout_s: seconds to wait for the result.
     """
 
@@ -159,8 +159,8 @@ class Reply(Value):
 
     Attributes:
         value: the answer as text, or the result of the call.
-        error: why the call failed, in the words of those who executed it.
-        missing: why there is no reply, as the rest of a sentence; empty where there is one.
+        error: why the call failed, in the words of the program that executed it.
+        missing: why there is no reply, as the rest of a sentence; empty if there is one.
     """
 
     value: Json = None
@@ -176,12 +176,12 @@ class GuardrailFinding(Value):
     """One finding of a check in a text.
 
     Attributes:
-        category: such as ``prompt-injection`` or ``email``.
+        category: the category, such as ``prompt-injection`` or ``email``.
         start: index of its first character in the text.
         end: index after its last character.
         score: 0 to 1, how sure the check is, or for toxicity how severe it is.
-        action: what is to be done about it; ``block`` stops the text, ``redact`` only the span.
-        detail: a sentence that does not repeat what was found, since that may be secret.
+        action: the reaction to it: ``block`` stops the text, ``redact`` only removes the span.
+        detail: a sentence that does not repeat the finding, since that may be secret.
     """
 
     category: str
@@ -197,11 +197,11 @@ class GuardrailReport(Value):
     """The result of checking a text.
 
     Attributes:
-        allowed: false blocks the run.
-        violation: category of what was found; empty when allowed.
-        detail: what was found, in a sentence.
-        findings: everything that was found, by its place in the text.
-        redacted: the text to go on with instead; ``None`` when nothing is to be redacted.
+        allowed: whether the run may continue.
+        violation: the category of the finding that blocks the run; empty if it is allowed.
+        detail: the finding, in a sentence.
+        findings: all findings, in the order of their places in the text.
+        redacted: the text to continue with; ``None`` if nothing is redacted.
     """
 
     allowed: bool
@@ -234,10 +234,7 @@ class RouteNeeds(Value):
 
 @frozen(eq=False, repr=False)
 class SpendingRecord(Value):
-    """The usage of one run, by model.
-
-    No model for a run that called none.
-    """
+    """The usage of one run, by model; empty for a run that called no model."""
 
     run_id: RunId
     task_id: TaskId
@@ -282,7 +279,7 @@ class BudgetUse(Value):
     Attributes:
         limit_usd: US dollars that may be spent in the period.
         spent_usd: US dollars that are spent or reserved in it.
-        reached: the greatest share among those to be warned at that is reached; 0 for none.
+        reached: the greatest of the shares to warn at that is reached; 0 for none.
     """
 
     period: BudgetPeriod
@@ -303,7 +300,7 @@ class AuditEntry(Value):
     Attributes:
         action: an ``AuditAction`` of the engine (a run that began or ended, a request to people and its
             approval, denial or answer, a text that a guardrail blocked), or one of the user's own.
-        status: how the run ended; ``None`` for what happened in its course.
+        status: how the run ended; ``None`` for an action in its course.
         detail: a sentence.
         subject: the tool of a request, approval, denial or answer; the category of what a guardrail blocked.
         stage: where a guardrail blocked it; ``None`` for the other actions.

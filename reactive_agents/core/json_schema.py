@@ -154,7 +154,7 @@ def pydantic_schema(kind: Any, root: Any, source: Any, handler: Any) -> Any:
             raise ValueError(decoded.failure().message)
         result = decoded.unwrap()
         if not isinstance(result, kind):
-            raise ValueError(f"status: got {result.status!r}, which is not that of a {kind.__name__}")
+            raise ValueError(f"status: got {result.status!r}, expected the status of a {kind.__name__}")
         given = data.get("output")
         if given is None and result.status != "completed":
             return result

@@ -23,16 +23,16 @@ MemoryKind: TypeAlias = Literal["working", "episodic", "semantic", "procedural",
 """Notes of the run under way; what happened; what is the case; what has worked; what was found wanting."""
 
 MemoryOrigin: TypeAlias = Literal["user", "run", "model", "tool"]
-"""Who said it: a person, the framework's own record of a run, a model, or a tool."""
+"""The origin of a memory: a person, the framework's own record of a run, a model, or a tool."""
 
 
 @frozen(eq=False, repr=False)
 class MemoryCandidate(Value):
-    """Something of a run that may be remembered.
+    """A fact or event of a run that may be remembered.
 
     Attributes:
-        content: what to keep, in a sentence or a few; memory keeps it on one line.
-        source: where it comes from, such as the name of the tool.
+        content: the text to remember, in a few sentences at most; memory keeps it on one line.
+        source: the source of the text, such as the name of the tool.
         importance: 0 to 1.
         success: whether what was done worked; ``None`` where that makes no sense.
     """
@@ -52,12 +52,12 @@ class MemoryEntry(Value):
     Attributes:
         content: one line of text.
         source: where it comes from, such as the name of the tool.
-        task_id: the task that it was kept of; empty for none.
-        importance: 0 to 1, as it was when it was last seen; it fades with time.
-        created_at: when it was first kept.
-        seen_at: when it was last kept; the same thing again is not a new entry.
-        successes: how often it worked, of ``executions``.
-        executions: how often it was tried; 0 for what cannot be tried.
+        task_id: the task in which it was stored; empty for none.
+        importance: 0 to 1, as when it was last seen; it decays with time.
+        created_at: when it was first stored.
+        seen_at: when it was last stored; the same text again is not a new entry.
+        successes: how many of the ``executions`` succeeded.
+        executions: how often it was tried; 0 for a text that cannot be tried.
         owner: the owner of the memory, as from :func:`owner_of`; empty for the agent's own.
     """
 
@@ -105,7 +105,7 @@ class ForgetUser(Value):
 
 def _has_time_zone(_: object, attribute: Attribute[datetime], moment: datetime) -> None:
     if moment.tzinfo is None:
-        raise ValueError(f"{attribute.name!r} must be a moment with a time zone: {moment.isoformat()}")
+        raise ValueError(f"{attribute.name!r} must be a time with a time zone: {moment.isoformat()}")
 
 
 @frozen(eq=False, repr=False)
@@ -125,7 +125,7 @@ Forgetting: TypeAlias = ForgetEntry | ForgetAgent | ForgetUser | ForgetOlder
 
 @frozen(eq=False, repr=False)
 class StepTransition(Value):
-    """A step of a plan as it was stored at one time."""
+    """One stored version of a step of a plan."""
 
     plan_id: PlanId
     step: PlanStep
@@ -136,7 +136,7 @@ class StepTransition(Value):
 class MemoryContext(Value):
     """The memories that an agent recalls at the start of a run.
 
-    All of it is data: prompts show it fenced, never as instructions.
+    All of them are data: prompts show them fenced, never as instructions.
 
     Attributes:
         tier: the memory tier that answered.
@@ -157,7 +157,7 @@ class MemoryContext(Value):
 
     @property
     def text(self) -> str:
-        """Return what every prompt of the run shows of it; empty for nothing."""
+        """Return the text that every prompt of the run shows; empty for none."""
         parts = [self.semantic, *(f"Earlier run: {episode}" for episode in self.episodes)]
         parts += [f"What worked before: {procedure}" for procedure in self.procedures]
         return "\n".join([part for part in parts if part])
@@ -171,7 +171,7 @@ class FlushReport(Value):
         kept: number of entries that were added or renewed.
         dropped: number of entries that expired or were replaced by more important ones.
         problem: why less was done than configured, in a sentence; empty when all was done.
-        skipped: whether memory keeps nothing of such a run; it then has no snapshot either.
+        skipped: whether memory stores nothing of such a run; it then has no snapshot either.
     """
 
     kept: int = 0

@@ -1,8 +1,9 @@
 """Parameters of requests to models that users set, for an agent or a run.
 
-Each parameter has three states: a value, ``None`` for "send none", and :data:`UNSET` for "not said here". The
-last is the default, so that the settings of a run change only what they name, and a part of the framework
-that sets a value itself, as a judge that is asked at temperature 0, keeps it until the user sets one.
+Each parameter has three states: a value, ``None`` for "send none", and :data:`UNSET` for "not set here". The
+last is the default, so that the settings of a run change only the parameters that they name. A part of the
+framework that sets a value itself, such as a judge that is asked at temperature 0, keeps it until the user
+sets one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from reactive_agents.core.values import Value
 
 
 class Unset(Enum):
-    """The state of a setting about which nothing is said."""
+    """The state of a setting that is not set."""
 
     UNSET = "unset"
 
@@ -31,7 +32,7 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""Nothing is said about the parameter: who asks the model, or else the provider, decides."""
+"""The parameter is not set: the part that asks the model, or else the provider, decides."""
 
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -103,9 +104,10 @@ def _as_texts(value: str | Sequence[str] | Unset | None) -> tuple[str, ...] | Un
 class ModelSettings(Value):
     """Parameters of the requests to a model; ``None`` sends none.
 
-    A parameter that is not given is left to who asks the model: its turns have no temperature, and the
-    framework's own questions, such as those of a planner or a judge, one of 0. A parameter that the provider
-    of the model does not know is left out, and one that it refuses is left out from then on.
+    A parameter that is not set is left to the part that asks the model: the turns of a run have no
+    temperature, and the framework's own questions, such as those of a planner or a judge, have temperature 0.
+    A parameter that the model's provider does not know is left out, and one that it refuses is left out from
+    then on.
 
     Attributes:
         temperature: 0 to 2.
@@ -114,7 +116,7 @@ class ModelSettings(Value):
         seed: a whole number, for providers that can repeat an answer.
         stop: texts that end an answer, at most 16.
         reasoning_effort: how much a reasoning model thinks, as far as its provider can be told.
-        thinking_budget: tokens that it may think, 0 or more; 0 switches thinking off.
+        thinking_budget: the most tokens of its thinking, 0 or more; 0 switches thinking off.
         parallel_tool_calls: whether one answer may hold several calls.
         extra_body: further fields of the request's body, by the provider's own names; never ``messages``,
             ``model``, ``stream`` or ``tools``.
@@ -174,18 +176,18 @@ class ModelSettings(Value):
     )
 
     def __repr__(self) -> str:
-        """Return what is given, without the values of headers and further fields."""
+        """Return the settings, without the values of headers and further fields."""
         parts = [f"{name}={value!r}" for name, value in self.given.items()]
         parts += [f"{name}=<{', '.join(names)}>" for name in _TABLES if (names := [*getattr(self, name)])]
         return f"ModelSettings({', '.join(parts)})"
 
     @property
     def given(self) -> dict[str, Any]:
-        """Return the parameters that are given, by their names."""
+        """Return the parameters that are set, by their names."""
         return {name: value for name in PARAMETERS if (value := getattr(self, name)) is not UNSET}
 
     def over(self, others: ModelSettings) -> ModelSettings:
-        """Return these settings, completed by others where they say nothing.
+        """Return these settings, completed by others where they are not set.
 
         Headers and further fields are completed one by one.
         """

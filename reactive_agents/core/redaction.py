@@ -47,19 +47,19 @@ _Span: TypeAlias = tuple[int, int, str]
 class Redactor:
     """Replaces secrets by ``[redacted:<kind>]``.
 
-    It never fails, takes time that is linear in the text, and finds nothing in what it returned. What it
-    cannot find: secrets in base64, compressed or encrypted, and a provider's key that is cut into pieces.
+    It never fails, takes time that is linear in the text, and finds nothing in its own output. It cannot find
+    secrets in base64, compressed or encrypted, or a provider's key that is cut into pieces.
 
     Args:
-        patterns: regular expressions of the user; a group named ``secret`` is the secret, else the whole
-            match. That they are fast is up to the user.
-        environment: variables, of which those whose names look secret (``…KEY``, ``…TOKEN``, ``…SECRET``,
-            ``…PASSWORD`` and the like) have values of 8 or more characters that are looked for, also quoted,
-            escaped for JSON or encoded for a URL. Read once.
-        secrets: further values of 4 or more characters to look for in the same way, such as a configured key.
+        patterns: regular expressions of the user; the secret is the group named ``secret``, or else the whole
+            match. Their speed is up to the user.
+        environment: the environment variables, read once. Values of 8 or more characters are redacted if the
+            name of the variable looks secret (``…KEY``, ``…TOKEN``, ``…SECRET``, ``…PASSWORD`` and the like),
+            also if they are quoted, escaped for JSON or encoded for a URL.
+        secrets: further values of 4 or more characters that are redacted likewise, such as a configured key.
 
     Raises:
-        ValueError: a pattern is no regular expression.
+        ValueError: a pattern is not a regular expression.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Redactor:
         return "".join((*pieces, text[end:]))
 
     def _suspects(self, text: str, plain: str, *, any_sign: bool) -> Iterable[SecretPattern]:
-        """Return the patterns that may match in the text: few, in most texts none."""
+        """Return the patterns that may match in the text, in most texts none."""
         if self._special:
             disguised = DISGUISE.search(text) is not None
             for pattern in self._special:
@@ -209,7 +209,7 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"Redactor: patterns: {pattern!r} is no regular expression: {error}.") from error
+        raise ValueError(f"patterns: got {pattern!r}, expected a regular expression ({error})") from error
 
 
 def _has_sign(pattern: SecretPattern, plain: str) -> bool:
@@ -254,10 +254,10 @@ _LONG_HELD = 256
 class StreamRedactor:
     """Redacts one text in chunks, and holds back the possible beginning of a secret.
 
-    The joined output holds no secret that the redactor would find in the whole text. Where a pattern looks
-    before or behind its match, the output may be redacted more than the whole text would be, never less. The
-    time is linear in the text, also where nothing is safe before its end: what is held back for long is only
-    searched again once it has grown by a quarter.
+    The joined output holds no secret that the redactor would find in the whole text. If a pattern looks
+    before or behind its match, more may be redacted than in the whole text, never less. The time is linear in
+    the text, even if nothing is safe before its end: a long text that is held back is only searched again
+    once it has grown by a quarter.
     """
 
     def __init__(self, redactor: Redactor) -> None:

@@ -1,8 +1,7 @@
 """The context of a run, for a program's own functions: its tools and instructions.
 
-It is made where such a function is called, and only for those that ask for it, by
-``EngineServices.run_context``. What it holds never enters an event, a record, a memory or JSON:
-dependencies are live objects of the program.
+``EngineServices.run_context`` makes it when such a function is called, and only if the function takes it. Its
+content never enters an event, a record, a memory or JSON, since dependencies are live objects of the program.
 """
 
 from __future__ import annotations
@@ -52,11 +51,12 @@ class RunContext(Generic[Deps]):
         user: the program's name of the user whose task it is; ``None`` for no user.
         session: the conversation that the run continues; ``None`` for none.
         usage: tokens and cost of the run until now, with those of the runs that its tools began.
-        retry: how often in a row this tool has failed before in the run.
-        model: the model that answered last; before the first answer that which is asked.
-        tool_call_id: of the call that the function is run for, as in the events; ``None`` outside of calls.
-        idempotency_key: the same whenever this call is run, also after a crash, and that of no other call;
-            empty outside of calls.
+        retry: how often in a row this tool has just failed in the run.
+        model: the model that answered last, or the model that is asked before the first answer.
+        tool_call_id: the id of the call that the function is run for, as in the events; ``None`` outside of
+            calls.
+        idempotency_key: a key that is the same whenever this call is run, even after a crash, and unique to
+            the call; empty outside of calls.
         metadata: the metadata of the run, as given by ``run(task, metadata=…)``.
         tags: the tags of the run, as given by ``run(task, tags=…)``.
     """
@@ -76,14 +76,14 @@ class RunContext(Generic[Deps]):
     _report: ProgressReport | None = field(default=None, repr=False)
 
     def progress(self, progress: float | None = None, message: str = "") -> Awaitable[None]:
-        """Report how far the call is, as the event ``ToolProgressed``.
+        """Report the progress of the call, as the event ``ToolProgressed``.
 
-        A plain function calls it, from its thread. An ``async`` one may await what it returns, and then waits
+        A plain function calls it from its thread. An ``async`` function may await the returned value, to wait
         for slow readers of the events. Outside of calls, and after their end, it does nothing.
 
         Args:
-            progress: the part that is done, 0 to 1; ``None`` where that is not known.
-            message: what is being done, such as "page 12".
+            progress: the part that is done, 0 to 1; ``None`` if it is unknown.
+            message: the current activity, such as "page 12".
         """
         return NO_REPORT if self._report is None else self._report(progress, message)
 
@@ -109,16 +109,16 @@ class ContextFunction(Value):
         return str(named).rpartition("<locals>.")[2]
 
     async def call(self, context: RunContext[Any]) -> Any:
-        """Return its value; a plain function runs in a worker thread."""
+        """Call the function and return its value; a plain one runs in a worker thread."""
         from reactive_agents.effects import call_function  # most imports of this module call no function
 
         return await call_function(self.function, *((context,) if self.takes_context else ()))
 
 
 def context_function(function: Callable[..., Any]) -> ContextFunction | None:
-    """Return how a function is called.
+    """Return the function with how it is called.
 
-    ``None`` when it needs other arguments than a context.
+    ``None`` when it needs arguments other than a context.
     """
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -139,7 +139,7 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def wrong_deps(declared: Any, given: object) -> InvalidConfig | None:
     """Return the problem of a run's dependencies, or ``None``.
 
-    Their text is not shown.
+    The message does not show their text.
 
     Args:
         declared: the type that the agent was created with; ``None`` for no dependencies.
@@ -153,9 +153,9 @@ def wrong_deps(declared: Any, given: object) -> InvalidConfig | None:
 
 
 def is_of_type(value: object, kind: Any) -> bool:
-    """Return whether a value is of a type, or may be.
+    """Return whether a value is, or may be, of a type.
 
-    The arguments of generic types are not looked at.
+    The arguments of generic types are ignored.
     """
     kind = _plain(kind)
     members = _members(kind)
@@ -175,7 +175,7 @@ def is_of_type(value: object, kind: Any) -> bool:
 
 
 def is_subtype(offered: Any, wanted: Any) -> bool:
-    """Return whether values of a type are of another one, or may be."""
+    """Return whether values of a type are, or may be, of another type."""
     offered, wanted = _plain(offered), _plain(wanted)
     several = _members(offered)
     if several is not None:

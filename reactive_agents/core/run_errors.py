@@ -547,7 +547,9 @@ class IterationLimitError(Value):
     limit: int
     steps_completed: int
 
-    message = sentence("{0.strategy} reached its limit of {0.limit} after {0.steps_completed} steps.")
+    message = sentence(
+        "The strategy {0.strategy} reached its limit of {0.limit} turns after {0.steps_completed} steps."
+    )
 
 
 @frozen(eq=False, repr=False)
@@ -736,7 +738,7 @@ class IllegalAgentState(Value):
     from_state: str
     to_state: str
 
-    message = sentence("An agent cannot go from {0.from_state!r} to {0.to_state!r}.")
+    message = sentence("The agent's state cannot change from {0.from_state!r} to {0.to_state!r}.")
 
 
 RuntimeErrors: TypeAlias = (

@@ -166,9 +166,9 @@ def _time_of(cron: str, timezone: str, start: datetime, step: Literal["get_next"
     try:
         from croniter import croniter
     except ImportError as error:
-        raise ValueError(f"schedules need the extra 'durable' ({error})") from None
+        raise ValueError(f"the extra 'durable', which reads it ({error})") from None
     if len(cron.split()) > 6:
-        raise ValueError("five fields, or six with seconds: a schedule has no last time")
+        raise ValueError("five fields, or six with seconds")
     try:
         times = croniter(cron, start.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
         found: datetime = getattr(times, step)(datetime)

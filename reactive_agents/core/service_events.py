@@ -34,9 +34,9 @@ class PlanStepChanged(Event):
     """A step of a plan began, or ended.
 
     Attributes:
-        status: what it is from now on.
-        error: why it failed or was skipped, or why the attempt before failed; empty otherwise.
-        retries: attempts made after the first.
+        status: the status from now on.
+        error: why the step failed or was skipped, or why the attempt before failed; otherwise empty.
+        retries: number of attempts after the first.
     """
 
     plan_id: PlanId
@@ -53,8 +53,8 @@ class PlanRevised(Event):
 
     Attributes:
         version: the version of the plan from now on.
-        change: one step ``patched``, the rest ``replanned``, steps added to fill gaps (``augmented``), or for
-            calls that the task requires (``required``).
+        change: ``patched`` for one step rewritten, ``replanned`` for all remaining steps, ``augmented`` for
+            steps added to fill gaps, ``required`` for steps added for calls that the task requires.
         steps: the steps that are pending now.
     """
 
@@ -98,7 +98,7 @@ class ToolWithheld(Event):
         server: the name of the server.
         tool: the name of the tool, as the server gives it.
         reason: why, in a sentence: its texts look like orders, its schema is invalid, its definition changed.
-        needs_approval: whether it is offered, with approval for each call until one is approved.
+        needs_approval: whether it is offered, and each call needs approval until one is approved.
     """
 
     server: str
@@ -157,7 +157,7 @@ class MemoryBootstrapped(Event):
 
     Attributes:
         tier: the memory tier that answered.
-        problem: why it answered with less than it is set to; empty when it did not.
+        problem: why it returned less than configured; empty if it did not.
     """
 
     agent_id: AgentId
@@ -172,7 +172,7 @@ class MemoryFlushed(Event):
     Attributes:
         kept: number of entries that were added or renewed.
         dropped: number of entries that expired or were replaced by more important ones.
-        problem: why less was done than configured; empty when all was done.
+        problem: why less was done than configured; empty if all was done.
     """
 
     agent_id: AgentId
@@ -236,9 +236,9 @@ class ApprovalRequested(Event):
     """A call waits until someone approves or denies it; the agent is paused meanwhile.
 
     Attributes:
-        approval_id: what is approved or denied; no other request of the run has it.
+        approval_id: the id by which the call is approved or denied, unique within the run.
         copied: which arguments were copied from a tool result or a recalled note, one sentence each.
-        notice: what is to be known of the tool, as how its definition changed; empty for nothing.
+        notice: a warning about the tool, for example that its definition changed; empty for none.
     """
 
     approval_id: ApprovalId
@@ -271,7 +271,7 @@ class QuestionAsked(Event):
     """The model asks a person; the call waits for the answer.
 
     Attributes:
-        question_id: what is answered; no other question of the run has it.
+        question_id: the id by which the question is answered, unique within the run.
         text: the question, in the model's words.
         options: answers that the model suggests.
     """
@@ -303,7 +303,7 @@ class ExternalCallRequested(Event):
     """A call waits until another program delivers its result.
 
     Attributes:
-        tool_call_id: what the result is delivered for; no other call of the run has it.
+        tool_call_id: the id under which the result is delivered, unique within the run.
     """
 
     tool_call_id: RequestId
@@ -317,7 +317,7 @@ class ExternalCallDelivered(Event):
     """The result of an external call was delivered, or none came.
 
     Attributes:
-        delivered: whether there is a result, which the call's ``ToolCallCompleted`` judges.
+        delivered: whether there is a result; the call's ``ToolCallCompleted`` says whether it is valid.
         reason: why there is none.
     """
 
@@ -367,4 +367,4 @@ ServiceEvent: TypeAlias = (
     | ExternalCallDelivered
     | HandedOff
 )
-"""What happens with plans, services and people."""
+"""The events of plans, services and people."""

@@ -1,8 +1,8 @@
 """Tokens as providers count them, and their cost: of one call and of a run.
 
 These are the only two types for tokens and money. Every figure of a run is a sum of :class:`RunUsage` values,
-each made of one response where it arrives, so that totals, events, budgets and the cost file cannot disagree.
-Nothing is ever guessed: what a provider does not report, or an unknown price, is counted as unknown.
+each made of one response when it arrives, so that totals, events, budgets and the cost file cannot disagree.
+Nothing is ever guessed: tokens that a provider does not report, and unknown prices, are counted as unknown.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class RunUsage(Value):
     """Tokens and cost of the calls of a run, of a model, a tool or an attempt.
 
     Attributes:
-        model: the model, as it names itself; empty for a sum of several, and where a tool did not say which
+        model: the model, as it names itself; empty for a sum of several, and if a tool did not say which
             models it used.
         cost_usd: US dollars, as far as prices are known.
-        calls: answered calls; an answer that could not be used is none.
-        unpriced_calls: answers whose price is unknown, also those that could not be used.
-        unreported_calls: such answers whose tokens the provider did not report.
+        calls: number of answered calls, without answers that could not be used.
+        unpriced_calls: number of answers whose price is unknown, with those that could not be used.
+        unreported_calls: number of answers whose tokens the provider did not report, counted likewise.
         cached: answers that were recorded before, and took nothing.
     """
 

@@ -73,10 +73,10 @@ async def agent_loop(
 ) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Run the selected strategy, and return the context with its checked outcome.
 
-    A strategy whose model call a budget refused has a partial outcome. Fails with ``ExecutionError``
-    when the strategy failed or the guardrail did, with ``HookError`` when a strict hook did, with
-    ``GuardrailViolationError`` when the output is blocked, without reasoning with ``MaxIterationsError`` at
-    the limit, and with ``TaskError`` when the task's ``plan_id`` is not a string.
+    The outcome is partial when a budget refused a model call of the strategy. Fails with ``ExecutionError``
+    when the strategy or the guardrail failed, with ``HookError`` when a strict hook failed, with
+    ``GuardrailViolationError`` when the output is blocked, with ``MaxIterationsError`` at the limit of a run
+    without reasoning, and with ``TaskError`` when the task's ``plan_id`` is not a string.
     """
     handle = services.handle
     if handle.handoff is not None:
@@ -229,7 +229,7 @@ class _Judge:
 
     Attributes:
         accepted: the answers that were accepted, which are not judged again.
-        rejected: the answers that were not, for ``retry`` of the context.
+        rejected: the answers that were rejected, whose number is ``retry`` in the context.
     """
 
     shape: Shape[Any]
@@ -265,7 +265,7 @@ class _Judge:
 
     @effect
     async def accept(self, text: str) -> Result[JudgedAnswer, errors.OutputValidatorFailed]:
-        """Return the judgement on an answer of the form."""
+        """Return the judgement on an answer that has the form."""
         from reactive_agents.core.governance import JudgedAnswer
 
         value: Any = text
@@ -292,7 +292,7 @@ class _Judge:
             after = self._text(value)
             problem = "it has no JSON form" if after is None else self.form.problem_in(after)
             if after is None or problem:
-                wrong = f"returned a value that is no {self.shape.name}: {problem}"
+                wrong = f"returned a value that is not of the type {self.shape.name}: {problem}"
                 return Failure(errors.OutputValidatorFailed(validator.name, wrong))
             text = text if after == before else after
         return Success(JudgedAnswer(text))

@@ -65,7 +65,7 @@ async def _append(entry: AuditEntry, services: EngineServices) -> Result[None, S
 
 
 async def _append_once(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
-    """Append an entry; not a second time in a run that goes on after a crash."""
+    """Append an entry, but not a second time in a run that continues after a crash."""
     log, journal = services.ports.audit.unwrap(), services.journal
     holds = getattr(log, "holds", None)
     if holds is not None and journal is not None and journal.run.attempt > 1:
@@ -91,9 +91,9 @@ async def append_or_report(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> None:
-    """Append an entry about a denied action; a failure to write it is an event.
+    """Append an entry; a failure to write it is an event.
 
-    It ends the run where auditing is required.
+    The failure also ends the run if auditing is required.
     """
     entered = await append_entry(
         action, services, subject=subject, detail=detail, stage=stage, call_id=call_id
@@ -130,11 +130,11 @@ async def append_denial(call: ToolCall, error: ToolNotApproved, services: Engine
 
 
 async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
-    """Append the entry of a run that begins, so that one without an end shows.
+    """Append the entry of a run that begins, so that a run without an end shows.
 
-    Where auditing is required, nothing happens before it is written: fails with ``ExecutionError``, and a run
-    that cannot be recorded does not begin. Elsewhere it is written beside the run, before its other entries,
-    but that of a durable run before anything else, as all that is recorded.
+    If auditing is required, nothing happens before the entry is written: a run that cannot be recorded does
+    not begin and fails with ``ExecutionError``. Otherwise it is written beside the run, before the run's
+    other entries. In a durable run it is always written first, like everything that is recorded.
     """
     if not services.ports.audit:
         return DONE

@@ -1,8 +1,8 @@
 """The conversation that a run continues: a session, or messages of the caller.
 
-A run that belongs to a session waits for its turn, is shown what was said before, and adds what it says. This
-happens around the ten phases, since no phase may run before it, and since a run that fails has to let the
-next one begin all the same.
+A run that belongs to a session waits for its turn, is shown the earlier messages, and adds its own. This
+happens around the ten phases, since no phase may run before the run's turn, and since even a run that fails
+has to let the next one begin.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def conversation_problem(task: Task) -> errors.TaskError | None:
 async def continue_conversation(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
     """Put the history that the run is shown into its context.
 
-    Waits for earlier runs of the session, until the deadline at most. Fails with ``ExecutionError``: without
-    its history a run would answer another question than it was asked.
+    Waits for earlier runs of the session, until the deadline at most. Fails with ``ExecutionError`` when the
+    history cannot be read, since without it the run would answer a different question.
     """
     context, handed = services.handle.context, services.overrides.handed
     task = context.task
@@ -102,11 +102,10 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
 
 
 async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
-    """Add the run to its session, and let the next run of it begin.
+    """Add the run to its session, and let the session's next run begin.
 
-    Without a result nothing is added.
-
-    A failure is an event and a line in the log: the answer was paid for.
+    Without a result nothing is added. A failure does not withhold the answer, which was paid for: it is an
+    event and a line in the log.
     """
     handle = services.handle
     key = handle.session
@@ -183,11 +182,11 @@ def _history_size(model: str | None, settings: RunSettings, ports: EnginePorts, 
 
 
 HISTORY_SHARE = 0.5
-"""Of the window, the most that the messages of earlier runs take."""
+"""The largest share of the window for the messages of earlier runs."""
 BYTES_PER_TOKEN = 3
-"""Of a conversation, at least; what is longer is cut a little early."""
+"""The bytes that a token of a conversation surely has; most have more, so that it is cut a little early."""
 LONGEST_EARLIER = 50_000
-"""Characters of what is left out that ``recall`` reads, the newest ones."""
+"""The most characters of omitted messages that ``recall`` reads, the newest ones."""
 
 
 def fit_history(history: History, size: int) -> History:

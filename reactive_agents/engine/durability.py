@@ -59,7 +59,7 @@ from reactive_agents.effects import BRANCH, Branch, Effect, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
-from reactive_agents.engine.services import CALLER
+from reactive_agents.engine.services import CALLER, RunStopped
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import (
@@ -121,22 +121,6 @@ UNRECORDED_WRITES = frozenset({"sessions.end"})
 _TOLD = "+"
 """Ends the key of the entry that the run log has a question."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
-
-
-class RunStopped(BaseException):
-    """The run cannot go on in this process.
-
-    It passes through everything up to the start of the run.
-
-    Attributes:
-        error: the reason.
-        is_lost: whether the run may be that of another process by now, with its turn of a session.
-    """
-
-    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.is_lost = is_lost
 
 
 def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
@@ -215,7 +199,7 @@ class RunJournal:
         self._entries = {each.key: each for each in entries}
         again = [each for each in entries if self.is_shared(each) and _call_of(each)]
         for each in again:  # a fork makes these calls once more, and what was approved was for the first time
-            if f"{_call_of(each)}=" not in self._entries:
+            if f"{_call_of(each)}=" not in self._entries and self._entries.get(each.key) is each:
                 del self._entries[each.key]
         self._used: set[str] = set()
         self._begun_writes = self._settled_writes = 0
@@ -799,6 +783,8 @@ async def conduct_durably(
         definition = await engine_definition(engine)
     except BrokenServiceError as broken:
         return _not_begun(engine, task, run_id, broken.failure)
+    if parent is None:
+        definition.update(_given_options(overrides))
     run = RecordedRun(
         run_id,
         task.agent_id,
@@ -1136,6 +1122,25 @@ async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
     return described
 
 
+_OPTION = "option "
+
+
+def _given_options(overrides: RunOverrides) -> dict[str, str]:
+    """Return the options of a run that are not recorded.
+
+    Who continues the run has to give them again.
+    """
+    services = overrides.services
+    shape = services.get("output_shape", Nothing).value_or(None)
+    given = {
+        "approver": "one" if "approver" in services else "",
+        "model": overrides.model or ("an object" if "llm" in services else ""),
+        "output": "" if shape is None else shape.name,
+        "tools": ", ".join(sorted(each.name for each in overrides.tools)),
+    }
+    return {f"{_OPTION}{name}": value for name, value in given.items() if value}
+
+
 def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> tuple[str, ...]:
     """Return what differs between two definitions, one sentence each."""
     changes: list[str] = []
@@ -1144,7 +1149,7 @@ def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> 
         if before == now:
             continue
         if before is None:
-            changes.append(f"New: {name}.")
+            changes += [] if name.startswith(_OPTION) else [f"New: {name}."]
         elif now is None:
             changes.append(f"Gone: {name}.")
         elif name in ("version", "model", "strategy"):

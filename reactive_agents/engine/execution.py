@@ -54,6 +54,7 @@ from reactive_agents.engine.services import (
     RunHandle,
     RunningTasks,
     RunOverrides,
+    RunStopped,
     approver_of,
     desk_finder,
     output_type_of,
@@ -279,7 +280,7 @@ class ExecutionEngine:
             if services.journal is None:
                 interrupted = phase_error(handle.phase, error, handle.context, self.ports)
                 await self._end(Failure(interrupted), services)
-            elif not getattr(error, "is_lost", False):
+            elif not (isinstance(error, RunStopped) and error.is_lost):
                 await end_turn(None, services)
             raise
         return await self._end(outcome, services)

@@ -44,7 +44,7 @@ async def check_text(
     """Return the guardrail's report on a text; without a guardrail every text passes.
 
     Every finding is an event, and a blocked text is an audit entry too. Model calls of the guardrail count as
-    usage of the run. A text with JSON's escapes is checked as it is and as it reads without them.
+    usage of the run. A text with JSON escapes is checked both as it is and with the escapes resolved.
 
     Args:
         call_id: the tool call whose result is checked.
@@ -153,7 +153,7 @@ async def guardrail(
 async def _checked_input(
     text: str, context: ExecutionContext, services: EngineServices
 ) -> Result[str | None, RuntimeErrors]:
-    """Return the redacted text, or ``None`` where nothing is to be redacted."""
+    """Return the redacted text, or ``None`` if nothing has to be redacted."""
     checked = await _report(text, "input", context, services)
     if not isinstance(checked, Success):
         return Failure(checked.failure())
@@ -268,10 +268,9 @@ async def guard_output(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Check the output, and return the context with it.
 
-    Redactions reach steps, transcript and plans too.
-
-    Fails with ``GuardrailViolationError`` when the output is blocked, and with ``ExecutionError`` when it
-    could not be checked. Then every text of the run is withheld; the names of the used tools stay.
+    Redactions are applied to steps, transcript and plans too. Fails with ``GuardrailViolationError`` when the
+    output is blocked, and with ``ExecutionError`` when it could not be checked; then every text of the run is
+    withheld, and only the names of the used tools stay.
     """
     handle = services.handle
     context, output = handle.current_context(), result.output
@@ -408,7 +407,7 @@ def _redacted_object(value: JsonObject, redact: _Redact) -> JsonObject:
 
 
 PLAN_ID = "plan_id"
-"""The detail of a task that names a stored plan to go on with."""
+"""The detail of a task that names a stored plan to continue."""
 
 
 async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], services: EngineServices) -> None:

@@ -1,9 +1,9 @@
-"""Handoffs: another agent takes a conversation over, and answers for the run.
+"""Handoffs: another agent takes over a conversation, and answers for the run.
 
-The model asks for one by a tool. The calls beside it in its turn still run; then the agent loop ends,
-whatever strategy is in it, and the other agent runs within this run: on its account, within its budgets and
-time, with its approver. So no tool waits for the other agent, and cost is counted once. A handoff that is not
-possible is an error of the call, which the model reads and continues after.
+The model asks for a handoff by calling a tool. The other calls of the turn still run; then the agent loop
+ends, whatever its strategy, and the other agent runs within this run: on its account, within its budgets and
+time, and with its approver. So no tool waits for the other agent, and cost is counted once. A handoff that is
+not possible is an error of the call, which the model reads before it continues.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class HandoffInfo:
 
     Attributes:
         agent: name of the agent that has the conversation.
-        to_agent: name of the agent that is to have it.
+        to_agent: name of the agent that takes it over.
         reason: the reason in the words of the model; may be empty.
         task: the task in the user's words.
     """
@@ -66,7 +66,7 @@ class HandoffInfo:
 
 
 HistoryFilter: TypeAlias = Callable[[tuple[Message, ...]], Sequence[Message]]
-"""Choose what the other agent is shown of the conversation before the task."""
+"""Choose the messages before the task that the other agent is shown."""
 HandoffHandler: TypeAlias = Callable[[HandoffInfo], Awaitable[None] | None]
 
 
@@ -77,9 +77,9 @@ class HandoffTarget:
     Attributes:
         agent: its name.
         engine: the engine of its runs.
-        problem: why it cannot take a conversation over, in a sentence; empty when it can.
-        filter: chooses what it is shown; ``None`` for all.
-        on_handoff: called before the conversation is handed over; one that raises prevents it.
+        problem: returns why the agent cannot take a conversation over, in a sentence; empty if it can.
+        filter: chooses the messages that the agent is shown; ``None`` for all.
+        on_handoff: called before the conversation is handed over; the handoff is prevented when it raises.
     """
 
     agent: str
@@ -175,9 +175,9 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
 
 
 def accept_handoff(call: ToolCall, services: EngineServices) -> None:
-    """End the agent loop with the next step, for the handoff of a call.
+    """Accept the handoff of a call; the agent loop then ends with the next step.
 
-    Apart from :func:`request_handoff`, whose result a durable run has from its record.
+    It is apart from :func:`request_handoff`, since a durable run has the result of that from its record.
     """
     handle, target = services.handle, services.ports.handoffs[call.name]
     if handle.handoff is None:
@@ -187,7 +187,7 @@ def accept_handoff(call: ToolCall, services: EngineServices) -> None:
 
 
 def continue_handoffs(path: Sequence[str], services: EngineServices) -> None:
-    """Begin with the agent that has the conversation, where there still is one."""
+    """Begin with the agent that has the conversation, if it still can take it."""
     for target in services.ports.handoffs.values():
         if path and target.agent == path[0] and not target.problem():
             services.handle.handoff = AcceptedHandoff(target, path=tuple(path[1:]))
@@ -256,7 +256,7 @@ async def hand_over(
 ) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Run the agent that takes over, and return the context with its answer.
 
-    Fails as its run does, and with ``TaskError`` when a filter returns what is no conversation.
+    Fails as its run does, and with ``TaskError`` when a filter does not return a conversation.
     """
     handle, handoff = services.handle, services.handle.handoff
     assert handoff is not None
@@ -284,7 +284,7 @@ async def hand_over(
 def _said(
     context: ExecutionContext, handoff: AcceptedHandoff, services: EngineServices
 ) -> tuple[Message, ...]:
-    """Return what this agent said and called, without the handoffs themselves."""
+    """Return the messages of this agent, without the handoffs themselves."""
     if handoff.call is None:
         return ()
     names, wanted = services.ports.handoffs, handoff.call.id
@@ -380,7 +380,7 @@ def _task(context: ExecutionContext, handoff: AcceptedHandoff, services: EngineS
 
 
 def _with_answer(own: ReasoningResult, said: tuple[Message, ...], answered: TaskResult) -> ReasoningResult:
-    """Return the outcome of both agents: the answer of the second."""
+    """Return the outcome of both agents, with the answer of the second."""
     figures = answered.metadata
     confidence = own.metadata.confidence if figures.confidence is None else figures.confidence
     return evolve(
@@ -407,9 +407,9 @@ def _with_answer(own: ReasoningResult, said: tuple[Message, ...], answered: Task
 
 
 def admits(own: JsonObject, other: JsonObject) -> bool:
-    """Return whether answers of the other schema are answers of the own one.
+    """Return whether every answer of the other schema is one of this agent's own.
 
-    They are when the schemas are equal, or the other is one of the own union.
+    It is if the schemas are equal, or the other one is a member of the own union.
 
     >>> admits({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string"})
     True

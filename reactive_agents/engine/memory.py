@@ -38,8 +38,8 @@ _log = logging.getLogger("reactive_agents")
 def owner_within(task: Task) -> tuple[str | None, str | None]:
     """Return the user and session of a task.
 
-    One that has neither is that of the run that it is part of, as where an agent is a tool of another: what a
-    user said must not reach others through it.
+    A task that has neither, such as that of an agent that is a tool of another, has those of the run above,
+    so that what a user said does not reach others through it.
     """
     own = (task.user, task.session) if task.scope is None else (None, task.scope)
     return OWNER.get() if own == (None, None) else own
@@ -143,8 +143,8 @@ def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSna
 def success_of(context: ExecutionContext, services: EngineServices) -> bool | None:
     """Return whether the run is a success of its strategy.
 
-    ``None`` where it says nothing of that: abstentions are evidence about the task, and a budget or a user
-    may have cut the run off.
+    ``None`` if the run is no evidence about the strategy: an abstention is about the task, and a budget or a
+    user may have cut the run off.
     """
     result = context.reasoning
     if result is None or result.status == "abstained" or services.handle.control.stopped is not None:
@@ -158,8 +158,8 @@ def success_of(context: ExecutionContext, services: EngineServices) -> bool | No
 async def learn_from(context: ExecutionContext, services: EngineServices) -> None:
     """Record the outcome of the strategy for later selections, however the run ended.
 
-    Not for a run that a budget or a user stopped, which says nothing about the strategy. A failure to record
-    is an event and does not change the run.
+    The outcome of a run that a budget or a user stopped is not recorded, since it is no evidence about the
+    strategy. A failure to record is an event and does not change the run.
     """
     reasoning, result = services.ports.reasoning.value_or(None), context.reasoning
     if reasoning is None or result is None or not reasoning.learns_from(result):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import evolve, frozen
@@ -26,7 +27,7 @@ from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import BRANCH, attempt
 from reactive_agents.engine import durability
-from reactive_agents.engine.services import CALLER, NO_OVERRIDES
+from reactive_agents.engine.services import CALLER, NO_OVERRIDES, RunStopped
 from reactive_agents.ports import EventHandler, RunRecord
 
 if TYPE_CHECKING:
@@ -130,12 +131,12 @@ async def replay_run(
     replaying = replaying_engine(durability.engine_of(engine, journal), bus)
     branch, caller = BRANCH.set(durability.RunBranch(journal)), CALLER.set(None)
     outcome: Result[TaskResult, TaskFailed] | None = None
-    stopped: durability.RunStopped | None = None
+    stopped: RunStopped | None = None
     try:
         outcome = await replaying.conduct_phases(
             run.task, run.run_id, NO_OVERRIDES, streaming=False, journal=journal
         )
-    except durability.RunStopped as ended:
+    except RunStopped as ended:
         stopped = ended
     finally:
         CALLER.reset(caller)
@@ -214,20 +215,21 @@ async def fork_run(
     at: int,
     definition: dict[str, str],
     changes: JsonObject,
-    tool_result: Json = None,
+    tool_result: Json | EllipsisType = ...,
 ) -> Result[RecordedRun, errors.RunRefused | errors.RecordErrors]:
     """Add a run that shares the record of another one before a step.
 
     Args:
         at: number of the step that is made again, from 1.
         changes: ``model``, ``instructions`` and ``message`` of the new run.
-        tool_result: the result of the step, which is then that of a tool call and is not made.
+        tool_result: the result of the step, which is then that of a tool call and is not made; by default it
+            is made.
     """
     steps = recorded_steps(entries)
     if not 1 <= at <= len(steps):
-        return Failure(errors.RunRefused(run.run_id, f"has {len(steps)} steps, and none of number {at}"))
+        return Failure(errors.RunRefused(run.run_id, f"has {len(steps)} steps, and no step {at}"))
     step = steps[at - 1]
-    if tool_result is not None and step.kind != "tool":
+    if tool_result is not ... and step.kind != "tool":
         return Failure(errors.RunRefused(run.run_id, f"has no tool call at step {at}"))
     before, shared = json.loads(run.changes) if run.changes else {}, step.entry - 1
     made = {**before, **changes, "seed": before.get("seed", run.run_id)}
@@ -247,7 +249,7 @@ async def fork_run(
         created_at=run.created_at,
     )
     replaced: list[RunEntry] = []
-    if tool_result is not None:
+    if tool_result is not ...:
         known = next(each for each in entries if each.number == step.entry)
         body = json.loads(known.body)
         result = body.get("result") or {"call_id": "", "tool_name": step.name}

@@ -1,8 +1,8 @@
 """Requests of one run to people: approvals, questions, and external calls.
 
-All that waits for people waits in :func:`_awaited`: the request is published when it is pending already, so
-that those who hear of it can settle it at once; the agent is paused, and the time of the tools around the run
-stands still; and every request has its end, also when the run is cancelled meanwhile.
+Every wait for people is in :func:`_awaited`. A request is published only when it is already pending, so that
+a handler of the event can settle it at once. While it waits, the agent is paused, and the time of the tools
+around the run stands still. Every request is ended by an event, even when the run is cancelled meanwhile.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ class RunApprover:
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """Return the decision of the engine's approver.
-
-        The agent is paused while it is awaited.
+        """Return the decision of the engine's approver; the agent is paused meanwhile.
 
         An approval that cannot be entered into the audit log is a failure, and so the call does not run.
         """
@@ -119,8 +117,8 @@ async def request_reply(
 ) -> Result[ToolResult, ToolErrors]:
     """Return the result of a checked call that another program answers or executes.
 
-    Fails with ``ToolNotAnswered`` when there is no one or no reply comes in time, and with ``ToolFailed``
-    when those who executed it say that it failed.
+    Fails with ``ToolNotAnswered`` when there is no one to ask or no reply comes in time, and with
+    ``ToolFailed`` when the reply says that the call failed.
     """
     clock = services.ports.clock
     request = _request(call, scope, timeout_s)
@@ -129,40 +127,7 @@ async def request_reply(
     if desk is None:
         return Failure(errors.ToolNotAnswered(call.name, NOBODY))
     started = clock.monotonic()
-    asked = isinstance(request, QuestionRequest)
-
-    def publish() -> None:
-        if isinstance(request, QuestionRequest):
-            services.events.publish(
-                events.QuestionAsked, request.question_id, call.id, request.text, request.options
-            )
-        else:
-            arguments = deepcopy(request.arguments)
-            services.events.publish(
-                events.ExternalCallRequested, request.tool_call_id, call.id, call.name, arguments
-            )
-
-    def end(replied: Result[Reply, ServiceFailed] | None) -> None:
-        reply = Reply(missing=_INTERRUPTED) if replied is None else _reply_in(replied)
-        given, reason = not reply.missing, reply.missing
-        if asked:
-            answer = reply.value if given and isinstance(reply.value, str) else ""
-            services.events.publish(
-                events.QuestionAnswered, request.request_id, call.id, given, answer, reason
-            )
-        else:
-            services.events.publish(
-                events.ExternalCallDelivered, request.request_id, call.id, call.name, given, reason
-            )
-
-    async def entered(reply: Reply) -> Result[Reply, ServiceFailed]:
-        action: AuditAction = "denial" if reply.missing else "answer"
-        told = redacted_arguments({"answer": reply.value}, services) if asked else ""
-        detail = f"Answered: {told}" if asked else f"Failed: {reply.error}" if reply.error else "Delivered."
-        if reply.missing:
-            detail = f"Not answered: {reply.missing}"
-        await append_or_report(action, services, subject=call.name, detail=detail, call_id=call.id)
-        return Success(reply)
+    publish = partial(_publish_request, request, call, services)
 
     async def reply_in_time() -> Result[Reply, ServiceFailed]:
         left_s = None if scope.deadline is None else scope.deadline - clock.monotonic()
@@ -172,23 +137,72 @@ async def request_reply(
             )
         return Success(Reply(missing=_AT_THE_DEADLINE))
 
-    what = "Question asked" if asked else "External call requested"
-    detail = f"{what}. The arguments: {redacted_arguments(call.arguments, services)}"
+    is_question = isinstance(request, QuestionRequest)
+    kind = "Question asked" if is_question else "External call requested"
+    detail = f"{kind}. The arguments: {redacted_arguments(call.arguments, services)}"
     await append_or_report("request", services, subject=call.name, detail=detail, call_id=call.id)
     if services.handle.failure is not None:
         return Failure(errors.ToolNotAnswered(call.name, _UNRECORDED.message))
-    reply = _reply_in(await _awaited(services, reply_in_time(), entered, end))
+    audit = partial(_audited_reply, request, call, services)
+    end = partial(_publish_reply, request, call, services)
+    reply = _reply_in(await _awaited(services, reply_in_time(), audit, end))
     if reply.missing:
-        reason = f"{reply.missing} Go on without it, or say what is missing." if asked else reply.missing
-        return Failure(errors.ToolNotAnswered(call.name, reason))
+        advice = " Go on without it, or say what is missing." if is_question else ""
+        return Failure(errors.ToolNotAnswered(call.name, f"{reply.missing}{advice}"))
     if reply.error:
         return Failure(errors.ToolFailed(call.name, reply.error))
     try:
         json.dumps(reply.value)
     except (TypeError, ValueError) as error:
-        return Failure(errors.ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
+        return Failure(errors.ToolFailed(call.name, f"The delivered result is not JSON data: {error}"))
     took_ms = (clock.monotonic() - started) * 1000
     return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
+
+
+def _publish_request(request: PersonRequest, call: ToolCall, services: EngineServices) -> None:
+    if isinstance(request, QuestionRequest):
+        services.events.publish(
+            events.QuestionAsked, request.question_id, call.id, request.text, request.options
+        )
+    else:
+        arguments = deepcopy(request.arguments)
+        services.events.publish(
+            events.ExternalCallRequested, request.tool_call_id, call.id, call.name, arguments
+        )
+
+
+def _publish_reply(
+    request: PersonRequest,
+    call: ToolCall,
+    services: EngineServices,
+    replied: Result[Reply, ServiceFailed] | None,
+) -> None:
+    reply = Reply(missing=_INTERRUPTED) if replied is None else _reply_in(replied)
+    is_given, reason = not reply.missing, reply.missing
+    if isinstance(request, QuestionRequest):
+        answer = reply.value if is_given and isinstance(reply.value, str) else ""
+        services.events.publish(
+            events.QuestionAnswered, request.request_id, call.id, is_given, answer, reason
+        )
+    else:
+        services.events.publish(
+            events.ExternalCallDelivered, request.request_id, call.id, call.name, is_given, reason
+        )
+
+
+async def _audited_reply(
+    request: PersonRequest, call: ToolCall, services: EngineServices, reply: Reply
+) -> Result[Reply, ServiceFailed]:
+    """Enter the reply into the audit log, and return it."""
+    if reply.missing:
+        detail = f"Not answered: {reply.missing}"
+    elif isinstance(request, QuestionRequest):
+        detail = f"Answered: {redacted_arguments({'answer': reply.value}, services)}"
+    else:
+        detail = f"Failed: {reply.error}" if reply.error else "Delivered."
+    action: AuditAction = "denial" if reply.missing else "answer"
+    await append_or_report(action, services, subject=call.name, detail=detail, call_id=call.id)
+    return Success(reply)
 
 
 def _reply_in(replied: Result[Reply, ServiceFailed]) -> Reply:
@@ -214,12 +228,12 @@ async def _awaited(
     settle: Callable[[_A], Awaitable[Result[_A, ServiceFailed]]],
     end: Callable[[Result[_A, ServiceFailed] | None], None],
 ) -> Result[_A, ServiceFailed]:
-    """Return what a request is settled with.
+    """Return the outcome of a request, while the agent is paused.
 
     Args:
         wait: makes the request, and waits until it is settled.
-        settle: enters that into the audit log, and may change it.
-        end: publishes it; with ``None`` where the run was interrupted.
+        settle: enters the outcome into the audit log, and may change it.
+        end: publishes the outcome; ``None`` if the run was interrupted.
     """
     handle, timeouts = services.handle, TIMEOUTS.get()
     settled: Result[_A, ServiceFailed] | None = None
@@ -249,10 +263,9 @@ async def _settled(
     publish: Callable[[], None],
     journal: RunJournal | None,
 ) -> Result[_A, ServiceFailed]:
-    """Make a request and publish it, when it is pending.
+    """Make a request, publish it once it is pending, and return its outcome.
 
-    Return what it is settled with. In a durable run that may have come from another process, also before this
-    one was started.
+    In a durable run the outcome may come from another process, even before this one was started.
     """
 
     def pending() -> object:

@@ -1,10 +1,10 @@
 """The images, audio and documents of one run.
 
-A run takes content in at three places: with its task, with the messages that it continues, and with the
-results of its tools. Each part is read once, checked by its bytes and stored; afterwards the run holds a
-reference. In a request the parts have their bytes again, and a part whose label a text shows is there as
-well, so that a step of a plan, another attempt or a recalled result has the content that it speaks of. It is
-made when there is content: a run of texts never has one.
+A run receives content in three ways: with its task, with the messages that it continues, and with the results
+of its tools. Each part is read once, checked by its bytes and stored; afterwards the run holds a reference.
+A request to the model has the bytes again. It also has each part whose label a text shows, so that a step of
+a plan, another attempt or a recalled result has the content that it mentions. A run without content makes
+none of this.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ _EXAMINED_HERE = 1_000_000
 
 
 async def take_content(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-    """Store the content of the task and history of the run's context.
+    """Store the content of the task and history in the run's context.
 
-    Fails with ``ExecutionError``: without its content a run would answer another question than it was asked.
+    Fails with ``ExecutionError`` when a part is refused, since without it the run would answer a different
+    question.
     """
     context = services.handle.context
     task, history = context.task, context.history
@@ -83,7 +84,7 @@ async def take_content(services: EngineServices) -> Result[None, errors.RuntimeE
 
 
 def content_of(services: EngineServices) -> RunContent | errors.ServiceMissing:
-    """Return the content of a run, made when it has none yet."""
+    """Return the content of a run, created at the first call."""
     handle, ports = services.handle, services.ports
     if handle.content is None:
         store, loader = ports.content_store().value_or(None), ports.content_loader().value_or(None)
@@ -98,9 +99,9 @@ def content_of(services: EngineServices) -> RunContent | errors.ServiceMissing:
 
 
 async def with_lasting_content(task: Task, run_id: RunId, ports: EnginePorts, limits: ContentConfig) -> Task:
-    """Return a task that refers to its content, for a lasting record.
+    """Return a task that refers to its stored content, for a lasting record.
 
-    As it is, with its bytes, where they are stored in the process alone, or cannot be stored.
+    It keeps the bytes if they are stored in the process alone, or cannot be stored.
     """
     store = ports.content_store().value_or(None)
     if store is None or not getattr(store, "lasting", False):
@@ -133,13 +134,13 @@ async def release_content(services: EngineServices) -> None:
 
 @define(eq=False, repr=False)
 class RunContent:
-    """Takes in the content of one run, and puts it into requests.
+    """Stores the content of one run, and puts it into requests.
 
     Args:
-        store: keeps the bytes.
-        loader: reads what parts name.
+        store: stores the bytes.
+        loader: reads the paths and URLs of parts.
         limits: the limits of size and kind.
-        owner: the run, and the user who may refer to what it holds.
+        owner: the run, and the user who may refer to its content.
         caller: the content of the run that began this one, which it may pass on.
     """
 
@@ -152,7 +153,7 @@ class RunContent:
     _texts: dict[str, str] = field(init=False, factory=dict)
 
     def know(self, parts: Iterable[Content]) -> None:
-        """Put these stored parts into requests that show their labels."""
+        """Register stored parts, which are put into requests that show their labels."""
         self._known.update((part.label, part) for part in parts)
 
     async def take(
@@ -188,8 +189,8 @@ class RunContent:
     async def take_result(self, result: ToolResult) -> ToolResult:
         """Return a result with its parts stored.
 
-        A part that is refused is a note in the result. A text becomes part of the result, so that it is
-        checked, shortened and recalled like any other text of a tool.
+        A part that is refused becomes a note in the result. A document of text becomes part of the result, so
+        that it is checked, shortened and recalled like any other text of a tool.
         """
         value = result.result
         stored: list[Content] = []
@@ -224,8 +225,8 @@ class RunContent:
     async def attach(self, request: ModelRequest) -> Result[ModelRequest, TakingErrors]:
         """Return the request with the bytes of its parts.
 
-        Those whose labels it shows are there as well. Fails with ``ContentUnavailable`` when bytes are not
-        stored any more.
+        Parts whose labels the request shows are added. Fails with ``ContentUnavailable`` when bytes are no
+        longer stored.
         """
         there = {part.label for part in contents.parts_in(request.messages)}
         messages: list[Any] = []
@@ -339,7 +340,7 @@ class RunContent:
             return _refuse(part, "parts", f"more than {limits.max_parts}", f"at most {limits.max_parts}")
         if part.passed_on:
             if not part.url.lower().startswith("https://") or not _may_be_public(part.url):
-                expected = "one of a public host that begins with https://"
+                expected = "a URL of a public host that begins with https://"
                 return _refuse(part, "url", repr(part.url[:200]), expected)
             return Success((evolve(part, data=b"", tokens=contents.IMAGE_TOKENS), b""))
         loaded = await self._bytes(part)
@@ -358,7 +359,7 @@ class RunContent:
         taken = [each for each in limits.media_types if contents.kind_of(each) in (part.kind, None)]
         found = reference.media_type
         if contents.kind_of(found) != part.kind or not any(fnmatchcase(found, each) for each in taken):
-            expected = ", ".join(taken).replace("text/*", "text/* in UTF-8") or "none is taken"
+            expected = ", ".join(taken).replace("text/*", "text/* in UTF-8") or "none"
             return _refuse(part, "kind", found, f"{part.kind}: {expected}")
         return Success((reference, data))
 
@@ -384,8 +385,8 @@ def _examined(part: Content, data: bytes) -> Content:
 def _may_be_public(url: str) -> bool:
     """Return whether a URL that another server fetches may lead to a public host.
 
-    Names are not resolved: the server may know others. It may stand in another network, as one of the
-    OpenAI protocol does that a user runs.
+    Names are not resolved, since the server may resolve them differently: it may be in another network, such
+    as a server with the OpenAI protocol that a user runs.
     """
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")

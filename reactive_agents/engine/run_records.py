@@ -1,13 +1,13 @@
 """Phases 3 and 8, routing and cost; records of failed and cancelled runs.
 
 Every run that began is recorded once, however it ends, or an event reports that it was not. A successful run
-passes the two phases in the pipeline; any other passes them here, shielded from its cancellation.
+passes the two phases in the pipeline; any other run passes them here, shielded from its cancellation.
 
-When thousands of runs are cancelled at once, they all wait for the same two files. A fixed number of seconds
-for each would drop most of them, so patience is counted from the last run of the engine that was recorded: as
-long as the services make progress, all runs wait; a service that hangs delays a run by ``grace_s``, or by
-twelve times that while other runs are being recorded. An audit entry that was interrupted is not written
-again, as it may exist.
+When thousands of runs are cancelled at once, they all wait for the same two files. With a fixed number of
+seconds for each, most records would be dropped. So the time is counted from the last run of the engine that
+was recorded: as long as the services make progress, all runs wait. A service that hangs delays a run by
+``grace_s``, or by twelve times that while other runs are being recorded. An audit entry that was interrupted
+is not written again, since it may exist.
 """
 
 from __future__ import annotations
@@ -150,14 +150,14 @@ CLOSING: tuple[Phase, ...] = (
     Phase("cost-track", cost_track, attrgetter("cost_tracker"), degrades=True, repeatable=True),
     Phase("audit", audit, attrgetter("audit"), degrades=True),
 )
-"""The phases that also a failed run passes."""
+"""The phases that a failed run passes as well."""
 
 
 async def close_failed_run(context: ExecutionContext, services: EngineServices) -> None:
     """Record a run that ended with an error, even while it is being cancelled.
 
-    A phase whose hook failed or took too long is run again without hooks. Whatever is not recorded in the end
-    is an event.
+    A phase whose hook failed or took too long is run again without hooks. An event reports a record that
+    could not be written.
     """
     reached = services.handle.reached
     begun_before = {phase.name for phase in CLOSING if reached.get(phase.name) == "begun"}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
     """Return the steps of the outcome, or of all kernels when there is none.
 
-    A tool call that was cancelled with the run is one of them: it may have taken effect.
+    A tool call that was cancelled with the run is among them, since it may have taken effect.
     """
     if context.reasoning is not None:
         return context.reasoning.steps
@@ -90,7 +90,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
 
 
 def _requests(handle: RunHandle) -> int:
-    """Return the number of requests to people, with those of the runs of its tools."""
+    """Return the number of requests to people, with those of the runs below it."""
     run_id = handle.context.run_id
     own = (each.metadata.requests for each in handle.sub_runs if each.parent_run_id == run_id)
     return handle.requests + sum(own)
@@ -138,7 +138,7 @@ def spending_record(context: ExecutionContext, services: EngineServices) -> Spen
 
 
 def _unrecorded(services: EngineServices) -> tuple[RunUsage, ...]:
-    """Return the usage that no run of its tools has recorded in the same place."""
+    """Return the usage that no run below it has recorded in the same place."""
     recorded = services.handle.recorded.get(place_of_records(services.ports), ())
     if not recorded:
         return services.llm.models
@@ -152,7 +152,7 @@ def _unrecorded(services: EngineServices) -> tuple[RunUsage, ...]:
 
 
 def place_of_records(ports: EnginePorts) -> object:
-    """Return what tells the records of cost trackers apart: file or object."""
+    """Return the place of a cost tracker's records: its file, or else the object."""
     tracker = ports.cost_tracker.value_or(None)
     return getattr(tracker, "place", "") or tracker
 
@@ -252,7 +252,7 @@ def task_result(
 
 
 def record_sub_run(ended: TaskResult | TaskFailed, services: EngineServices) -> None:
-    """Add the run that has ended to those of the run whose tool began it."""
+    """Add the ended run to the sub-runs of the run whose tool began it."""
     caller, context = services.handle.caller, services.handle.context
     if caller is None:
         return
@@ -264,7 +264,7 @@ def record_sub_run(ended: TaskResult | TaskFailed, services: EngineServices) -> 
 
 
 def sub_run_of(ended: TaskResult | TaskFailed, parent: RunId, agent: str, task: str) -> SubRun:
-    """Return a run as one of those that the tools of another one began."""
+    """Return an ended run as a sub-run of another one."""
     if isinstance(ended, TaskFailed):
         told: tuple[ReasoningStatus, str | None, str] = "failed", None, ended.error.message
     else:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class RunTools:
     """Implements ``ToolService`` for one run, with usage, checks and audit entries.
 
-    A result, or the error message of a failed tool, is checked by the guardrail before the model sees it. If
-    it is blocked, or could not be checked, the call fails with the error that it was withheld.
+    The guardrail checks a result, or the error message of a failed tool, before the model sees it. If it is
+    blocked, or could not be checked, the call fails with the error that the result was withheld.
     """
 
     def __init__(self, tools: ToolService, services: EngineServices) -> None:
@@ -199,10 +199,10 @@ _LONGEST_MESSAGE = 500
 
 
 class CallProgress:
-    """Publishes what a tool reports of one call, until its end.
+    """Publishes the progress that a tool reports for one call, until the call ends.
 
-    Of reports that other threads make faster than the event loop of the run takes them, the latest counts;
-    those that come while a reader of the events is behind are dropped.
+    When other threads report faster than the run's event loop takes the reports, only the latest counts.
+    Reports that come while a reader of the events is behind are dropped.
     """
 
     def __init__(self, call: ToolCall, events: RunEvents, call_soon: CallSoon) -> None:
@@ -217,7 +217,7 @@ class CallProgress:
         """Take a report, from any thread.
 
         Raises:
-            TypeError: the progress is no number.
+            TypeError: the progress is not a number.
         """
         if not isinstance(progress, int | float | None):
             raise TypeError(f"progress: got {type(progress).__name__}, expected a number from 0 to 1.")

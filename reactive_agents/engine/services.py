@@ -46,7 +46,23 @@ if TYPE_CHECKING:
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 
 PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
-"""Of a phase: its before hooks run, its body runs, its body has ended."""
+"""The stage of a phase: its before hooks run, its body runs, or its body has ended."""
+
+
+class RunStopped(BaseException):
+    """The run cannot go on in this process.
+
+    It passes through everything up to the start of the run.
+
+    Attributes:
+        error: the reason.
+        is_lost: whether the run may be that of another process by now, with its turn of a session.
+    """
+
+    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.is_lost = is_lost
 
 
 def _nothing() -> Maybe[Any]:
@@ -60,7 +76,8 @@ class OutputValidator:
     Attributes:
         name: the name of the function, for errors.
         function: takes the value, or a ``RunContext`` and the value; sync or async. It returns the value,
-            another one in its place, or ``None`` to leave it as it is, and raises or returns ``ModelRetry``.
+            another value, or ``None`` to keep the value as it is; it raises or returns ``ModelRetry`` to
+            reject it.
         takes_context: whether its first parameter is the ``RunContext``.
     """
 
@@ -87,8 +104,8 @@ class EnginePorts(Value):
         output_shape: the schema of the answers; ``Nothing`` for text.
         output_validators: functions of the program that judge the answers, in their order; not those of
             runs with another output type.
-        instructions: called before each run; what they return follows the agent's instructions.
-        toolsets: makes the tools of runs that have such tools.
+        instructions: called before each run; their texts follow the agent's instructions.
+        toolsets: makes the tools of runs whose tools are chosen for each run.
 
     Raises:
         TypeError: an optional service is neither ``Some`` nor ``Nothing``.
@@ -160,15 +177,16 @@ class RunHandle:
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
-        failure: an error of a strict hook or of required auditing within the loop, which no kernel expresses.
+        failure: an error of a strict hook or of required auditing within the loop, which kernels cannot
+            express.
         faults: the faults of services that cannot report a failure, such as the clock.
         claimed_handoff: name of the agent that the conversation goes to; empty for none.
         handoff: the accepted handoff, with which the agent loop ends.
-        loop: cancelled by a handoff; ``None`` where there is no other agent.
+        loop: the scope that a handoff cancels; ``None`` if there is no other agent.
         handoffs: names of the agents that the conversation was handed to.
         answered_by: name of the last of them.
-        sub_runs: the runs that the tools of this one began and that have ended, and theirs.
-        recorded: the usage of those that cost trackers have recorded, by the place of the records.
+        sub_runs: the ended runs that the tools of this run began, with their own sub-runs.
+        recorded: the usage of sub-runs that cost trackers have recorded, by the place of the records.
         caller: the run whose tool began this one; ``None`` for none.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
         content: the images, audio and documents of the run; ``None`` for a run of texts.
@@ -307,19 +325,19 @@ CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 @frozen(eq=False, repr=False)
 class RunOverrides(Value):
-    """Live objects and changes of one run, which are no data of its task.
+    """Options of one run that are not data of its task.
 
     Attributes:
         deps: the dependencies of the program's functions.
         model: the model that answers requests which name none; ``None`` for that of the service.
         settings: fields of the run's ``RunSettings``, in place of the engine's.
-        services: fields of the run's ``EnginePorts``, likewise.
+        services: fields of the run's ``EnginePorts``, in place of the engine's.
         tools: tools of this run, besides the agent's.
         accept_changes: whether a run that another version of the agent began is continued.
         reserved: the holder for which the run was reserved in its queue; empty for none.
         named: whether the program chose the run's id, so that it names one run.
-        readers: get what is streamed of the run, and the events of the runs that its tools begin; the run
-            waits for those that are behind. Its own events they get by their subscription.
+        readers: readers of the run's stream and of the events of its sub-runs; the run waits for those that
+            are behind. The run's own events reach them by their subscription.
         handed: the conversation that the run takes over from another agent.
     """
 
@@ -344,7 +362,7 @@ class EngineServices(Value):
 
     Attributes:
         journal: the record of a durable run.
-        redactor: removes secrets from what is streamed; also those of the agents that read the stream.
+        redactor: removes secrets from streamed text, including those of the agents that read the stream.
     """
 
     settings: RunSettings
@@ -358,7 +376,7 @@ class EngineServices(Value):
     redactor: Redactor | None = None
 
     def run_context(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
-        """Return the context for a function of the program, as it is now."""
+        """Return the present context for a function of the program."""
         context = self.handle.context
         task = context.task
         return RunContext(
@@ -381,7 +399,7 @@ class EngineServices(Value):
         return () if content is None else content.shown_documents()
 
     def shown(self) -> tuple[Provenance, ...]:
-        """Return what the run was shown until now, and what those above it were."""
+        """Return the texts that the run, and the runs above it, were shown so far."""
         handle, tools = self.handle, self.ports.tools.value_or(None)
         task, memory = handle.context.task, handle.context.memory_context
         results: dict[str, str] = {}
@@ -408,7 +426,7 @@ def approver_of(engine: EnginePorts) -> Maybe[ports.Approver]:
 def desk_finder(engine: EnginePorts) -> Callable[[PersonRequest], ports.RequestDesk | None]:
     """Return a function that finds the desk for a request of a run that begins here.
 
-    That is the desk of the run whose tool this run is, unless the engine's own has anyone to ask.
+    It is the engine's own desk if that has anyone to ask, or else the desk of the run above.
     """
     caller = CALLER.get()
 

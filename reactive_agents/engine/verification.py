@@ -36,15 +36,13 @@ class Answer(Value):
 
 
 def better_of(first: Answer, second: Answer, *, typed: bool) -> Answer:
-    """Return the answer with more confidence.
+    """Return the answer with more confidence, with the steps and figures of both.
 
-    Of two equals the completed one, or else the second.
-
-    Either has the steps, results and figures of both attempts.
+    Of two equal answers it is the completed one, or else the second.
 
     Args:
-        second: with the steps, results and figures of both attempts.
-        typed: the output is structured: a completed answer is then better than a partial one.
+        second: the second answer, with the steps, results and figures of both attempts.
+        typed: whether the output is structured; a completed answer is then better than a partial one.
     """
     if _rank(second, typed) >= _rank(first, typed):
         return second
@@ -86,8 +84,9 @@ async def retry_loop(
 ) -> Result[ExecutionContext | None, RuntimeErrors]:
     """Run the loop again, and return the context with both attempts.
 
-    The model is shown the first answer and its problems. Calls, turns and budgets continue to count. ``None``
-    when the second attempt fails; fails with ``HookError`` and ``IllegalAgentState``.
+    The model is shown the first answer and its problems. Calls, turns and budgets continue to count. Return
+    ``None`` when the second attempt fails. Fails with ``HookError`` or ``IllegalAgentState`` if the attempt
+    failed with that.
     """
     handle = services.handle
     limit = services.settings.explicit_limit(context.max_iterations)
@@ -171,10 +170,8 @@ async def verify(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Verify the answer, and apply the configured action when it is not verified.
 
-    A run that abstained has no answer to verify.
-
-    Fails with ``ExecutionError`` when the verifier does, and with ``VerificationFailed`` when the answer is
-    not verified and the action is ``fail``.
+    A run that abstained has no answer to verify. Fails with ``ExecutionError`` when the verifier fails, and
+    with ``VerificationFailed`` when the answer is not verified and the action is ``fail``.
     """
     reasoning = context.reasoning
     if not services.ports.verifier or reasoning is None or reasoning.status == "abstained":
@@ -249,9 +246,9 @@ async def _check(
 
 
 def _shown_from_outside(context: ExecutionContext) -> Mapping[str, str]:
-    """Return the recalled notes, and what others than the model said before.
+    """Return the recalled notes and the earlier messages that the model did not write.
 
-    Earlier answers of the model are no evidence for a later one.
+    Earlier answers of the model are not evidence for a later one.
     """
     notes = context.memory_context.text if context.memory_context is not None else ""
     said = [each.content for each in context.history.messages if not isinstance(each, AssistantMessage)]

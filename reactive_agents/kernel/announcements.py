@@ -29,7 +29,8 @@ def _table(text: str) -> frozenset[str]:
 
 
 _SUBJECT = _table(
-    "i i'm i'll i'd i've we we're we'll we'd we've ich wir je nous yo nosotros io noi eu nós ik wij я мы"
+    "i i'm i'll i'd i've we we're we'll we'd we've ich wir je nous yo nosotros io noi eu nós ik wij я мы "
+    "jag jeg tôi saya"
 )
 _OBJECT = _table("me us mich mir uns moi мне нам")
 """They are no sign that the speaker acts: "it reaches us"."""
@@ -37,7 +38,7 @@ _SPEAKER = _SUBJECT | _OBJECT
 _HORTATIVE = _table(
     "let let's lass lassen laissez laissez-moi déjame déjeme dejadme permíteme permítame lasciami "
     "lasciatemi deixe-me deixa-me laat pozwól pozwólcie давайте давай позвольте hadi voyons regardons "
-    "donnez-moi donne-moi dame deme dammi"
+    "donnez-moi donne-moi dame deme dammi låt lad để biarkan mari"
 )
 _LET = _table("let lass lassen laissez laat")
 """They are about the speaker with a pronoun of it only: "let me", and not "let it rest"."""
@@ -47,7 +48,7 @@ _INTENT = _table(
     "will shall should must need needs ought going gonna werde werden muss müssen möchte sollte sollten "
     "vais allons dois devons voudrais faut voy vamos necesito debo tengo quiero estoy vado devo "
     "dobbiamo voglio sto vou preciso devo quero estou zal zullen ga gaan moet moeten wil muszę musimy "
-    "chcę нужно должен должны буду будем надо хочу"
+    "chcę нужно должен должны буду будем надо хочу ska skal kommer vil sẽ akan"
 )
 _MODAL = _table("will shall should must need needs ought")
 """Those that say nothing of who intends."""
@@ -85,7 +86,8 @@ _FOLLOWING = _table(
 _NUMBERED = lazy_pattern(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
 _NEGATION = frozenset({"no", "nobody", "none", "not", "nothing", "never"}) | _table(
     "cannot unable unavailable nicht nichts kein keine keinen pas rien non ne niente não nada niet niets "
-    "geen nie nic değil yok не нет ничего"
+    "geen nie nic değil yok не нет ничего "
+    "inte ingen inga ikke ej không tidak bukan δεν לא אין لا لم ولم لن ليس ليست غير"
 )
 _UNAVAILABLE = _table(
     "available unavailable accessible possible impossible verfügbar möglich disponible possible disponibile "
@@ -105,7 +107,13 @@ _I_CAN = _table(
     "können peux pouvons"
 )
 """Forms of being able that are of the first person without a pronoun."""
-_LACKING = lazy_pattern(r"\b(?:(?:don't|do not) have|have no|lack)\b")
+_LACKING = lazy_pattern(
+    r"\b(?:(?:don't|do not) have|have no|lack"
+    r"|zugriff|zugang|accès|acceso|accesso|acesso|toegang|dostępu|доступа)\b"
+)
+_REFUSED_UNSPACED = lazy_pattern(
+    r"我.{0,4}(?:无法|不能|没有.{0,6}权限)|(?:無法|できません|できかねます)|수 없습니다"
+)
 _READER = _table(
     "you your you'd you're du dich dir sie ihnen ihr vous tu te tú usted ustedes você u jij siz вы вам ти "
     "pan pani lei"
@@ -113,7 +121,10 @@ _READER = _table(
 _ENGLISH_WORDS = _table(
     "and the a an of to what how who which where when is are was do does about or for on in"
 )
-_WHETHER = _table("yes no yep nope ja nein oui non sí sì não nee tak nie да нет evet hayır はい いいえ")
+_WHETHER = _table(
+    "yes no yep nope ja nein oui non sí sì não nee tak nie да нет evet hayır はい いいえ "
+    "是 是的 对 不 不是 没有 有 예 네 아니요 نعم لا ναι όχι không ya tidak nej nei"
+)
 _CONDITION = _table("if unless whenever wenn falls si se als jeśli jeżeli eğer если")
 _COMMON = _table(
     "about after also another anything before both call could deliver does each ends every find from "
@@ -166,12 +177,15 @@ _NO_PARTICIPLES = _table(
     "nothing everything something anything during according including regarding king spring morning evening"
 )
 _UNSPACED = lazy_pattern(
-    r"我(?!可以|能|是)|让我|我们|咱们|正在|接下来|首先|稍等|马上|现在开始|将使用"  # Chinese
+    r"(?:我(?!可以|能|是)|咱们)(?!.*(?:已|完毕|成功|了[。！\s]*\Z))|(?:\A|[，,]|我)(?:现在)?正在"  # Chinese
+    r"|现在(?=开始|查|搜|调用|使用|获取)|接下来|首先|稍等|马上|将使用"
     r"|(?:(?<![てで]い)(?<!あり)(?<!おり)(?<!なり)ます|ましょう|ください|てみる)[。！\s]*\Z"  # Japanese
+    r"|(?:겠습니다|[할볼]게요|기다려 ?주세요)[.!\s]*\Z"  # Korean
+    r"|\bس[أن]\w{2}|\bدعني|\bجاري|ू[ंँ]ग[ाी]|रह[ाी] हूँ|\bΑς\b"  # Arabic, Hindi, Greek
 )
 _CAN_UNSPACED = lazy_pattern(r"我(?:可以|能)")
 _CONTRACTED = lazy_pattern(r"n't(?!\S)")
-_NEGATION_UNSPACED = lazy_pattern(r"不|没|ません|ない|無")
+_NEGATION_UNSPACED = lazy_pattern(r"不|没|未|无|ません|ない|無|않|없|못|नहीं|ไม่")
 _WORD = lazy_pattern(r"[^\W\d_]+(?:['’-][^\W\d_]+)*'?")
 _PART = lazy_pattern(r"[,，、:：(]")
 QUOTATION = lazy_pattern(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」")
@@ -245,7 +259,7 @@ def sign_of(
     Args:
         acts: the tools' verbs, each as :func:`act_of` returns it.
         task: its words are no signs.
-        results: what tools returned; a participle that occurs there is a noun.
+        results: what tools returned; a participle that occurs there, or in the task, is a noun.
         is_done: whether nothing seems left to do, so that a speaker who intends nothing tells what was done.
     """
     every, negative = clause.words, clause.denies
@@ -258,7 +272,7 @@ def sign_of(
         return None
     is_plain = _SIGNS.isdisjoint(every) and acts.isdisjoint([word[:_SHARED] for word in every])
     if is_plain and not clause.may_end:  # the words of the task make no difference
-        if not negative and _is_acting(clause, results):
+        if not negative and _is_acting(clause, results, task):
             return "plain"
         return "faint" if _NUMBERED.match(clause.text) else None
     asked = frozenset(_words_of_task(task))
@@ -288,7 +302,7 @@ def sign_of(
         waits = False  # "it can take a minute until it is gone from the list"
     if waits or (clause.may_end and _ENDINGS.search(" ".join(told))):
         return "plain"
-    if not negative and ((speaks and intends) or _is_acting(clause, results)):
+    if not negative and ((speaks and intends) or _is_acting(clause, results, task)):
         is_advice = not _ADVICE.isdisjoint(signs) or not (ordered or (signs and ends_soon))
         is_mood = speaks and signs <= _MOOD and bool(signs or ends_soon) and is_advice and not has_to
         return "mood" if is_mood and not any(map(_is_progressive, clause.parts)) else "plain"
@@ -320,6 +334,8 @@ def denies(text: str) -> bool:
 
 def refuses(clause: Clause) -> bool:
     """Return whether the speaker says not to be able to do something."""
+    if not clause.text.isascii() and _REFUSED_UNSPACED.search(clause.text):
+        return True
     if not (clause.denies and (_SPEAKER | _I_CAN) & clause.words):
         return False
     return bool(_ABILITY & clause.words or _LACKING.search(clause.text.lower().replace("’", "'")))
@@ -476,7 +492,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _is_acting(clause: Clause, results: str) -> bool:
+def _is_acting(clause: Clause, results: str, task: str) -> bool:
     """Return whether a clause begins with a participle without a subject.
 
     What stands in brackets, or after a colon and a verb, explains what was said before it.
@@ -492,7 +508,8 @@ def _is_acting(clause: Clause, results: str) -> bool:
     last = len(parts) < 3 and _begins_with_participle(parts[-1])  # of more it may be the last of a list
     if not last and (len(parts[-1]) > 3 or not _begins_with_participle(parts[0])):
         return False
-    return parts[-1 if last else 0][0] not in results.lower()
+    participle = parts[-1 if last else 0][0]
+    return participle not in results.lower() and participle not in _words_of_task(task)
 
 
 def _begins_with_participle(words: list[str]) -> bool:

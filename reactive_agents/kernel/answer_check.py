@@ -57,9 +57,11 @@ from reactive_agents.kernel.clauses import (
     asks_total,
     beginnings_in,
     clauses_of,
+    is_unread,
     joined,
     last_clause,
     lists_things,
+    may_be_order,
     names_one_of,
     names_particulars,
     read_tool,
@@ -91,7 +93,7 @@ _COMMON_BEGINNINGS = frozenset(word[:4] for word in (*UNTELLING, *_MORE_UNTELLIN
 """Words that a text and a task have in common by chance."""
 _COLON = lazy_pattern(r"(?:[:：…]|\.\.\.)[\s\"'*_)]*\Z")
 _REQUEST = lazy_pattern(r"[?？؟\d]")
-_GIVEN_TEXT = lazy_pattern(rf"{QUOTATION.pattern}|[:：]\s*\S.{{5,}}\Z", re.DOTALL)
+_GIVEN_TEXT = lazy_pattern(rf"{QUOTATION.pattern}|[:：](?!\d)\s*\S.{{5,}}\Z", re.DOTALL)
 """A text in a task that something is to be done with."""
 _LEAST_SHARE = 3
 _LEAST_FINDINGS = 2
@@ -177,7 +179,7 @@ def is_refusal(text: str, seen: Seen) -> bool:
     Each clause of more than two words denies something, and one of them is about the speaker's ability, or
     says that something is not available. It has no evidence, and no figure besides those of the task.
     """
-    said = [read_clause(each) for each in clauses_of(text) if len(each.split()) > 2]
+    said = [read_clause(each) for each in clauses_of(text) if size_of(each) > 2]
     clauses = [each for each in said if not is_courtesy(each)]
     if not all(each.denies for each in clauses) or asks_about_speaker(seen.task):
         return False
@@ -247,14 +249,18 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     if sign is not None:
         doubtful = True
     elif seen.results:
-        doubtful = not (clause.denies or _is_about(clause.text, f"{seen.task}\n{seen.given}\n{results}"))
+        doubtful = not (clause.denies or _is_about(clause.text, _told_about(seen)))
     else:
         asked = subjects_in(seen.task)
         doubtful = any(tool.subjects & asked for tool in known)
-        is_short = len(text.split()) < MANY_WORDS
-        rearranges = len(text.split()) >= FEW_WORDS and telling_words(text) <= telling_words(seen.task)
+        is_short = size_of(text) < MANY_WORDS
+        telling = telling_words(text)
+        rearranges = len(text.split()) >= FEW_WORDS and bool(telling) and telling <= telling_words(seen.task)
         may_need = bool(known) and is_short and not rearranges
-        doubtful = doubtful or (may_need and names_particulars(seen.task))
+        doubtful = doubtful or (
+            may_need
+            and (names_particulars(seen.task) or is_unread(seen.task) or may_be_order(seen.task, tools))
+        )
     return "unclear" if doubtful and not follows_from_task(clause.text, seen) else "answer"
 
 
@@ -355,11 +361,7 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
     if sign == "faint":
         return (adds or says_whether(clause)) and not speaks_of_oneself(clause)
     is_answer = adds or denied or says_whether(clause)
-    return (
-        is_answer
-        or _is_about(clause, f"{seen.task}\n{seen.given}\n{results}")
-        or _tells(clauses, known, seen, results)
-    )
+    return is_answer or _is_about(clause, _told_about(seen)) or _tells(clauses, known, seen, results)
 
 
 def _sign(clauses: Sequence[str], seen: Seen, results: str) -> Sign | None:
@@ -517,6 +519,15 @@ def is_composed(text: str, task: str, tools: Mapping[str, str]) -> bool:
     if not verb or text.strip().count("\n") < _LINES or OPEN_END.search(text):
         return False
     return act_of(verb) not in beginnings_in(tools)
+
+
+def _told_about(seen: Seen) -> str:
+    """Return the texts that an answer shares words with.
+
+    In languages in which announcements have no sign, the task is none of them.
+    """
+    found = f"{seen.given}\n{seen.found}"
+    return found if is_unread(seen.task) else f"{seen.task}\n{found}"
 
 
 def _is_about(text: str, shown: str) -> bool:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from attrs import frozen
 
 from reactive_agents.core.content import shows_content
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.announcements import (
     QUOTATION,
@@ -19,6 +20,7 @@ from reactive_agents.kernel.announcements import (
     asks_about_speaker,
     asks_openly,
     begins_acts,
+    composes,
     denies,
     is_reading,
     orders,
@@ -26,7 +28,7 @@ from reactive_agents.kernel.announcements import (
     speaks_to_reader,
     subjects_in,
 )
-from reactive_agents.kernel.figures import COUNTED, NUMBER, numerals, without_list_marks
+from reactive_agents.kernel.figures import COUNTED, NUMBER, numerals, plain_numbers, without_list_marks
 
 _CLAUSE_END = lazy_pattern(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
 BLOCK = lazy_pattern(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
@@ -44,9 +46,10 @@ your our its his her their them they tell give find look make call use get need 
 will would should could may not out one now then next first
 """
 _ENGLISH_WORDS = """
-the is are what how who when where why does did of an that with and for about to me my it
+the is are what how who when where why does did of that with and for about to me my it
 can you please help write tell give show make your we this explain there have has
 """
+_I = lazy_pattern(r"\bI(?=['’ ])")
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 FEW_WORDS = 2
 UNTELLING = frozenset(_UNTELLING_WORDS.split())
@@ -89,6 +92,24 @@ _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
+_PERSON = lazy_pattern(r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]")
+_PAGE = lazy_pattern(r"https?://[^\s\"'<>()]*\w")
+_TAKERS = (
+    (_PERSON, re.compile(r"mail|recipient|contact|message|invit|send|\bto\b", re.IGNORECASE)),
+    (_FILE, re.compile(r"file|path|document", re.IGNORECASE)),
+)
+"""Names for people and files, and words of the tools that take them."""
+_TELLING = lazy_pattern(
+    r"\A\W*(?:\S+ ){0,2}(?:erklär|nenn|erzähl|sag|expliqu|racont|explica|cuénta|spiega|raccont"
+    r"|objaśni|объясни|расскаж)"
+    r"|解释|说明|介绍|讲|写|翻译|総括|説明|教えて|書いて|설명|알려",
+    re.IGNORECASE,
+)
+"""Verbs by which a text is ordered, and nothing done."""
+_SHORTEST_ORDER = 7
+"""Characters; thanks and greetings are shorter, in scripts without spaces."""
+_SHORTEST_THING, _LONGEST_THING = 3, 60
+"""Characters of what a call looked for by which an answer may name it."""
 _LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
 _ENUMERATED = lazy_pattern(
     r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?(?:\s*[,、，]\s*|,?\s+(?:and|und|et|y|e|en|i|ve|и|&)\s+|[和及と])"
@@ -100,6 +121,8 @@ _COMPUTES = lazy_pattern(
     re.IGNORECASE,
 )
 """In the name or description of a tool that works something out."""
+_UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
+"""Letters of Greek, Hebrew, Arabic, the scripts of India and South-East Asia, Korean."""
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
 
 
@@ -226,7 +249,7 @@ def lacks_figure(text: str, task: str) -> bool:
     words = text.lower().strip(" .!*").split()
     if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
         return False
-    figures = _NUMBER_ALONE.findall(without_list_marks(_NUMBERED_STEP.sub(" ", text)))
+    figures = _NUMBER_ALONE.findall(plain_numbers(without_list_marks(_NUMBERED_STEP.sub(" ", text))))
     given = {found[0] for found in COUNTED.finditer(task)}
     return all(each.lstrip("-+~#$€£") in given for each in figures)
 
@@ -236,15 +259,46 @@ def lists_things(text: str) -> bool:
     return _LISTED.search(text) is not None or _ENUMERATED.search(text) is not None
 
 
+def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[str, ...]:
+    """Return the addresses and files of an order that a short text names.
+
+    One of the tools takes such a thing. What a text denies, and a task asks or has written, are none.
+    """
+    if REQUEST_MARK.search(task) or composes(task) or size_of(text) >= 2 * MANY_WORDS or denies(text):
+        return ()
+    named = [
+        found
+        for pattern, words in _TAKERS
+        for found in pattern.findall(text)
+        if found in pattern.findall(task) and any(words.search(_described(tool)) for tool in tools)
+    ]
+    return tuple(dict.fromkeys(named))
+
+
+def _described(tool: ToolDefinition) -> str:
+    parameters = tool.parameters.get("properties")
+    names = " ".join(parameters) if isinstance(parameters, dict) else ""
+    return f"{tool.name} {tool.description} {names}".replace("_", " ").replace("-", " ")
+
+
+def names(text: str, thing: str) -> bool:
+    """Return whether a text has a thing, by a text of a few words that was looked for."""
+    least = _SHORTEST_THING if thing.isascii() else FEW_WORDS
+    if not least <= len(thing) <= _LONGEST_THING:
+        return False
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(thing)}(?![A-Za-z0-9])", text, re.IGNORECASE) is not None
+
+
 @lru_cache(maxsize=8)
 def names_particulars(task: str) -> bool:
     """Return whether a task is about particular things that a model cannot know.
 
-    It names a file or an identifier, lists several things, or asks for the total of things whose figures it
-    does not give. That shows in its form, in any language, and whatever words the tools are described in.
+    It names a file, an address or an identifier, lists several things, or asks for the total of things
+    whose figures it does not give. That shows in its form, in any language, and whatever words the tools are
+    described in.
     """
     plain = QUOTATION.sub(" ", task)
-    if _IDENTIFIER.search(plain) or _FILE.search(plain):
+    if _IDENTIFIER.search(plain) or any(each.search(plain) for each in (_FILE, _PERSON, _PAGE)):
         return True
     if lists_things(plain):
         return True
@@ -268,6 +322,10 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
         return False
     if NUMBER.search(task) and any(_COMPUTES.search(f"{name} {tools[name]}") for name in tools):
         return False
+    if _AMOUNT.search(task) and any(
+        _AMOUNT.search(f"{name} {tools[name]}".replace("_", " ")) for name in tools
+    ):
+        return False
     asked = subjects_in(QUOTATION.sub(" ", task))
     return not any(read_tool(name, text).subjects & asked for name, text in tools.items())
 
@@ -275,7 +333,31 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
 def is_english(task: str) -> bool:
     """Return whether a task has a common word of English, or hardly any words."""
     words = re.findall(r"[\w']+", task.lower())
-    return len(words) <= FEW_WORDS or not _ENGLISH.isdisjoint(words)
+    if len(words) <= FEW_WORDS and (len(task) < _SHORTEST_ORDER or not _UNSPACED.search(task)):
+        return True
+    return not _ENGLISH.isdisjoint(words) or _I.search(task) is not None
+
+
+def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
+    """Return whether a task that is not in English may order what a tool does.
+
+    It asks nothing, orders no text, and one of the tools does more than to look something up.
+
+    Args:
+        tools: descriptions of the tools by their names.
+    """
+    if is_english(task) or len(task) < _SHORTEST_ORDER or composes(task):
+        return False
+    if REQUEST_MARK.search(task) or QUOTATION.search(task) or _TELLING.search(task):
+        return False
+    return not all(
+        is_reading(act_of(text)) or _COMPUTES.search(f"{each} {text}") for each, text in tools.items()
+    )
+
+
+def is_unread(text: str) -> bool:
+    """Return whether a text has a script of which no language has tables of signs."""
+    return not text.isascii() and _UNREAD.search(text) is not None
 
 
 def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:

@@ -37,6 +37,7 @@ from reactive_agents.kernel.figures import (
     column_sums,
     has_between,
     has_word,
+    is_amount,
     is_common,
     is_small,
     is_within,
@@ -132,14 +133,15 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if not unknown or shows_content(shown):
         return ()
-    if _asks_for_total(seen):
+    if "%" not in told and _asks_for_total(seen):
         known: KnownNumbers = KnownTotals("\n".join((seen.task, *seen.results)), seen.results)
     else:
         known = KnownNumbers(shown, seen.results)
     rest = [figure for figure in unknown if not known.supports(figure)]
     found = seen.found
-    if len(rest) < len(unknown) or any(occurs(each, found) for each in larger_figures(told)):
-        rest = rest if asks_figure(seen.task) else [each for each in rest if not is_common(each)]
+    has_found = len(rest) < len(unknown) or any(occurs(each, found) for each in larger_figures(told))
+    if has_found and not asks_figure(seen.task):
+        rest = [each for each in rest if not is_common(each) or is_amount(each, told)]
     if not rest:
         return ()
     return _not_summed(rest, list(islice(numbers_and_names(told), _MOST_FIGURES)), known)

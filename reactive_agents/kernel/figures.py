@@ -42,6 +42,7 @@ _PRECISE = lazy_pattern(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
 _ROUNDED = lazy_pattern(r"(?:(?:[.,]?0){2,}|(?<=\d\d)0)\Z")
 _ROUNDING = 0.01
 """The largest share by which "about 7,300" may differ from the figure that it stands for."""
+_MONEY = r"(?:[€$£¥]|(?:eur|usd|gbp|chf|euros?|dollars?|dólares|pounds)\b)"
 _DIGITS = frozenset("0123456789")
 _POINTS = frozenset(".,")
 _WORD_MARKS = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
@@ -55,6 +56,15 @@ _LONGEST_NUMBER = 300
 _MILLION = 1e6
 _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
+_CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
+"""Those between units of two systems, for figures of results."""
+_SCALES = (1e3, 1e4, 1e6, 1e9)
+"""By which "660k" and "0.66 million" are shorter than the figure that they stand for."""
+_OTHER_DIGIT = lazy_pattern(r"(?![0-9])\d")
+_GROUPED = lazy_pattern(r"(?<![\w.,-])[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f'’]\d{3})+(?!\d)", re.ASCII)
+_GROUP_SEPARATOR = lazy_pattern(r"[ \u00a0\u2009\u202f'’]")
+_GROUP = 3
+"""Digits between two separators of thousands."""
 
 
 def figures_of(text: str) -> frozenset[str]:
@@ -67,9 +77,15 @@ def gives_figures(task: str) -> bool:
     return len(NUMBER.findall(task)) > 1
 
 
-def has_precise_figures(figures: Iterable[str]) -> bool:
-    """Return whether one of the figures is an amount of money or an identifier."""
-    return any(map(_PRECISE.fullmatch, figures))
+def has_precise_figures(figures: Iterable[str], text: str) -> bool:
+    """Return whether a figure of a text is an amount of money or an identifier."""
+    return any(_PRECISE.fullmatch(each) or is_amount(each, text) for each in figures)
+
+
+def is_amount(figure: str, text: str) -> bool:
+    """Return whether a figure of a text is money, by the sign or word beside it."""
+    beside = rf"[€$£¥]\s?{re.escape(figure)}(?!\w)|(?<![\w.,]){re.escape(figure)}\s?{_MONEY}"
+    return re.search(beside, plain_numbers(text), re.IGNORECASE) is not None
 
 
 def larger_figures(text: str) -> Iterable[str]:
@@ -79,7 +95,19 @@ def larger_figures(text: str) -> Iterable[str]:
 
 def numbers_and_names(text: str) -> Iterable[str]:
     """Return the figures of a text, in their order."""
-    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(without_list_marks(text)))
+    plain = plain_numbers(without_list_marks(text))
+    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(plain))
+
+
+def plain_numbers(text: str) -> str:
+    """Return a text with its numbers in digits from 0 to 9, without blanks in them.
+
+    >>> plain_numbers("١٢ / 1 250 000")
+    '12 / 1250000'
+    """
+    if not text.isascii():
+        text = _OTHER_DIGIT.sub(lambda digit: str(int(digit[0])), text)
+    return _GROUPED.sub(lambda number: _GROUP_SEPARATOR.sub("", number[0]), text)
 
 
 def without_list_marks(text: str) -> str:
@@ -140,9 +168,12 @@ class KnownNumbers:
     """The numbers of a text, and those that can be worked out from them."""
 
     def __init__(self, shown: str, results: Iterable[str]) -> None:
-        self._every = tuple(read_number(found[0]) for found in COUNTED.finditer(shown))
-        self.numbers = dict.fromkeys(self._every)
-        self._counts = {count for result in results for count in _counts(result)}
+        written = _counted(shown)
+        self._every = tuple(map(read_number, written))
+        others = [other for text in written for other in readings(text)[1:]]
+        self.numbers = dict.fromkeys([*self._every, *others])
+        self._results = tuple(results)
+        self._counts = {count for result in self._results for count in _counts(result)}
         self._reached: list[float] | None = None
         self._sums: list[float] = []
 
@@ -150,7 +181,7 @@ class KnownNumbers:
         """Return whether a figure, or each part of one such as a date, is known."""
         if _QUANTITY.fullmatch(figure):
             return self._has(figure)
-        parts = re.split(r"[:/-]", figure)
+        parts = re.split(r"[:/-]|(?<=\d)h(?=\d)", figure)
         if figure[0].isdecimal():  # "30-day", "690/month"
             parts = [part for part in parts if not part.isalpha()]
         if not all(map(_QUANTITY.fullmatch, parts)):
@@ -161,16 +192,28 @@ class KnownNumbers:
         digits = NUMBER.match(quantity)
         if digits is None:
             return True
-        value = read_number(digits[0])
+        return any(self._has_value(value, digits[0]) for value in readings(digits[0]))
+
+    def _has_value(self, value: float, written: str) -> bool:
         if value in self.numbers or value in self._counts or len(self.numbers) > _MOST_NUMBERS:
             return True
-        if rounded := _ROUNDED.search(digits[0]):
+        if rounded := _ROUNDED.search(written):
             unit = 10 ** sum(map(str.isdecimal, rounded[0]))
             slack = min(0.5 * unit, _ROUNDING * value)
             reached = sorted(_operations(list(self.numbers)))
-            return self._follows(value, 1e-9) or has_between(reached, value - slack, value + slack)
-        decimals = len(digits[0].replace(",", ".").rpartition(".")[2]) if re.search("[.,]", digits[0]) else 0
-        return self._follows(value, 0.5 * 10 ** -min(decimals, 15) + 1e-9)
+            if self._follows(value, 1e-9) or has_between(reached, value - slack, value + slack):
+                return True
+        else:
+            decimals = len(written.replace(",", ".").rpartition(".")[2]) if re.search("[.,]", written) else 0
+            slack = 0.5 * 10 ** -min(decimals, 15) + 1e-9
+            if self._follows(value, slack):
+                return True
+        reached, largest = self._reached or [], max(self.numbers, default=0.0)
+        return any(
+            has_between(reached, (value - slack) * scale, (value + slack) * scale)
+            for scale in _SCALES
+            if scale <= 10 * largest
+        )
 
     def _follows(self, value: float, slack: float) -> bool:
         """Return whether a value can be worked out, within the rounding of its last digit."""
@@ -182,7 +225,9 @@ class KnownNumbers:
             if any(has_between(self._sums, low * n - part, high * n - part) for n in (1, 3, 4)):
                 return True
         if self._reached is None:
-            self._reached = sorted({*_operations(numbers), *column_sums(numbers)})
+            found = [*map(read_number, _counted("\n".join(self._results)))][:_MOST_NUMBERS]
+            more = (*_shares([each for each in found if each >= SMALL]), *_converted(found))
+            self._reached = sorted({*_operations(numbers), *column_sums(numbers), *more})
         if has_between(self._reached, low, high):
             return True
         return any(
@@ -222,6 +267,24 @@ def read_number(text: str) -> float:
     return float((digits + rest if is_thousands else f"{digits}.{rest}")[:_LONGEST_NUMBER])
 
 
+def _counted(text: str) -> list[str]:
+    """Return the numbers of a text that can be reckoned with, as they are written."""
+    return [found[0] for found in COUNTED.finditer(plain_numbers(text))]
+
+
+def readings(text: str) -> tuple[float, ...]:
+    """Return what a written number may mean: "1.250" is two numbers in two languages.
+
+    The first is that of :func:`read_number`.
+    """
+    value = read_number(text)
+    separator = "," if "," in text else "."
+    whole, _, rest = text.partition(separator)
+    if len(rest) != _GROUP or not rest.isdecimal() or not 0 < len(whole) <= _GROUP:
+        return (value,)
+    return (value, float(f"{whole}.{rest}") if separator == "," else float(whole + rest))
+
+
 def _counts(result: str) -> tuple[float, ...]:
     """Return what can be counted in a result: lines, words, items and objects."""
     lines, words, items = result.count("\n") + 1, len(result.split()), result.count(",") + 1
@@ -259,6 +322,25 @@ def column_sums(numbers: Sequence[float]) -> Iterable[float]:
             for count, total in enumerate(accumulate(numbers[start::stride]), 1):
                 yield total
                 yield total / count
+
+
+def _converted(numbers: Iterable[float]) -> Iterable[float]:
+    """Return numbers in the units of another system."""
+    for each in numbers:
+        yield each * 1.8 + 32  # degrees of Fahrenheit
+        yield (each - 32) / 1.8
+        for unit in _CONVERSIONS:
+            yield each * unit
+            yield each / unit
+
+
+def _shares(numbers: Sequence[float]) -> Iterable[float]:
+    """Return the percentages of numbers in their sum, and of every second, third …"""
+    for stride in range(1, _LONGEST_STRIDE + 1):
+        for start in range(stride):
+            column = numbers[start::stride]
+            total = sum(column)
+            yield from (each * 100 / total for each in column)
 
 
 def _before_last_operation(low: float, high: float, number: float) -> Iterable[tuple[float, float]]:

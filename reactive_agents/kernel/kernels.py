@@ -69,18 +69,19 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     following = absorb_response(
         state, response, context.clock.now(), estimate, unmade=unmade, took_ms=took_ms
     )
-    thought = thought_of(response)
-    if thought:
-        context.hooks.on_thought(following, thought)
-    _publish_turn(following, context)
+    _publish_turn(following, response, context)
     return Success(following)
 
 
-def _publish_turn(state: KernelState, context: KernelContext) -> None:
-    publish = context.hooks.on_turn
-    if publish is not None:
+def _publish_turn(state: KernelState, response: ModelResponse, context: KernelContext) -> None:
+    """Publish the thought of a turn and, if it is streamed, the proposed answer."""
+    thought = thought_of(response)
+    if thought:
+        context.hooks.on_thought(state, thought)
+    publish_answer = context.hooks.on_turn
+    if publish_answer is not None:
         proposal = state.proposal or proposed_answer(state.pending, context.input.answer_form)
-        publish("" if proposal is None else proposal.text)
+        publish_answer("" if proposal is None else proposal.text)
 
 
 @effect
@@ -137,10 +138,7 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
     estimate = sent.estimate_after(response.usage)
     without_calls = evolve(response, tool_calls=())
     following = absorb_response(sent.state, without_calls, context.clock.now(), estimate, took_ms=took_ms)
-    thought = thought_of(response)
-    if thought:
-        context.hooks.on_thought(following, thought)
-    _publish_turn(following, context)
+    _publish_turn(following, response, context)
     return Success(following)
 
 
@@ -225,10 +223,9 @@ async def ask(
     Fails with ``ModelCallFailed``: because of the model's failure, or with ``ContextOverflow`` before any
     call when nothing that may be left out would make the request fit.
     """
-    prepared = await _fitting_request(state, context, with_tools=with_tools)
-    if not isinstance(prepared, Success):
-        return Failure(prepared.failure())
-    sent = prepared.unwrap()
+    sent = await _fitting_request(state, context, with_tools=with_tools)
+    if not isinstance(sent, SizedRequest):
+        return Failure(sent)
     answer = await attempt(context.llm.complete(sent.request))
     if not isinstance(answer, Success):
         error = answer.failure()
@@ -237,13 +234,14 @@ async def ask(
     if not isinstance(answer, Success):
         return Failure(errors.ModelCallFailed(sent.request.purpose, sent.state.iteration, answer.failure()))
     response = answer.unwrap()
-    if _was_read_in_part(sent, response):
+    characters = partial(_characters, sent.request)
+    if token_estimate.unread(sent.estimate, sent.size, characters, response.usage, guidance=sent.guidance):
         read = response.usage.input_tokens
         lost = (
             f"{response.model} read only {read} tokens of a longer prompt, so its server's window is smaller"
         )
         return Success(await _ask_with_less(sent, response, context, lost, read, is_sure=True))
-    if _may_be_read_in_part(sent, response, context):
+    if not response.usage.reported and _may_be_read_in_part(sent, response, context):
         shown = [each.content for each in sent.request.messages[1:] if not isinstance(each, AssistantMessage)]
         text = response.content
         is_sure = _FIGURE.search(text) is None and _has_nothing_of(text, shown, sent.request)
@@ -255,7 +253,7 @@ async def ask(
 
 async def _fitting_request(
     state: KernelState, context: KernelContext, *, with_tools: bool
-) -> Result[SizedRequest, errors.ModelCallFailed]:
+) -> SizedRequest | errors.ModelCallFailed:
     """Return the request of the next turn, summarized and compacted as far as needed."""
     whole, (size, added) = state, token_estimate.sized(state.transcript.estimate, state.messages)
     state = await with_summary(state, context, size, added)
@@ -273,11 +271,12 @@ async def _fitting_request(
     budget = budget_of(window.tokens, request.max_tokens)
     added += more + guidance
     if token_estimate.at_most(estimate, size + guidance, added) <= budget:
-        return Success(SizedRequest(state, request, estimate, size, added, guidance))
+        return SizedRequest(state, request, estimate, size, added, guidance)
     compacted = await compacted_request(state, context, request, window, "window")
     if not isinstance(compacted, Success):
-        return Failure(errors.ModelCallFailed(request.purpose, state.iteration, compacted.failure()))
-    return Success(replaced(compacted.unwrap(), guidance=guidance))
+        return errors.ModelCallFailed(request.purpose, state.iteration, compacted.failure())
+    fitting: SizedRequest = compacted.unwrap()
+    return replaced(fitting, guidance=guidance)
 
 
 async def _ask_with_half(
@@ -344,17 +343,10 @@ async def _ask_with_less(
     return less, _with_refused(cut.spent, response)
 
 
-def _was_read_in_part(sent: SizedRequest, response: ModelResponse) -> bool:
-    """Return whether the provider counted far fewer tokens than it was sent."""
-    characters = partial(_characters, sent.request)
-    return token_estimate.unread(sent.estimate, sent.size, characters, response.usage, guidance=sent.guidance)
-
-
 def _may_be_read_in_part(sent: SizedRequest, response: ModelResponse, context: KernelContext) -> bool:
-    """Return whether a reply of a server that counts no tokens asks for the task."""
+    """Return whether a reply to a long prompt asks for the task, as if it was cut."""
     return (
-        not response.usage.reported
-        and sent.size > 0
+        sent.size > 0
         and sent.estimate.fixed + sent.size >= _LEAST_FORGOTTEN
         and _asks_for_task(sent.request, response, context)
     )

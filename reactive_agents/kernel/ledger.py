@@ -27,6 +27,9 @@ from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.core.values import Value, replaced
 
+EMPTY_REPLY = "empty_reply"
+"""The policy whose guidance is counted anew after each call."""
+
 
 @frozen(slots=False, eq=False, repr=False)
 class CallCounts(Value):
@@ -203,7 +206,9 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
             answers[asked] = entry.key
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
-    new = ledger.words.lacking(found)
+    new, told = ledger.words.lacking(found), ledger.told
+    if EMPTY_REPLY in told:
+        told = PersistentMap({name: times for name, times in told.items() if name != EMPTY_REPLY})
     return replaced(
         ledger,
         calls=ledger.calls.with_calls(executed, effects) if executed else ledger.calls,
@@ -211,6 +216,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         answers=ledger.answers | answers if settled else NO_ENTRIES,
         outcomes=ledger.outcomes | outcomes,
         words=ledger.words | new,
+        told=told,
         gathered=len(ledger.words),
         novelty=len(new) / len(found) if found else None,
         idle_turns=ledger.idle_turns + 1 if idle else 0,

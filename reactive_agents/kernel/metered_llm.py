@@ -44,6 +44,7 @@ from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
+from reactive_agents.kernel.call_parsing.response_calls import without_marks
 from reactive_agents.kernel.context import UsageAccount, with_valid_usage
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
@@ -230,7 +231,9 @@ class RunBudget:
     ) -> Result[Reservation, errors.BudgetExceeded | errors.BudgetUnavailable]:
         if bound.usd is None:
             return Failure(
-                errors.BudgetUnavailable(f"No budget can be kept with {model}: {bound.problem}", model)
+                errors.BudgetUnavailable(
+                    f"The budget cannot be enforced with {model}: {bound.problem}", model
+                )
             )
         from reactive_agents.core.governance import Reservation  # of agents with a budget
 
@@ -696,12 +699,8 @@ class MeteredLLM:
 
 
 def without_written_thinking(response: ModelResponse) -> ModelResponse:
-    """Return a response whose text is free of the thinking written before it."""
-    content, thinking = response.content, ""
-    if "<" in content or "[" in content or "◁" in content:  # each mark of thinking has one of them
-        from reactive_agents.kernel.call_parsing.parser import split_thinking
-
-        content, thinking = split_thinking(content)
+    """Return a response whose text is free of thinking and of marks of the template."""
+    content, thinking = without_marks(response.content)
     if response.thinking and content[:1] == "\n":  # the gap between thinking and text
         content = content.lstrip("\n")
     if not thinking and content == response.content:

@@ -148,7 +148,10 @@ def absorb_results(
     calls = calls_of_turn(state)
     scratchpad, tools_used, transcript = state.scratchpad, state.tools_used, state.transcript
     required = {requirement.name for requirement, _ in requirements_of(state, context).open}
+    usage = state.usage
     for result in state.results:
+        if result.usage:
+            usage = total_usage((usage, *result.usage))
         call = calls.get(result.call_id) or ToolCall(result.call_id, result.tool_name)
         view = view_of(
             result,
@@ -172,7 +175,6 @@ def absorb_results(
         entries.append(LedgerEntry(call, definition, result, new_text, view.key, call.name in required))
     proposal = proposed_answer(tuple(calls.values()), context.input.answer_form)
     is_turned_down = context.toolset.permits(FINAL_ANSWER) and proposal is not None
-    spent = [part for result in state.results for part in result.usage]
     following = replaced(
         state,
         status="thinking",
@@ -181,7 +183,7 @@ def absorb_results(
         scratchpad=scratchpad,
         transcript=transcript,
         tools_used=tools_used,
-        usage=total_usage((state.usage, *spent)) if spent else state.usage,
+        usage=usage,
         ledger=state.ledger if is_turned_down else enter_turn(state.ledger, entries),
         pending=(),
         results=(),

@@ -203,7 +203,7 @@ async def _checked_step(
         return outcome
     match outcome.bind(partial(checked_successor, state)):
         case Failure(errors.IllegalTransition() as error):
-            message = f"The kernel {kernel_type} made an illegal state: {error.message}"
+            message = f"The kernel {kernel_type} returned an illegal state: {error.message}"
             return Failure(evolve(error, message=message))
         case checked:
             return checked

@@ -13,6 +13,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import within
 from reactive_agents.kernel.answer_form import AnswerForm
+from reactive_agents.kernel.call_parsing.response_calls import without_marks
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop
 from reactive_agents.kernel.ledger import enter_guidance
 from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor
@@ -65,7 +66,8 @@ def proposed_answer(calls: tuple[ToolCall, ...], form: AnswerForm | None = None)
     if form is not None and form.has_fields:
         return _filled_in(calls[0], form)
     answer, could_not = given.get("answer"), _reason_given(given.get(COULD_NOT))
-    if not isinstance(answer, str) or not answer.strip():
+    answer = without_marks(answer)[0] if isinstance(answer, str) else ""
+    if not answer.strip():
         answer = could_not
     return Proposal(answer, "tool_calls", calls[0].id, could_not) if answer else None
 

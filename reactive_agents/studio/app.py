@@ -565,15 +565,13 @@ class _Pages:
     async def fork(self, request: Request) -> Response:
         given = await read_body(request, NewFork, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
-        if given.tool_result is None and "tool_result" in given.model_fields_set:
-            # without a result the call is made, which the person has not asked for
-            raise Problem(422, "null-result", "null is no result: give another one, or have the call made.")
         recorder = await self._recorder(run_id)
         if recorder is None:
             raise Problem(409, "not-recorded", "The run has no record: only durable runs can be forked.")
+        result = given.tool_result if "tool_result" in given.model_fields_set else ...
         try:
             forked = await recorder.runs.fork(
-                run_id, at=given.step, model=given.model, message=given.message, tool_result=given.tool_result
+                run_id, at=given.step, model=given.model, message=given.message, tool_result=result
             )
         except AgentError as error:
             raise Problem(409, "not-forked", error.error.message) from None

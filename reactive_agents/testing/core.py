@@ -41,7 +41,7 @@ class FakeClock:
 
     def __init__(self, start: datetime = START, step_s: float = 0.0) -> None:
         if start.tzinfo is None:
-            raise ValueError("FakeClock: start needs a time zone.")
+            raise ValueError(f"FakeClock: start: got {start}, expected a time with a time zone.")
         if step_s < 0:
             raise ValueError(f"FakeClock: step_s: got {step_s}, expected 0 or more.")
         self._start = start.astimezone(UTC)
@@ -188,10 +188,10 @@ _TYPES: Mapping[str, str] = {"str": "string", "int": "integer", "float": "number
 class FakeTools:
     """Implements ``ToolService`` from a mapping of names to answers.
 
-    A fixed result is returned for any arguments; an error value is the call's failure; a function is called
-    with the arguments by name, and what it raises becomes ``ToolFailed``. Arguments that the function cannot
-    take, and malformed ones, fail with ``InvalidToolArguments``; unknown names with ``ToolNotFound``. Types,
-    approval and timeouts are not enforced: that is up to the live service.
+    A fixed result is returned for any arguments. An error value is the failure of the call. A function is
+    called with the arguments by name, and an exception becomes ``ToolFailed``. Arguments that the function
+    cannot take, and malformed ones, fail with ``InvalidToolArguments``; unknown names with ``ToolNotFound``.
+    Types, approval and timeouts are not enforced: only the live service does that.
 
     Args:
         definitions: definitions for tools whose name, docstring and parameters are not enough.
@@ -287,9 +287,9 @@ def _define(name: str, answer: Answer) -> ToolDefinition:
 
 
 class RecordedRunPlayer:
-    """Implements ``LLM``: the answers of an exported run in their order.
+    """Implements ``LLM``: plays the answers of an exported run.
 
-    Each purpose of requests has its order.
+    The answers to requests of one purpose are played in their order.
 
     Args:
         path: a file of ``agent.runs.export``, or the output of ``reactive-agents runs recording``.
@@ -299,7 +299,7 @@ class RecordedRunPlayer:
         requests: every request so far.
 
     Raises:
-        ValueError: the file has another form, as one that was edited may have.
+        ValueError: the file is not such a recording, for example because it was edited.
     """
 
     model = "recorded/run"
@@ -322,13 +322,13 @@ class RecordedRunPlayer:
                     result = _outcome(entry, "result", ToolResult, errors.ToolErrors)
                     self._results.setdefault(entry["tool"], []).append((made.get("arguments"), result))
         except (LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is no recording of a run: {error!r}") from None
+            raise ValueError(f"{path} is not a recording of a run: {error!r}") from None
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
         """Return the next recorded answer to a request of this purpose.
 
-        Fails with ``ScriptExhausted`` when the run did not ask so often.
+        Fails with ``ScriptExhausted`` when the run has no further answer.
         """
         self.requests.append(request)
         waiting = self._answers.get(request.purpose)
@@ -376,7 +376,7 @@ class _RecordedTools:
     ) -> Result[ToolResult, errors.ToolErrors]:
         waiting = self._results.get(call.name)
         if not waiting:
-            return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of it."))
+            return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of this tool."))
         alike = (place for place, (arguments, _) in enumerate(waiting) if arguments == call.arguments)
         _, known = waiting.pop(next(alike, 0))  # calls of one turn were recorded as they ended
         return known.map(lambda made: ToolResult(call.id, call.name, made.result, made.error))

@@ -1,4 +1,4 @@
-"""A scripted model: it plays turns in order, or by a text in the prompt."""
+"""A scripted model, which plays turns in order, or by a text in the prompt."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Turn:
         delay: seconds before the answer, 0 or more.
         usage: the tokens that the turn reports.
         cost_usd: US dollars; ``None`` for a model whose price is unknown.
-        endless: stays in the script when it is taken.
-        chunks: what a stream yields before the whole answer; by default a word at a time.
+        endless: whether it stays in the script after it was played.
+        chunks: the chunks that a stream yields before the whole answer; by default a word at a time.
     """
 
     text: str = ""
@@ -85,12 +85,12 @@ def say(
 ) -> Turn:
     """Return a turn of text without a call.
 
-    It is the answer where ``final-answer`` is not offered; elsewhere :func:`answer` delivers it.
+    It is the answer if ``final-answer`` is not offered; otherwise :func:`answer` delivers one.
 
     Args:
         thinking: reasoning text that the model exposes.
         finish_reason: why the model stopped; ``length`` scripts a truncated answer.
-        when, delay, usage, cost_usd: as of :class:`Turn`.
+        when, delay, usage, cost_usd: as in :class:`Turn`.
     """
     return Turn(
         text, thinking, finish_reason=finish_reason, when=when, delay=delay, usage=usage, cost_usd=cost_usd
@@ -114,9 +114,10 @@ def answer(
     {'sum': 3}
 
     Args:
-        text: the answer; for an agent with an output type its fields, ``{"value": …}`` for what is no object.
+        text: the answer; for an agent with an output type its fields, or ``{"value": …}`` if the type is not
+            an object.
         thinking: reasoning text that the model exposes.
-        when, delay, usage, cost_usd: as of :class:`Turn`.
+        when, delay, usage, cost_usd: as in :class:`Turn`.
     """
     said = say("", thinking=thinking, when=when, delay=delay, usage=usage, cost_usd=cost_usd)
     fields = JsonObject(answer=text) if isinstance(text, str) else text
@@ -142,9 +143,9 @@ def call(
     {'when': 'now', 'two words': 2}
 
     Args:
-        arguments: the tool's arguments; needed for names that are no Python names, or that this function
-            takes for itself (``when``, ``delay``, ``usage``, ``cost_usd``).
-        when, delay, usage, cost_usd: as of :class:`Turn`.
+        arguments: the tool's arguments; needed for names that are not Python names, or that this function
+            has itself (``when``, ``delay``, ``usage``, ``cost_usd``).
+        when, delay, usage, cost_usd: as in :class:`Turn`.
     """
     said = say("", when=when, delay=delay, usage=usage, cost_usd=cost_usd)
     return _calling(said, (ScriptedCall(tool, {**(arguments or {}), **named}),))
@@ -154,7 +155,7 @@ def malformed_call(tool: str, text: str) -> Turn:
     """Return a turn that calls one tool with malformed arguments.
 
     Args:
-        text: sent in place of the JSON object.
+        text: the text in place of the JSON object.
     """
     return _calling(Turn(), (ScriptedCall(tool, {}, malformed=text),))
 
@@ -175,7 +176,7 @@ def calls(
             ``cost_usd`` do not count; a turn has those once.
         text: text of the model beside the calls.
         thinking: reasoning text that the model exposes.
-        when, delay, usage, cost_usd: as of :class:`Turn`.
+        when, delay, usage, cost_usd: as in :class:`Turn`.
 
     Raises:
         ValueError: one of the turns calls no tool.
@@ -191,7 +192,7 @@ def fail(error: LLMErrors, *, when: str = "", delay: float = 0.0) -> Turn:
 
     Args:
         error: the failure that the caller gets.
-        when, delay: as of :class:`Turn`.
+        when, delay: as in :class:`Turn`.
     """
     return Turn(error=error, when=when, delay=delay)
 
@@ -203,8 +204,8 @@ def streamed(turn: Turn, *chunks: models.ModelChunk | str) -> Turn:
     (TextDelta(text='It '), TextDelta(text='is 3.'))
 
     Args:
-        chunks: such as ``ToolCallDelta(0, "final-answer", '{"answer": "It')``. A text is a delta of the
-            turn's text. The whole answer follows, as the turn says it.
+        chunks: chunks such as ``ToolCallDelta(0, "final-answer", '{"answer": "It')``; a text is a delta of
+            the turn's text. The whole answer of the turn follows.
     """
     given = (models.TextDelta(each) if isinstance(each, str) else each for each in chunks)
     return evolve(turn, chunks=tuple(given))
@@ -213,7 +214,7 @@ def streamed(turn: Turn, *chunks: models.ModelChunk | str) -> Turn:
 def forever(turn: Turn) -> Turn:
     """Return the turn as one that answers every request that it fits.
 
-    Without a ``when``, turns after it are never reached.
+    Turns after one without a ``when`` are never reached.
     """
     return evolve(turn, endless=True)
 
@@ -235,10 +236,10 @@ class ScriptedLLM:
 
     A turn without ``when`` fits every request; a turn with ``when`` fits a request whose messages contain
     that text. So a plain script is played in order, and concurrent calls, which may come in any order, are
-    scripted by what their prompts say. A request that no turn fits fails with ``ScriptExhausted``.
+    scripted by the texts in their prompts. A request that no turn fits fails with ``ScriptExhausted``.
 
-    A turn is taken when the effect is awaited, in one uninterrupted step: one object serves any number of
-    concurrent runs of one event loop.
+    A turn is taken when the effect is awaited, in one uninterrupted step, so that one object serves any
+    number of concurrent runs of one event loop.
 
     Args:
         turns: the script, from :func:`say`, :func:`answer`, :func:`call`, :func:`calls`, :func:`fail`,

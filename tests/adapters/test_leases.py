@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -29,6 +30,34 @@ def test_leases_are_renewed_after_the_system_gave_no_thread(monkeypatch: pytest.
     assert renewed.wait(60)
     leases.let_go_of_all()
     assert known[0] == {"held"}
+
+
+def test_what_is_held_on_an_event_loop_that_was_closed_is_renewed_no_more() -> None:
+    """Its tasks can never let it go."""
+    renewed = list[set[str]]()
+    seen = threading.Semaphore(0)
+
+    async def renew(held: Mapping[str, None]) -> None:
+        renewed.append(set(held))
+        seen.release()
+
+    leases: LeaseRenewal[None] = LeaseRenewal("leases", renew, beat_s=0.001)
+
+    async def hold(key: str) -> None:
+        leases.hold(key, None)
+
+    closed = asyncio.new_event_loop()
+    closed.run_until_complete(hold("left"))
+    leases.hold("kept", None)
+    assert seen.acquire(timeout=60)
+    assert "left" in renewed[0]
+    closed.close()
+    while seen.acquire(blocking=False):
+        """Those from before the loop was closed."""
+    for _ in range(3):
+        assert seen.acquire(timeout=60)
+    leases.let_go_of_all()
+    assert renewed[-1] == {"kept"}
 
 
 def test_a_forked_process_does_not_wait_for_what_its_parent_holds() -> None:

@@ -148,6 +148,28 @@ async def test_a_cancellation_that_its_process_did_not_live_to_see_is_carried_ou
     await record.aclose()
 
 
+async def test_a_run_that_was_given_up_on_a_full_disk_goes_on_at_once(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record could not be told of it; this process knows."""
+    clock = FakeClock()
+    record, other = opened(clock), opened(clock)
+    await add(record, queued("a"))
+    begun = await claim(record, "a")
+
+    async def refuse(*_: object, **__: object) -> Any:
+        return Failure(RecordFailed("The disk is full.", "release"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(record._file, "write_soon", refuse)
+        assert isinstance(await attempt(record.release(RunId("a"), begun.holder)), Failure)
+    assert (await claim(other, "a")).state == "taken"
+    late = RunEntry("t1", "intent", clock.now(), "{}")
+    assert isinstance(await attempt(record.append(RunId("a"), begun.holder, late)), Failure)
+    await other.aclose()
+    await record.aclose()
+
+
 async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
     clock = FakeClock()
     one, two = opened(clock), opened(clock)

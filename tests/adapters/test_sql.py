@@ -32,6 +32,9 @@ from reactive_agents.testing.core import FakeClock
         # those that are not well formed may have a part of the password anywhere
         ("postgresql://agents:hu@hush@db.example/agents", "postgresql://…"),
         ("postgresql://agents:hu/hush@db.example/agents", "postgresql://…"),
+        ("postgresql://agents:hu@hush/x?hush&hush@db.example/agents", "postgresql://…"),
+        ("postgresql://agents:hush/hu?sh@db.example/agents", "postgresql://…"),
+        ("postgresql://db.example/agents?user=me@tenant", "postgresql://db.example/agents"),
     ],
 )
 def test_an_address_is_shown_without_its_password(address: str, shown: str) -> None:

@@ -142,7 +142,9 @@ async def test_a_model_without_a_price_allows_no_budget_and_says_so(tmp_path: Pa
     async with builder.with_cost(tmp_path / "cost.db", daily_usd=5.0).build() as agent:
         result = await agent.run("Where are the keys?")
     assert (result.status, llm.requests) == ("partial", [])
-    assert result.reason.startswith("No budget can be kept with scripted/test: its price is not known.")
+    assert result.reason.startswith(
+        "The budget cannot be enforced with scripted/test: its price is not known."
+    )
 
 
 async def test_an_answer_of_unknown_length_needs_a_bound(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from reactive_agents.core.errors import RunInterrupted, RunRefused
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
+    ExecutionPhaseFailed,
     RunContinued,
     TaskCompleted,
     ToolCallInDoubt,
@@ -100,6 +101,32 @@ async def test_a_run_that_has_ended_gives_its_result_without_a_model_call(tmp_pa
     assert second == first
     assert bank.numbers == [1]
     assert events.of(TaskCompleted)[-1].result == first
+
+
+async def test_a_run_goes_on_in_its_files_when_a_tool_changes_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is that of the directory where the agent was first used."""
+    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    @tool(idempotent=True)
+    async def enter() -> str:
+        """Enter the other directory."""
+        os.chdir(elsewhere)
+        return "entered"
+
+    llm = ScriptedLLM(call("enter"), answer("The other directory is entered."))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(enter)
+    described = described.with_sessions("s.db").with_memory("m.db").with_cost("c.db").with_audit("a.db")
+    one = described.with_run_log("l.db").with_durability("r.db", recover=False).build()
+    failures: list[ExecutionPhaseFailed] = []
+    one.subscribe(lambda event: failures.append(event) if isinstance(event, ExecutionPhaseFailed) else None)
+    result = await one.run("Enter it.", run_id="r", session="s", user="u")
+    assert (await one.run("Enter it.", run_id="r", session="s", user="u")).output == result.output
+    await one.aclose()
+    assert (failures, os.listdir(elsewhere)) == ([], [])
 
 
 async def test_another_task_under_the_same_id_is_refused(tmp_path: Path) -> None:
@@ -507,6 +534,29 @@ async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differ
     accepted = changed(ScriptedLLM(*[answer("Payment 2 is in doubt.")] * 2))
     result = await accepted.run("Pay.", run_id="order-1", accept_changes=True)
     assert result.output == "Payment 2 is in doubt."
+
+
+async def test_a_run_does_not_go_on_without_the_options_that_it_was_begun_with(tmp_path: Path) -> None:
+    bank = Bank(hangs_at=1)
+    pay = tool(idempotent=True)(bank.pay)
+
+    def described(*turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(call("pay", number=1))
+    options: dict[str, Any] = {"tools": [pay], "output": int, "approver": lambda request: True}
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay 1.", run_id="order-1", **options))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    later = described(call("final-answer", value=1))
+    outcomes = await later.runs.recover()
+    refused = outcomes[RunId("order-1")].failure()
+    assert isinstance(refused, RunRefused)
+    assert refused.differences == ("Gone: option approver.", "Gone: option output.", "Gone: option tools.")
+    bank.hangs_at = 0
+    assert (await later.run("Pay 1.", run_id="order-1", **options)).output == 1
 
 
 @pytest.mark.parametrize("accepted", [False, True])

@@ -176,7 +176,7 @@ async def test_fields_that_are_all_unknown_are_no_answer() -> None:
 )
 def test_a_boolean_is_no_number(kind: Any, data: Any, path: str) -> None:
     (problem,) = output_shape(kind).unwrap().read(data).failure().problems
-    assert (problem.path, problem.problem.endswith("a boolean is no number")) == (path, True)
+    assert (problem.path, problem.problem.endswith("a number is expected, not a boolean")) == (path, True)
 
 
 @pytest.mark.parametrize(

@@ -376,7 +376,7 @@ async def test_what_is_delivered_becomes_json_and_what_a_desk_gives_has_to_be(tm
 
     odd = asking(call("ship", order=7), answer("Done.")).with_tools(ship).build()
     odd.container.governance.desk.override(providers.Object(Some(Odd())))
-    assert "What was delivered is no JSON" in observed(await odd.run("Ship it."))[0]
+    assert "The delivered result is not JSON data" in observed(await odd.run("Ship it."))[0]
     with pytest.raises(TypeError, match="expected the answer as a text"):
         agent.answer(RunId("r"), RequestId("q"), 7)  # type: ignore[arg-type]
 

@@ -233,6 +233,43 @@ async def test_a_fork_of_a_fork_has_the_messages_of_both_where_they_were_said(tm
     assert places.index("Look once more.") < len(places) - 1, "the answer to it comes after it"
 
 
+async def test_a_fork_of_a_fork_may_make_the_same_call_again(tmp_path: Path) -> None:
+    """Its intent is in the records of both."""
+    await recorded(tmp_path / "r.db")
+    for run_id in ("r1", "r2", "r3"):
+        one = agent(tmp_path / "r.db", ScriptedLLM(call("sell", item="apple"), answer("The apple is sold.")))
+        fork = await one.runs.fork(run_id, at=2, into=f"r{int(run_id[1:]) + 1}")
+        assert (await one.runs.resume(fork)).output == "The apple is sold."
+        assert (await one.runs.replay(fork)).difference == ""
+
+
+async def test_a_call_of_a_fork_that_was_interrupted_is_in_doubt_though_its_original_made_it(
+    tmp_path: Path,
+) -> None:
+    await recorded(tmp_path / "r.db")
+    begun = anyio.Event()
+
+    @tool(risk="high")
+    async def sell(item: str) -> str:
+        """Sell an item."""
+        begun.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    described = ReactiveAgents.create().with_llm(ScriptedLLM()).with_reasoning().with_tools(price, sell)
+    described = described.with_system_prompt("Be brief.").with_durability(tmp_path / "r.db", recover=False)
+    hanging = described.build()
+    fork = await hanging.runs.fork("r1", at=5, into="r2")
+    async with anyio.create_task_group() as group:
+        group.start_soon(hanging.runs.resume, fork)
+        await begun.wait()
+        group.cancel_scope.cancel()
+    later = agent(tmp_path / "r.db", ScriptedLLM(*[answer("It may be sold.")] * 2))
+    await later.runs.resume(fork)
+    assert sold == ["apple"], "by the first run alone"
+    assert "In doubt" in (await later.runs.steps(fork))[4].text
+
+
 async def test_what_a_fork_shares_was_paid_once(tmp_path: Path) -> None:
     def described(boss: list[Turn], helper: list[Turn]) -> ReactiveAgent:
         inner = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(*helper)).with_reasoning()
@@ -272,6 +309,7 @@ async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:
     last_price = max(each.number for each in steps if each.name == "price")
     await other.runs.resume(await other.runs.fork("r1", at=last_price, tool_result=1))
     assert sold == ["apple", "pear"]
+    assert (await other.runs.steps(await other.runs.fork("r1", at=5, tool_result=None)))[4].text == "null"
     assert llm.requests[0].messages[-1].content.startswith("1") or "1" in str(llm.requests[0].messages[-2:])
 
 
@@ -352,6 +390,15 @@ async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) ->
     assert sold == ["apple"]
 
 
+async def test_a_text_that_no_file_can_hold_as_it_is_is_exported(tmp_path: Path) -> None:
+    """A lone surrogate is half of a character, as of a text that was cut off."""
+    one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello to you: é.")))
+    await one.run("Say hello \ud83d.", run_id="r1")
+    await one.runs.export("r1", tmp_path / "run.json")
+    assert "é" in (tmp_path / "run.json").read_text(encoding="utf-8")
+    assert RecordedRunPlayer(tmp_path / "run.json").task == "Say hello \ud83d."
+
+
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
@@ -368,7 +415,7 @@ async def test_a_recording_that_was_edited_wrongly_is_refused_with_the_place(
     await one.runs.export("r1", tmp_path / "run.json")
     text = (tmp_path / "run.json").read_text()
     (tmp_path / "run.json").write_text(text.replace(before, after, 1))
-    with pytest.raises(ValueError, match=f"run.json is no recording of a run: .*{problem}"):
+    with pytest.raises(ValueError, match=f"run.json is not a recording of a run: .*{problem}"):
         RecordedRunPlayer(tmp_path / "run.json")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from base64 import urlsafe_b64encode
@@ -19,6 +20,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, external_tool, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.containers import LateOverrideError
 from reactive_agents.core.errors import (
     InvalidConfig,
     LLMErrors,
@@ -39,12 +41,13 @@ from reactive_agents.core.events import (
     TaskFailed,
     TaskStarted,
 )
+from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import ScriptedLLM, answer, call
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
 
 pytestmark = pytest.mark.anyio
 
@@ -179,7 +182,7 @@ async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
         await work.begun.wait()
         await other.runs.cancel("r1")
         for order in (other.runs.unpause, other.runs.pause):
-            with pytest.raises(AgentError, match="is to be cancelled"):
+            with pytest.raises(AgentError, match="is being cancelled"):
                 await order("r1")
     assert isinstance(errors[0], RunCancelled)
     assert (await other.runs.find("r1")).state == "cancelled"
@@ -290,6 +293,33 @@ async def test_a_run_that_waits_for_an_approval_ends_when_it_is_deleted(tmp_path
         except AgentError as error:
             lost.append(type(error.error))
     assert lost == [RunInterrupted]
+
+
+async def test_a_task_that_is_cancelled_while_several_calls_wait_interrupts_its_run(tmp_path: Path) -> None:
+    """As by ``asyncio.wait_for``; a scope of anyio is another way."""
+
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    asked = anyio.Event()
+
+    async def decide(request: ApprovalRequest) -> bool:
+        asked.set()
+        await anyio.sleep_forever()
+        return True
+
+    turn = calls(call("send", to="Ann"), call("send", to="Bob"))
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(turn)).with_reasoning().with_tools(send)
+    one = described.with_approval(decide).with_durability(tmp_path / "r.db", recover=False).build()
+    task = asyncio.ensure_future(one.run("Pay.", run_id="r1"))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await one.runs.find("r1")).status == "open"
+    await one.aclose()
 
 
 async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_path: Path) -> None:
@@ -542,6 +572,20 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
         with pytest.raises(AgentError) as refused:
             await keyed(ScriptedLLM(), wrong).runs.find("r1")
         assert isinstance(refused.value.error, RecordFailed)
+
+
+async def test_recorded_runs_go_on_with_the_services_of_today(tmp_path: Path) -> None:
+    """Also those of an agent whose runs were looked at before its services changed."""
+    one = agent(tmp_path / "r.db", ScriptedLLM())
+    await one.submit("Greet.", run_id="r1", delay_s=3600)
+    await one.runs.stop_workers()
+    one.container.models.llm.override(ScriptedLLM(say("Hello there, from another model.")))
+    with pytest.raises(LateOverrideError):
+        await one.runs.resume("r1")
+    assert [each.run_id for each in await one.runs.list()] == ["r1"]
+    one.container.reset_singletons()
+    assert (await one.runs.resume("r1")).output == "Hello there, from another model."
+    await one.aclose()
 
 
 async def test_the_runs_of_a_user_are_forgotten(tmp_path: Path) -> None:

@@ -103,6 +103,43 @@ async def test_thinking_is_not_part_of_the_answer() -> None:
 
 
 @pytest.mark.parametrize(
+    "turn",
+    [
+        say(
+            '<think>\nI read it.\n<tool_call>{"name": "file-read", "arguments": {"path": "a.md"}}</tool_call>'
+        ),
+        say(
+            "<think>\nI read it.\n"
+            '<tool_call>{"name": "file-read", "arguments": {"path": "a.md"}}</tool_call>\n</think>\n'
+        ),
+        say(
+            "",
+            thinking='I look.\n<tool_call>{"name": "file-read", "arguments": {"path": "a.md"}}</tool_call>',
+        ),
+    ],
+)
+async def test_a_turn_that_ends_with_a_call_in_its_thinking_makes_it(turn: Turn) -> None:
+    result, _ = await run(turn)
+    assert (observed(result), result.output) == (["a.md from line 1"], "done")
+
+
+async def test_a_call_that_thinking_only_speaks_of_is_not_made() -> None:
+    thinking = 'Should I <tool_call>{"name": "file-read", "arguments": {"path": "a.md"}}</tool_call>? No.'
+    result, _ = await run(say("", thinking=thinking))
+    assert observed(result) == []
+    spoken, _ = await run(say("All is well.", thinking=thinking.removesuffix("? No.")))
+    assert observed(spoken) == []
+
+
+async def test_marks_of_the_template_are_no_part_of_an_answer() -> None:
+    text = "<|im_start|>assistant\nThe answer is 4.<|im_end|>\n<|im_start|>user\nThanks!"
+    result, _ = await run(say(text), say(text))
+    assert result.output == "The answer is 4."
+    delivered, _ = await run(answer("<think>2 + 2</think>The answer is 4.<|eot_id|>"))
+    assert delivered.output == "The answer is 4."
+
+
+@pytest.mark.parametrize(
     ("turn", "expected", "repair"),
     [
         (call("file_read", path="a.md"), "a.md from line 1", "taken as 'file-read'"),

@@ -154,10 +154,10 @@ def test_a_service_is_made_of_what_the_providers_among_its_arguments_provide() -
 def test_a_provider_is_never_replaced() -> None:
     runtime = create_runtime(agent_id="a", provider="offline")
     with pytest.raises(
-        AttributeError, match="governance is composed already: override it, or use extra_layers"
+        AttributeError, match="governance cannot be replaced: override it, or use extra_layers"
     ):
         runtime.governance = providers.Container(containers.DynamicContainer)
-    with pytest.raises(AttributeError, match=r"GovernanceLayer\.guardrail is composed already"):
+    with pytest.raises(AttributeError, match=r"GovernanceLayer\.guardrail cannot be replaced"):
         runtime.governance.container.guardrail = providers.Object(Some(BlockWords("x")))
     runtime.set_provider("billing", providers.Object("mine"))
     assert runtime.billing() == "mine"
@@ -208,7 +208,7 @@ def test_a_container_of_the_user_refers_to_the_providers_of_a_runtime() -> None:
 def test_a_required_service_that_is_overridden_with_none_is_missing(given: object) -> None:
     runtime = create_runtime(agent_id="a", provider="offline", enable_guardrails=True)
     runtime.governance.guardrail.override(given)
-    with pytest.raises(AgentError, match=r"governance\.guardrail provides none"):
+    with pytest.raises(AgentError, match=r"governance\.guardrail provides no service"):
         ReactiveAgent(runtime).run_sync("Hello?")
 
 
@@ -262,10 +262,13 @@ def test_an_extra_layer_goes_before_what_an_option_provides_and_may_be_an_instan
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
-        ({"core": Billing}, "'core' depends on core, governance; below it are settings, model_config"),
+        (
+            {"core": Billing},
+            "'core' depends on core, governance; only these are below it: settings, model_config",
+        ),
         ({"governance": BlockWords("x")}, "'governance' is .*; expected a container or its class"),
         ({"governance": BlockWords}, "expected a container or its class"),
-        ({"settings": Governance}, "'settings' has the name of a provider that is no layer"),
+        ({"settings": Governance}, "'settings' has the name of a provider that is not a layer"),
         ({"providers": Governance}, "extra_layers: got 'providers', expected the name of a layer"),
         ({"override": Governance}, "extra_layers: got 'override', expected the name of a layer"),
         ({3: Governance}, "extra_layers: got 3, expected the name of a layer"),
@@ -280,8 +283,8 @@ def test_an_extra_layer_that_is_none_or_stands_too_low_is_refused(layers: Any, m
 @pytest.mark.parametrize(
     ("layer", "provider", "message"),
     [
-        ("governance", "gaurdrail", "'governance' provides 'gaurdrail': 'guardrail' is meant"),
-        ("governence", "guardrail", "extra_layers has 'governence': 'governance' is meant"),
+        ("governance", "gaurdrail", "'governance' provides 'gaurdrail': use 'guardrail'"),
+        ("governence", "guardrail", "extra_layers has 'governence': use 'governance'"),
     ],
 )
 def test_a_misspelt_name_in_an_extra_layer_is_refused(layer: str, provider: str, message: str) -> None:

@@ -110,7 +110,7 @@ SENTENCES = [
     (InvalidConfig("timeout_s", "-1", "more than 0"), "timeout_s: got -1, expected more than 0."),
     (
         ServiceMissing("audit", "runtime.audit"),
-        "audit is enabled, but runtime.audit provides none: give it one or switch it off.",
+        "audit is enabled, but runtime.audit provides no service: add one, or switch it off.",
     ),
     (
         PolicyFailed("sources", "raised KeyError: 'url'"),
@@ -127,7 +127,10 @@ SENTENCES = [
     (StrategyNotFoundError("x"), "There is no strategy 'x'. Known: none."),
     (StrategyNotFoundError("x", ("a", "b")), "There is no strategy 'x'. Known: a, b."),
     (ControllerError("after_step", "KeyError: 'x'"), "The controller's after_step failed: KeyError: 'x'"),
-    (IterationLimitError("reactive", 3, 2), "reactive reached its limit of 3 after 2 steps."),
+    (
+        IterationLimitError("reactive", 3, 2),
+        "The strategy reactive reached its limit of 3 turns after 2 steps.",
+    ),
     (MaxIterationsError("t1", 4, 4), "Task t1 did not finish within 4 iterations."),
     (
         BudgetExceeded("day", 5.0, 4.75, 0.5),
@@ -143,7 +146,7 @@ SENTENCES = [
         "The answer was not verified (confidence 0.25): Too little of it is supported.",
     ),
     (RunCancelled("t1", "agent-loop"), "Task t1 was cancelled in phase agent-loop."),
-    (IllegalAgentState("idle", "running"), "An agent cannot go from 'idle' to 'running'."),
+    (IllegalAgentState("idle", "running"), "The agent's state cannot change from 'idle' to 'running'."),
 ]
 
 

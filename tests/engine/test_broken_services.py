@@ -265,7 +265,10 @@ async def test_a_completion_that_fails_loses_no_answer() -> None:
     made = bench(ScriptedLLM(answer("The answer.")), hooks=[LifecycleHook("complete", "before", spoil)])
     result = (await made.run()).unwrap()
     assert (result.status, result.output) == ("completed", "The answer.")
-    assert "The phase complete failed: An agent cannot go from 'idle' to 'completed'." in result.reason
+    assert (
+        "The phase complete failed: The agent's state cannot change from 'idle' to 'completed'."
+        in result.reason
+    )
     assert [(event.phase, event.fatal) for event in made.recorder.of(ExecutionPhaseFailed)] == [
         ("complete", False)
     ]

@@ -71,6 +71,32 @@ def test_what_nothing_seen_supports_is_named_once_and_in_order(answer: str, figu
 
 
 @pytest.mark.parametrize(
+    ("task", "results", "right", "wrong"),
+    [
+        ("Wie hoch ist der Gesamtumsatz?", ("120000", "150000"), "270.000 €", "280.000 €"),
+        ("Quel est le total ?", ("120000", "150000"), "270 000 €", "280 000 €"),
+        ("Quel est le total ?", ("120000", "150000"), "270\u202f000 €", "280\u202f000 €"),
+        ("What is the total?", ("120000", "150000"), "€270k", "€271k"),
+        ("What is the total?", ("120000", "150000"), "0.27 million", "0.28 million"),
+        ("Wie viele sind es?", ("1.250 Stück", "2.300 Stück"), "3550 Stück", "4550 Stück"),
+        ("Wie viele sind es?", ("1250",), "1.250 Stück", "1.390 Stück"),
+        ("How heavy is it?", ("weight: 1.250 kg",), "1,25 kg", "3,71 kg"),
+        ("いくつありますか？", ("1250",), "１２５０個です。", "１２６０個です。"),
+        ("كم العدد؟", ("1250",), "يوجد ١٢٥٠.", "يوجد ١٢٦٠."),
+        ("What share is it?", ("1250", "830"), "60.1% of it", "61.1% of it"),
+        ("What are the shares?", ("[120, 150, 90, 300]",), "18.2%, 22.7%, 13.6%, 45.5%", "61.9%"),
+        ("How warm is it in Fahrenheit?", ("17.4 °C",), "63.3 °F", "68.3 °F"),
+        ("Quand ?", ("18:30",), "à 18h30", "à 97h83"),
+    ],
+)
+def test_a_number_is_known_in_the_way_that_others_write_it(
+    task: str, results: tuple[str, ...], right: str, wrong: str
+) -> None:
+    assert unsupported_figures(right, Seen(task, results)) == ()
+    assert unsupported_figures(wrong, Seen(task, results)) != ()
+
+
+@pytest.mark.parametrize(
     ("answer", "result"),
     [
         ("Paid on 13/05/2024 at 10:00.", "2024-05-13T10:00:00"),
@@ -171,6 +197,82 @@ def test_labelled_texts_in_twelve_languages(half: str) -> None:
     assert announcements.count("answer") / len(announcements) < (0.03 if half == "tuning" else 0.1)
     assert 1 - answers.count("answer") / len(answers) < 0.03
     assert announcements.count("announcement") / len(announcements) > 0.75
+
+
+def test_a_participle_of_the_task_is_a_noun() -> None:
+    seen = Seen("Put a meeting on my calendar.", ("created #81",), given='{"title": "meeting"}')
+    assert judge_text("Done: meeting at 10.", {"create": "Create an event."}, seen) == "answer"
+    assert judge_text("Done: checking it again.", {"create": "Create an event."}, seen) == "announcement"
+
+
+LAMP = {"get_price": "Get the price of an item.", "final-answer": "Deliver the answer."}
+PRICE = Seen("램프와 책상 가격을 알려줘.", ("lamp: 39.90 EUR",), given='{"item": "lamp"}')
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("램프 가격이 얼마예요?", "램프 가격을 조회하겠습니다."),
+        ("كم سعر المصباح؟", "سأبحث عن سعر المصباح الآن."),
+        ("लैंप की कीमत क्या है?", "मैं लैंप की कीमत खोजूंगा।"),
+        ("Giá đèn là bao nhiêu?", "Tôi sẽ tra cứu giá của đèn."),
+        ("Berapa harga lampu?", "Saya akan mencari harga lampu."),
+        ("Vad kostar lampan?", "Jag ska kolla upp priset på lampan."),
+        ("Πόσο κοστίζει η λάμπα;", "Ας ελέγξω την τιμή."),
+        ("台灯多少钱？", "我现在查询台灯的价格。"),
+        ("台灯多少钱？", "正在查询价格。"),
+    ],
+)
+def test_announcements_in_more_languages(task: str, text: str) -> None:
+    assert judge_text(text, LAMP, Seen(task)) == "announcement"
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("ราคาโคมไฟเท่าไหร่", "โคมไฟราคาไม่แพงมากครับ"),
+        ("Πόσο κοστίζει η λάμπα;", "Θα ψάξω την τιμή της λάμπας."),
+        ("מה מחיר המנורה?", "אבדוק את מחיר המנורה."),
+    ],
+)
+def test_before_a_call_a_text_in_a_script_without_signs_is_asked_about(task: str, text: str) -> None:
+    assert judge_text(text, LAMP, Seen(task)) == "unclear"
+
+
+def test_nor_is_a_word_of_the_task_enough_there_after_one() -> None:
+    assert judge_text("책상 가격은 곧 나옵니다.", LAMP, PRICE) == "unclear"
+    assert not concludes("책상 가격은 곧 나옵니다.", LAMP, PRICE)
+    assert judge_text("램프는 39.90유로입니다.", LAMP, PRICE) == "answer"
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "results"),
+    [
+        ("打开厨房的灯。", "好的，我已经打开了厨房的灯。", ("ok",)),
+        ("创建一个工单。", "我已经创建了工单 SUP-482。", ("SUP-482",)),
+        ("奥斯陆天气怎么样？", "奥斯陆目前正在下雨，气温17.4℃。", ('{"temp": 17.4}',)),
+        ("螺栓超过1000个吗？", "是的。", ("1250",)),
+        ("هل يوجد أكثر من 1000 برغي؟", "نعم.", ("1250",)),
+    ],
+)
+def test_what_was_done_and_a_yes_are_answers_in_more_languages(
+    task: str, text: str, results: tuple[str, ...]
+) -> None:
+    seen = Seen(task, results)
+    assert judge_text(text, {"tool": "Do it."}, seen) == "answer" or concludes(text, {"tool": "Do it."}, seen)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Was kostet die Lampe?", "Leider habe ich keinen Zugriff auf aktuelle Preise."),
+        ("Combien coûte la lampe ?", "Je n'ai pas accès aux prix actuels."),
+        ("台灯多少钱？", "抱歉，我无法访问实时价格。"),
+        ("램프 가격이 얼마예요?", "실시간 가격은 확인할 수 없습니다."),
+    ],
+)
+def test_refusals_in_more_languages(task: str, text: str) -> None:
+    assert is_refusal(text, Seen(task))
 
 
 @pytest.mark.parametrize("results", [(), ("4 pieces", "17 pieces")])
@@ -468,6 +570,8 @@ def test_a_time_until_then_and_a_question_of_yes_or_no_follow_an_answer() -> Non
 # --- what a task is about, by its form ----------------------------------------------------------------------
 
 PARTICULAR = [
+    "Schicke ann@x.org eine Nachricht.",
+    "Résume https://example.org/a pour moi.",
     "What do the lamp and the stool cost together?",
     "Shopping list\n1. lamp\n2. stool\nTotal?",
     "Basket: lamp and stool. The bill, please.",

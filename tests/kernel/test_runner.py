@@ -243,6 +243,19 @@ async def test_an_empty_reply_is_asked_about_and_the_run_goes_on() -> None:
     assert given.policy == "empty_reply"
 
 
+async def test_a_model_that_goes_on_saying_nothing_is_asked_four_times() -> None:
+    state = await kernel_bench(forever(say(""))).run(max_iterations=10)
+    assert (state.outcome, state.terminated_by, state.iteration) == ("partial", "empty_reply", 5)
+    assert "empty in 5 turns" in state.reason
+
+
+async def test_a_call_between_empty_replies_starts_over() -> None:
+    empty = [say("")] * 4
+    bench = kernel_bench(*empty, call("add", a=1, b=2), *empty, say("3"), tools={"add": add})
+    state = await bench.run(max_iterations=12)
+    assert (state.outcome, state.output) == ("completed", "3")
+
+
 async def test_a_model_that_says_nothing_ever_ends_at_the_limit() -> None:
     state = await kernel_bench(forever(say(""))).run(max_iterations=3)
     assert (state.outcome, state.output, state.iteration) == ("partial", None, 3)
@@ -321,7 +334,7 @@ async def test_a_bad_state_is_blamed_on_the_kernel_by_its_name(change: dict[str,
 
     error = (await kernel_bench().attempt(own)).failure()
     assert isinstance(error, IllegalTransition)
-    assert error.message == f"The kernel react made an illegal state: {problem}"
+    assert error.message == f"The kernel react returned an illegal state: {problem}"
 
 
 async def test_a_kernel_whose_effect_decorator_was_forgotten_runs_all_the_same() -> None:

@@ -396,13 +396,17 @@ async def test_a_fork_asks_another_model_and_shows_it_a_message(tmp_path: Path) 
             assert (await client.post(f"/api/runs/{run_id}/fork", json=wrong)).status_code == status
 
 
-async def test_null_is_no_result_of_a_fork_that_makes_the_call_again(tmp_path: Path) -> None:
+async def test_null_is_a_result_of_a_fork_too(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    async with studio(path, summing(path, *SUM)) as client:
+    async with studio(path, summing(path, *SUM, *[answer("There is no sum.")] * 2)) as client:
         run_id = await started(client)
         await ended(client, run_id)
-        refused = await client.post(f"/api/runs/{run_id}/fork", json={"step": 2, "tool_result": None})
-        assert (refused.status_code, refused.json()["code"]) == (422, "null-result")
+        forked = await client.post(f"/api/runs/{run_id}/fork", json={"step": 2, "tool_result": None})
+        assert forked.status_code == 201, forked.text
+        fork = await ended(client, forked.json()["run_id"])
+        (called,) = (row["id"] for row in fork["document"]["rows"] if row["kind"] == "tool")
+        seen = (await client.get(f"/api/runs/{forked.json()['run_id']}/rows/{called}")).json()
+        assert (seen["result"], seen["error"]) == (None, "")
 
 
 def asking_things(path: Path, *turns: Turn) -> StudioAgent:

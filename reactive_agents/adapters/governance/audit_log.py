@@ -477,7 +477,7 @@ def _last(connection: sql.Transaction) -> tuple[int, str, bool]:
 
 def _head_path(path: sqlite.DatabasePath) -> Path | None:
     has_file = str(path) not in ("", sqlite.IN_PROCESS) and not sql.is_postgres(path)
-    return Path(f"{os.fspath(path)}-head") if has_file else None
+    return Path(f"{sqlite.place_of(path).absolute()}-head") if has_file else None
 
 
 def kept_head(path: sqlite.DatabasePath) -> AuditHead | None:

@@ -79,13 +79,16 @@ class ParsedCalls:
 # --- JSON that is a call: the keys that models use for its name and its arguments ---
 
 
-_NAMES = frozenset({"name", "tool", "tool_name", "function", "function_name", "action"})
+_NAMES = frozenset(["name", "tool", "tool_name", "function", "function_name", "action", "recipient_name"])
 _ARGUMENTS = frozenset(
-    {"arguments", "parameters", "args", "params", "input", "action_input", "tool_input", "tool_args"}
+    [
+        *("arguments", "parameters", "args", "params", "input"),
+        *("action_input", "tool_input", "tool_args", "function_args"),
+    ]
 )
 _ENVELOPE = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
 _THOUGHTS = frozenset({"thought", "thoughts", "reasoning"})
-_WRAPPERS = frozenset({"tool_calls", "tool_call", "function_call", "function_calls"})
+_WRAPPERS = frozenset({"tool_calls", "tool_call", "tool_uses", "function_call", "function_calls"})
 _MESSAGE = frozenset({"role", "content"})
 _BETWEEN = re.compile(r"[\s,;]*")
 

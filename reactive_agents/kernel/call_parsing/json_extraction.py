@@ -27,6 +27,8 @@ _REST_OF_STRING = {
 _COMPLETE_END = lazy_pattern(r"(?:[}\])\"']|\b(?:true|false|null|True|False|None))[\s,;]*$")
 _COMMENT = lazy_pattern(r"(?:(?<=[\s,{}\[\]])|^)(?://|#)[^\n]*|/\*.*?\*/", re.S)
 _ESCAPE = lazy_pattern(r"\\(?:u[0-9a-fA-F]{4}|.)", re.S)
+_MARKDOWN_ESCAPE = lazy_pattern(r"(?<!\\)\\(?=[_*])")
+"""A backslash that JSON does not know: ``get\\_price``."""
 _WORD = lazy_pattern(r"\w+")
 _MANY_WORDS = 20
 _SIGN = lazy_pattern(r"[^\w\s]")
@@ -157,7 +159,7 @@ class JsonReader:
         self.work -= len(broken) * len(_SIGN.findall(broken))  # it may look through all for every sign
         if self.work < 0:
             return None
-        value = _repair(broken)
+        value = _repair(_MARKDOWN_ESCAPE.sub("", broken))
         return None if value is None else Decoded(value, end, repaired=True)
 
 

@@ -13,7 +13,7 @@ from reactive_agents.kernel.call_parsing.json_calls import CallReader, ParsedCal
 from reactive_agents.kernel.call_parsing.tagged_calls import READERS, TAGS, TOKENS, Found
 from reactive_agents.kernel.call_parsing.tool_names import index_names
 
-_FENCE = r"^[ \t]*```(?P<info>[\w+-]*)[ \t]*\r?\n"
+_FENCE = r"^(?:Action:)?[ \t]*```(?P<info>[\w+-]*)[ \t]*\r?\n"
 _OPENER = re.compile(
     "|".join(
         [
@@ -29,6 +29,10 @@ _THINK_END = re.compile(r"</think(?:ing)?>")
 _FENCE_END = re.compile(r"\s*^[ \t]*```[ \t]*$|\s*```[ \t]*$|\s*\Z", re.M)
 _FENCE_LINE = re.compile(r"^[ \t]*```(?P<info>[\w+-]*)", re.M)
 _TAG_START = re.compile(r"\s*(?:<|\[TOOL_CALLS\])")
+_INVENTED = re.compile(
+    rf"(?:\s|{TOKENS.pattern})*(?P<result><(?:tool|function)_(?:response|result|output)s?>)"
+)
+"""What the model takes for the result of its call, which has not been run."""
 _EMPTY_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n\s*```[ \t]*$", re.M)
 _WIDEST_INDENT = 64
 _GAP = re.compile(r"\n\s*\n\s*\n")
@@ -63,12 +67,14 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
     whole = text.strip()
     if whole.startswith(("{", "[")):
         calls, end = reader.read_calls(whole, 0, "json")
-        if calls and not whole[end:].strip(" \t\r\n.;"):
+        if calls and not whole[end:].strip(" \t\r\n.;}]"):
             return ParsedCalls(calls, made=True)
     scan = _scan(reader, text)
     thinking = _tidied("\n\n".join(scan.thinking))
     if scan.calls:
         lead, rest = "".join(scan.prose[: scan.before]), "".join(scan.prose[scan.before :])
+        if invented := _INVENTED.match(rest):
+            rest = rest[: invented.start("result")]
         prose = _EMPTY_FENCE.sub("", TOKENS.sub("", lead + rest))
         return ParsedCalls(tuple(scan.calls), _tidied(prose), thinking, made=makes_call(lead, rest))
     calls, lead, rest = read_untagged(reader, "".join(scan.prose))
@@ -193,7 +199,7 @@ def _tidied(text: str) -> str:
     return _GAP.sub("\n\n", text).strip()
 
 
-# --- thinking at the beginning of an answer -----------------------------------------------------------------
+# --- What a chat template leaves around an answer: thinking, marks of roles, ends of turns ----
 
 
 _THINK_CLOSERS = ("</think>", "</thinking>")
@@ -207,15 +213,48 @@ _THINKING: Mapping[str, tuple[str, ...]] = {
     "[THINK]": ("[/THINK]",),
     "◁think▷": ("◁/think▷",),
     "<|begin_of_thought|>": ("<|end_of_thought|>",),
+    "<|START_THINKING|>": ("<|END_THINKING|>",),
+    "<|channel|>analysis<|message|>": ("<|end|>", "<|return|>", "<|start|>assistant"),
 }
 """The marks that models put before their thinking, and those after it."""
-_FIRST = frozenset(opener[0] for opener in _THINKING)
+_HEADERS = (
+    *("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "<start_of_turn>model"),
+    *("<|start_of_role|>assistant<|end_of_role|>", "<|assistant|>", "[|assistant|]", "<｜Assistant｜>"),
+    *("<|start|>assistant", "<|channel|>final<|message|>", "<|channel|>commentary<|message|>"),
+    *("<|from|>assistant", "<|recipient|>all", "<|content|>", "<|START_RESPONSE|>"),
+)
+"""Marks of the speaker, which say nothing where the answer begins."""
+_OPENERS = (*_THINKING, *_HEADERS)
+_FIRST = frozenset(opener[0] for opener in _OPENERS)
+_ENDS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|stop|>", "<|endoftext|>"),
+    *("<|end_of_text|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<end_of_turn>", "<eos>"),
+    *("<｜end▁of▁sentence｜>", "[|endofturn|]"),
+)
+"""Marks of the end of a turn; with ``</s>``, which is one of HTML too."""
+_END = f"(?:{'|'.join(map(re.escape, _ENDS))}|</s>)"
+_OTHER_SPEAKER = (
+    r"(?:<\|(?:im_start|start_header_id|start_of_role|user|system|observation)\|>|<start_of_turn>"
+    r"|<\|(?:start|from)\|>(?!assistant)|<｜User｜>|\[\|(?:user|system)\|\]|\[INST\])"
+)
+_TURN_END = re.compile(
+    rf"(?<![\"'])(?:{_END}(?:\s*{_END})*\s*(?:\Z|{_OTHER_SPEAKER})|{_OTHER_SPEAKER}"
+    rf"|(?<=[.!?…。！？}}\]>]){_END}(?!\s*<\|start\|>assistant))"
+)
+"""Where a turn ends: at the end of the text, before what others would say, behind a sentence."""
+_PLAIN_THINKING = re.compile(
+    r"\A\s*(?:analysis(?=\w)|Thought:|Here is my thought process:)(?P<thinking>(?:(?!^Action).)*?)"
+    r"(?:assistant(?:final|commentary)|^Final Answer:|^Here is my response:)\s*",
+    re.DOTALL | re.MULTILINE,
+)
+"""Thinking whose marks are words: channels without their tokens, the form of ReAct, of Granite."""
 
 
 class ThinkingFilter:
     """Splits an answer that arrives in chunks from the thinking written before it.
 
-    Thinking that is never closed takes the rest.
+    Thinking that is never closed takes the rest. Marks of the speaker before the answer are left out, and the
+    one of the end after it.
     """
 
     def __init__(self) -> None:
@@ -226,12 +265,14 @@ class ThinkingFilter:
 
     def feed(self, chunk: str) -> tuple[str, str]:
         """Return the text and the thinking that are known by now."""
-        if self._answers:
-            return chunk, ""
         self._held += chunk
+        if self._answers:
+            return self._ready(), ""
         thinking = ""
         while True:
-            if not self._closers and not self._opened():
+            if not self._closers:
+                if self._opened():
+                    continue
                 return self._answer(), thinking
             found = [(at, closer) for closer in self._closers if (at := self._held.find(closer)) >= 0]
             if not found:
@@ -245,26 +286,35 @@ class ThinkingFilter:
     def finish(self) -> tuple[str, str]:
         """Return what was held back, as text and as thinking."""
         held = self._take(len(self._held))
+        if self._answers and held.strip() in _ENDS:
+            return "", ""
         return ("", held) if self._closers else (held, "")
 
     def _opened(self) -> bool:
         """Take the mark at the beginning; return whether there is one."""
         begun = self._held.lstrip()
-        opener = next((each for each in _THINKING if begun.startswith(each)), None)
+        opener = next((each for each in _OPENERS if begun.startswith(each)), None)
         if opener is None:
             return False
-        self._closers, self._has_thought = _THINKING[opener], True
+        self._closers, self._has_thought = _THINKING.get(opener, ()), True
         self._held = begun[len(opener) :]
         return True
 
     def _answer(self) -> str:
         """Return the held text, unless it may be the beginning of a mark."""
         begun = self._held.lstrip()
-        if not begun or any(opener.startswith(begun) for opener in _THINKING):
+        if not begun or any(opener.startswith(begun) for opener in _OPENERS):
             return ""
         self._answers = True
-        held = self._take(len(self._held))
-        return begun if self._has_thought else held
+        self._held = begun if self._has_thought else self._held
+        return self._ready()
+
+    def _ready(self) -> str:
+        """Return the held text without what may be the mark of its end."""
+        at = max(self._held.rfind("<"), self._held.rfind("["))
+        mark = self._held[at:].rstrip() if at >= 0 else ""
+        may_end = mark and any(end.startswith(mark) for end in _ENDS)
+        return self._take(at if may_end else len(self._held))
 
     def _kept(self) -> int:
         """Return the length of the end of the held text that may begin a closing mark."""
@@ -278,18 +328,36 @@ class ThinkingFilter:
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    """Return the text without the thinking written before it, and the thinking.
+    """Return the text of a turn without the thinking before it, and the thinking.
 
-    >>> split_thinking("<think>Hm.</think>Yes.")
+    Marks of the speaker before it are left out, and so are the end of the turn and what others would
+    say after it.
+
+    >>> split_thinking("<think>Hm.</think>Yes.<|im_end|>")
     ('Yes.', 'Hm.')
     """
+    text = _until_turn_end(text)
     if text.lstrip()[:1] in _FIRST:
         filtered = ThinkingFilter()
         (begun, thinking), (rest, unclosed) = filtered.feed(text), filtered.finish()
         if thinking or unclosed or begun + rest != text:
             return begun + rest, (thinking + unclosed).strip()
+    if plain := _PLAIN_THINKING.match(text):
+        return text[plain.end() :], plain["thinking"].strip()
     end = _orphan_end(text) if "</think" in text else None
     return (text, "") if end is None else (text[end.end() :].lstrip(), text[: end.start()].strip())
+
+
+def _until_turn_end(text: str) -> str:
+    """Return a text up to the end of its turn; code after it goes on."""
+    start = len(text) - len(text.lstrip())
+    for end in _TURN_END.finditer(text, start + 1) if "<" in text or "[" in text else ():
+        before = text[: end.start()]
+        is_code = before.count("```") % 2 or before.rpartition("\n")[2].count("`") % 2
+        is_struck = end[0].startswith("</s>") and "<s>" in before
+        if not is_struck and (not is_code or end.end() == len(text)):
+            return before.rstrip()
+    return text
 
 
 # --- Whether a text makes the calls that it ends with, or only shows them --------------------------------

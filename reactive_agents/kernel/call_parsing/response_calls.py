@@ -16,7 +16,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.tools import FINAL_ANSWER, RESERVED_NAMES, ToolDefinition
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
 
 if TYPE_CHECKING:
@@ -64,6 +64,18 @@ def may_hold_calls(text: str) -> bool:
     return "{" in text or "[" in text or "<" in text or "(" in text or "Action" in text
 
 
+_MAY_BE_MARKED = lazy_pattern(r"[<\[◁]|\A\s*(?:analysis\w|Thought:|Here is my thought)")
+
+
+def without_marks(text: str) -> tuple[str, str]:
+    """Return what a text says, without what a chat template leaves, and its thinking."""
+    if _MAY_BE_MARKED.search(text) is None:
+        return text, ""
+    from reactive_agents.kernel.call_parsing.parser import split_thinking
+
+    return split_thinking(text)
+
+
 async def calls_of(
     response: ModelResponse, definitions: Sequence[ToolDefinition], author: Authorship
 ) -> tuple[ModelResponse, str]:
@@ -87,6 +99,12 @@ def read_calls(
     the text that is not run.
     """
     unmade = ""
+    if not response.tool_calls and not response.content.strip() and may_hold_calls(response.thinking):
+        thought = written_calls(response.thinking, definitions, author)
+        if thought.calls:  # with which the turn ended
+            response = evolve(
+                response, thinking=thought.prose, tool_calls=thought.calls, finish_reason="tool_calls"
+            )
     if not response.tool_calls and may_hold_calls(response.content):
         written = written_calls(response.content, definitions, author)
         unmade = written.unmade

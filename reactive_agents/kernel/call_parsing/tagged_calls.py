@@ -89,8 +89,11 @@ Found = tuple[tuple[ParsedCall, ...], int]
 _NAME = r"[\w.:-]{1,128}"
 _SEPARATOR = r"<[｜|]tool[▁_]sep[｜|]>"
 
+_WRAPPER = r"\|?(?:\w{1,16}:|｜DSML｜)?(?i:tool_?calls?|function_?calls?|tool_use|tools)\|?>"
+"""Behind the first sign of a tag that models put around their calls."""
+
 TAGS: Mapping[str, str] = {
-    "hermes": r"<\|?(?:tool_calls?|function_calls?|tool_use)\|?>|<\|tool_call_start\|>|\bfunctools(?=\[)",
+    "hermes": rf"<{_WRAPPER}|<\|(?:tool_call_start|START_ACTION)\|>|\bfunctools(?=\[)",
     "function": rf"<function\s{{0,2}}=\s{{0,2}}\"?(?P<function_name>{_NAME})\"?\s{{0,2}}>",
     "invoke": rf"<(?:\w{{1,16}}:|｜DSML｜)?invoke\s+name=[\"'](?P<invoke_name>{_NAME})[\"']\s*>",
     "python": r"<\|python_tag\|>",
@@ -98,7 +101,7 @@ TAGS: Mapping[str, str] = {
     "begin": r"<[｜|]tool[▁_]call[▁_]begin[｜|]>",
     "harmony": (
         r"(?:<\|(?:start|channel)\|>(?:assistant|commentary|analysis)?\s?){0,3}"
-        rf"\bto=(?P<harmony_name>functions\.{_NAME})[^{{\n]{{0,80}}<\|message\|>"
+        rf"\bto=(?P<harmony_name>functions\.{_NAME})[^{{\n]{{0,80}}(?:<\|message\|>|(?=\{{))"
     ),
 }
 """The tag that each reader of :data:`READERS` begins at, as a pattern."""
@@ -106,12 +109,12 @@ TAGS: Mapping[str, str] = {
 TOKENS = re.compile(
     r"<[｜|]tool[▁_]calls?[▁_](?:section[▁_])?(?:begin|end)[｜|]>"
     r"|<｜end▁of▁sentence｜>|<\|(?:eom_id|eot_id|im_end|call|end|tool_call_end|/tool_calls?)\|>"
-    r"|</?(?:tool_calls?|function_calls?|tool_use)>|</function>|</(?:\w{1,16}:|｜DSML｜)?invoke>"
+    rf"|</?{_WRAPPER}|<\|END_ACTION\|>|</function>|</(?:\w{{1,16}}:|｜DSML｜)?invoke>"
 )
 """What the templates leave around calls; it is no prose."""
 
 _SPACE = re.compile(r"\s*(?:```(?:json)?\s*)?")
-_EDGE = re.compile(r"</?\|?(?:tool_calls?|function_calls?|tool_use)\|?>|<\|/?tool_call")
+_EDGE = re.compile(rf"</?{_WRAPPER}|<\|/{_WRAPPER}|<\|tool_call|<\|END_ACTION")
 _SURPLUS = re.compile(r"[\s`}\])]*(?=</|<[|｜]|\Z)")
 _FUNCTION_EDGE = re.compile(r"</?function\b|</?tool_call>")
 _FUNCTION_END = re.compile(r"\s*(?:</function>|(?=</tool_call>))")
@@ -198,8 +201,9 @@ def _python(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
 def _mistral(reader: CallReader, text: str, tag: re.Match[str]) -> Found:
     start = _behind(_SPACE, text, tag.end())
     if text[start : start + 1] in ("{", "["):
-        return reader.read_calls(text, start, "mistral", _CALL_EDGE)
-    calls: tuple[ParsedCall, ...] = ()
+        calls, end = reader.read_calls(text, start, "mistral", _CALL_EDGE)
+        return calls, _behind(_SURPLUS, text, end)
+    calls = ()
     while named := _MISTRAL_NAME.match(text, start):
         read = reader.json.read(text, named.end(), _CALL_EDGE)
         form: CallForm = "mistral-args" if named["args"] else "mistral-name"

@@ -11,7 +11,7 @@ Only :func:`cut_off` is for all runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 from returns.result import Success
@@ -21,7 +21,7 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import denies
+from reactive_agents.kernel.announcements import act_of, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -195,18 +195,22 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 
     What the tool said of its failure counts as found. Calls that need approval are not asked for again. An
     answer that is delivered without anything found after that is partial where no call of the run has worked.
+    So it is, whenever the call was made, with one that names what only failed calls were about, and denies
+    nothing.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip() or not _can_ask(context):
         return None
-    last = _last_failure(state)
+    about = None if proposal.could_not else _failure_about(proposal.text, state, context)
+    last = about or _last_failure(state)
     if last is None or last.metadata is None or not turns_left(state, context):
         return None
     tool = last.metadata.tool_used or "the tool"
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
-    if evidence.ends_with_evidence(proposal.text, _seen(state, context)):
+    is_found = evidence.ends_with_evidence(proposal.text, _seen(state, context))
+    if about is None and is_found:
         return None
     definition = context.toolset.definition(tool)
     if definition is not None and definition.requires_approval:
@@ -215,6 +219,10 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         explained = proposal.could_not or answer_check.explains(
             proposal.text, context.input.asked, [last.content]
         )
+        looks_up = is_reading(act_of(context.toolset.descriptions.get(tool, "")))
+        if about and not explained and not (looks_up and is_found):
+            reason = f"{tool} failed, and the answer does not say so. Missing: what it was called for."
+            return Stop(FAILED_CALL, "partial", proposal.text, reason)
         is_text = proposal.call_id is None  # which the policy for texts asks about
         if explained or is_text or state.ledger.counted.succeeded or not _is_left(state, context):
             return None
@@ -231,9 +239,34 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 def _last_failure(state: KernelState) -> ReasoningStep | None:
     """Return what the last call said of its failure, if it was run and failed."""
     last = next((step for step in reversed(state.steps) if _is_of_a_tool(step)), None)
-    if last is None or last.metadata is None or last.metadata.success is not False:
+    return last if last is not None and _has_failed(last) else None
+
+
+def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
+    """Return the failure of a call, if a text names what only failed ones were about.
+
+    A text that denies something may tell of it, and a later call of the tool that worked may stand for it.
+    """
+    still = state.ledger.counted.failed_in_a_row
+    failed = {
+        step.metadata.call_id: step
+        for step in state.steps
+        if step.metadata and _has_failed(step) and step.metadata.tool_used in still
+    }
+    if not failed or denies(text):
         return None
-    return last if last.metadata.origin == "executed" else None
+    known = "\n".join((_seen(state, context).given, *results_of(state))).casefold()
+    for call in state.steps:
+        failure = failed.get(call.metadata.call_id) if call.type == "action" and call.metadata else None
+        given = _texts_given(call.content) if failure is not None else ()
+        if any(clauses.names(text, each) and each.casefold() not in known for each in given):
+            return failure
+    return None
+
+
+def _has_failed(step: ReasoningStep) -> bool:
+    """Return whether a tool was run and failed."""
+    return step.metadata is not None and step.metadata.success is False and step.metadata.origin == "executed"
 
 
 @_where_tools_answer
@@ -251,6 +284,10 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     told = state.ledger.told.get(LEFT_OUT, 0)
     is_last = not turns_left(state, context)
+    claimed = _claimed(proposal.text, state, context) if _can_ask(context) else ()
+    if told and claimed and state.ledger.idle_turns:
+        reason = f"No call was made with {', '.join(claimed)}, which the answer names."
+        return Stop(LEFT_OUT, "partial", proposal.text, f"{reason} Missing: what the task names it for.")
     if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
         return None  # the answer again, or another one twice, and no call has found anything new since then
     if not _can_ask(context):
@@ -259,6 +296,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     if not items and not told and not is_last and _comes_before_calls(proposal, state, context):
         advice = "Call what the task needs; if it needs no more tools, give the answer again."
         return Redirect(LEFT_OUT, f"No tool was called for that. {advice}")
+    items = items or claimed
     if not items:
         return None
     named = ", ".join(items[:_MOST_NAMED])
@@ -270,6 +308,18 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(LEFT_OUT, f"The task also names: {named}. {advice}")
 
 
+def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return what an answer names of the addresses and files, and no call had."""
+    named = clauses.claimed_in(text, context.input.to_do, _offered(state, context))
+    if not named:
+        return ()
+    calls = [
+        step.content for step in state.steps if step.type in ("action", "observation") and not _delivers(step)
+    ]
+    known = "\n".join((*calls, *results_of(state))).casefold()
+    return tuple(each for each in named if each.casefold() not in known)
+
+
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
     """Return whether a short answer about particulars comes without a call for it.
 
@@ -277,11 +327,13 @@ def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelC
     calls for. What can be worked out from the task needs none.
     """
     asked = context.input.to_do
-    if proposal.call_id is None or len(proposal.text.split()) >= clauses.MANY_WORDS:
+    if proposal.call_id is None or clauses.size_of(proposal.text) >= clauses.MANY_WORDS:
         return False
     if state.ledger.counted.attempts:
         return clauses.asks_figure(asked) and _calls_for_another(state, context)
-    if context.input.calls.attempts or context.input.results or not clauses.names_particulars(asked):
+    if context.input.calls.attempts or context.input.results:
+        return False
+    if not (clauses.names_particulars(asked) or clauses.may_be_order(asked, _described(state, context))):
         return False
     return not evidence.works_out(proposal.text, evidence.Seen(asked))
 
@@ -362,9 +414,12 @@ def _was_run(step: ReasoningStep) -> bool:
 
 def _is_of_a_tool(step: ReasoningStep) -> bool:
     """Return whether a step is what a call returned, other than a rejected answer."""
-    if step.type != "observation":
-        return False
-    return step.metadata is None or step.metadata.tool_used != FINAL_ANSWER
+    return step.type == "observation" and not _delivers(step)
+
+
+def _delivers(step: ReasoningStep) -> bool:
+    """Return whether a step is of a call that delivers an answer."""
+    return step.metadata is not None and step.metadata.tool_used == FINAL_ANSWER
 
 
 def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
@@ -372,8 +427,15 @@ def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
     described = json_value(call)
     if not isinstance(described, dict):
         return ()
-    definition, arguments = context.toolset.definition(str(described.get("tool"))), described.get("arguments")
-    if definition is None or has_side_effects(definition) or not isinstance(arguments, dict):
+    definition = context.toolset.definition(str(described.get("tool")))
+    return () if definition is None or has_side_effects(definition) else _texts_given(call)
+
+
+def _texts_given(call: str) -> tuple[str, ...]:
+    """Return the texts among the arguments of a call."""
+    described = json_value(call)
+    arguments = described.get("arguments") if isinstance(described, dict) else None
+    if not isinstance(arguments, dict):
         return ()
     given = [each for value in arguments.values() for each in (value if isinstance(value, list) else [value])]
     return tuple(each for each in given if isinstance(each, str))
@@ -411,13 +473,13 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     elif not told and not proposal.could_not:
         if answer_check.lacks_total(proposal.text, seen):
             objection = "The task asks for a total, and your answer has none. Work it out."
-        elif _has_figures(seen.results) and _lacks_figure(proposal.text, state, context):
+        elif _may_have_figures(seen.results) and _lacks_figure(proposal.text, state, context):
             objection = "The task asks for a figure, and your answer has none. Find it out."
     if not objection:
         return None
     asked = context.input.to_do
     is_given = gives_figures(asked)
-    if not state.ledger.counted.attempts and (is_given or not has_precise_figures(figures)):
+    if not state.ledger.counted.attempts and (is_given or not has_precise_figures(figures, proposal.text)):
         described = _described(state, context)
         if answer_check.is_told_at_length(proposal.text, evidence.Seen(asked)):
             return None
@@ -428,8 +490,9 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(UNSUPPORTED, objection)
 
 
-def _has_figures(results: Iterable[str]) -> bool:
-    return any(each.isdecimal() for result in results for each in result)
+def _may_have_figures(results: Sequence[str]) -> bool:
+    """Return whether there are no results yet, or one has a digit."""
+    return not results or any(each.isdecimal() for result in results for each in result)
 
 
 def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:

@@ -32,11 +32,14 @@ from reactive_agents.kernel.context import (
     between_turns,
 )
 from reactive_agents.kernel.embedded_calls import results_of_written_calls
+from reactive_agents.kernel.ledger import EMPTY_REPLY
 from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.policies import answers, limits, requirements
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 
+MOST_EMPTY = 4
+"""Empty replies without a call in between that are asked again."""
 STEPS_PER_ITERATION = 4
 """Kernel steps that one iteration may take; a kernel that needs more makes no progress."""
 
@@ -192,11 +195,14 @@ def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | Non
 
 @about_answers
 def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A turn with neither text nor calls is no answer: ask again."""
+    """A turn with neither text nor calls is no answer: ask again, four times at most."""
     if state.proposal is None or state.proposal.text.strip():
         return None
+    if state.ledger.told.get(EMPTY_REPLY, 0) >= MOST_EMPTY:
+        reason = f"The model's reply was empty in {MOST_EMPTY + 1} turns. Missing: a final answer."
+        return Stop(EMPTY_REPLY, "partial", last_words(state), reason)
     return Redirect(
-        "empty_reply", "Your last reply was empty. Give the answer, or call a tool that helps to find it."
+        EMPTY_REPLY, "Your last reply was empty. Give the answer, or call a tool that helps to find it."
     )
 
 

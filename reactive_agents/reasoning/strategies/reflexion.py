@@ -239,7 +239,7 @@ def verdict_of(
     """Return the best attempt with its status and reason.
 
     The status is ``completed`` when the critic accepted the attempt or gave it a score of ``GOOD_ENOUGH`` or
-    more. The critic is told that such an answer is right and complete with harmless flaws, which the reason
+    more. By its instructions such an answer is right and complete with harmless flaws, which the reason
     names; many critics are never satisfied, so that otherwise a good answer could never be completed. It is
     also ``completed`` when another attempt confirmed it, and when it is complete and its critique could not
     be read, unless nothing supports one of its figures. It is ``partial`` with a lower score, when a limit

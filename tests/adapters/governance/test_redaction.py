@@ -255,7 +255,7 @@ def test_patterns_of_the_user() -> None:
     assert redactor.redact("") == ""
     assert EnvironmentRedactor([r"x*"], {}).redact("axxb") == "a[redacted:pattern]b"
     assert EnvironmentRedactor([r"b(?!a)", "a"], {}).redact("ba") == "[redacted:pattern][redacted:pattern]"
-    with pytest.raises(ValueError, match="no regular expression"):
+    with pytest.raises(ValueError, match="expected a regular expression"):
         EnvironmentRedactor(["("])
 
 

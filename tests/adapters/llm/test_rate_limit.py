@@ -298,5 +298,5 @@ def test_limits_are_options_of_the_builder_and_of_files() -> None:
         builder.with_rate_limit(tokens_per_minute=0).build()
     assert isinstance(caught.value.error, DecodeError)
     assert caught.value.error.problems[0].path == "$.model.rate_limit.tokens_per_minute"
-    with pytest.raises(AgentError, match="a model object keeps its limits itself"):
+    with pytest.raises(AgentError, match="a model object limits its own requests"):
         builder.with_llm(ScriptedLLM(say("x"))).build()

@@ -8,7 +8,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing.parser import parse_calls
+from reactive_agents.kernel.call_parsing.parser import parse_calls, split_thinking
 from reactive_agents.kernel.call_parsing.repair import repair_call
 
 KNOWN = ("web-search", "file-read", "file_write", "clock", "calculator")
@@ -89,8 +89,41 @@ CALLS: list[tuple[str, list[tuple[str, JsonObject]]]] = [
     ("<|channel|>commentary to=functions.clock <|constrain|>json<|message|>{}<|call|>", [CLOCK]),
     ('<|tool_call_start|>[web_search(query="rain")]<|tool_call_end|>', [SEARCH]),
     ('<|tool_call|>[{"name": "clock", "arguments": {}}]<|/tool_call|>', [CLOCK]),
+    ('<tools>\n{"name": "web-search", "arguments": {"query": "rain"}}\n</tools>', [SEARCH]),
+    ('<TOOLCALL>[{"name": "clock", "arguments": {}}]</TOOLCALL>', [CLOCK]),
+    ('<functioncall> {"name": "clock", "arguments": {}}', [CLOCK]),
+    (
+        "<seed:tool_call>\n<function=web-search>\n<parameter=query>rain</parameter>\n</function>\n"
+        "</seed:tool_call>",
+        [SEARCH],
+    ),
+    (
+        '<minimax:tool_call>\n<invoke name="web-search">\n<parameter name="query">rain</parameter>\n'
+        "</invoke>\n</minimax:tool_call>",
+        [SEARCH],
+    ),
+    (
+        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "web-search", "parameters": {"query": "rain"}}]'
+        "<|END_ACTION|>",
+        [SEARCH],
+    ),
+    ('Action: ```json\n[{"tool_name": "web-search", "parameters": {"query": "rain"}}]\n```', [SEARCH]),
+    ('[TOOL_CALLS]\n```json\n[{"name": "clock", "arguments": {}}]\n```', [CLOCK]),
+    ('commentary to=functions.web-search json{"query": "rain"}', [SEARCH]),
+    ('{"recipient_name": "functions.web-search", "parameters": {"query": "rain"}}', [SEARCH]),
+    ('{"tool_uses": [{"recipient_name": "functions.clock", "parameters": {}}]}', [CLOCK]),
+    # what the model takes for the result
+    (
+        '<tool_call>{"name": "clock"}</tool_call>\n<tool_response>\n12:30\n</tool_response>\nIt is 12:30.',
+        [CLOCK],
+    ),
     # broken JSON
     ('{"name": "web-search", "arguments": {"query": "rain",},}', [SEARCH]),
+    ('{"name": "web-search", "arguments": {"query": "rain"}}}', [SEARCH]),
+    (
+        '{"name": "file\\_write", "arguments": {"path": "my\\_notes.md"}}',
+        [("file_write", {"path": "my_notes.md"})],
+    ),
     ("{'name': 'web-search', 'arguments': {'query': 'rain'}}", [SEARCH]),
     ('{"name": "web-search", "arguments": {"query": "rain"}', [SEARCH]),
     ('{"name": "web-search", // look\n"arguments": {"query": "rain"}}', [SEARCH]),
@@ -155,6 +188,14 @@ def test_calls(text: str, expected: list[tuple[str, JsonObject]]) -> None:
     assert [(call.name, call.arguments) for call in parse_calls(text, KNOWN).calls] == expected
 
 
+@pytest.mark.parametrize(("text", "expected"), CALLS)
+def test_what_templates_leave_around_a_call_makes_no_difference(
+    text: str, expected: list[tuple[str, JsonObject]]
+) -> None:
+    ended = split_thinking(f"{text}<|im_end|>")[0]
+    assert [(call.name, call.arguments) for call in parse_calls(ended, KNOWN).calls] == expected
+
+
 @pytest.mark.parametrize("text", PROSE)
 def test_prose(text: str) -> None:
     assert parse_calls(text, KNOWN).calls == ()
@@ -176,6 +217,7 @@ FENCED = "In HTML:\n```\n<think>a</think>\n```\nis it."
         (f"<think>Hm.</think>{FENCED}", FENCED, "Hm."),
         ("<think>\n```\nx\n```\n</think>\nNoon.", "Noon.", "```\nx\n```"),
         ("The tag `</think>` ends it.", "The tag `</think>` ends it.", ""),
+        ('<tool_call>{"name": "clock"}</tool_call>\n<tool_response>3</tool_response>\nIt is 3.', "", ""),
         ("Noon.", "Noon.", ""),
     ],
 )

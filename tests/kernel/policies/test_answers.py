@@ -689,6 +689,8 @@ def test_figures_are_not_questioned_where_no_tool_has_to_do_with_the_task(
 def test_a_comparison_is_no_item_of_the_list_after_it() -> None:
     task = "Which account holds more, savings or giro?"
     assert open_items(task, ["savings"], "savings: 8,214.70") == ("giro",)
+    task = "Which is in larger supply, bolt or nut?"
+    assert open_items(task, ["bolt"], "bolt: 1250") == ("nut",)
     assert open_items("What do apples, pears and plums cost?", ["pears"], "pears: 2") == ("apples", "plums")
 
 
