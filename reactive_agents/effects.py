@@ -442,7 +442,7 @@ def is_cancelled() -> bool:
 
 
 def _passed_gather(error: BaseException | None) -> bool:
-    """Return whether a cancellation comes from :func:`gather`, whose own tasks it ends.
+    """Return whether a cancellation comes from :func:`gather`, which ends its tasks.
 
     The task group may have taken back the count of ``Task.cancel()`` of its host, as if it had cancelled the
     host itself: where a task of the group left a group below that was cancelled.

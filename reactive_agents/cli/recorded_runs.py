@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from datetime import timedelta
 from enum import StrEnum
@@ -35,7 +35,7 @@ from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.governance import described_request
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.run_record import RunOrder
+from reactive_agents.core.run_record import RecordedRun, RunFilter, RunOrder
 from reactive_agents.core.texts import escaped
 from reactive_agents.effects import Effect
 
@@ -60,6 +60,57 @@ class Engine(StrEnum):
 
     RECORD = "record"
     DBOS = "dbos"
+
+
+_OF_RECORD = (
+    "--agent, --user, --state, --children or --limit: the runs of a record are listed, not of a run log"
+)
+
+
+def list_recorded(place: str, chosen: RunFilter, of_log: Mapping[str, object], *, as_json: bool) -> None:
+    """List the runs of a record.
+
+    Args:
+        of_log: the options that only a run log can answer, by their names.
+    """
+    for name, value in of_log.items():
+        if value is not None:
+            wrong = InvalidConfig(name, repr(value), _OF_RECORD)
+            raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
+    found = _ask(place, lambda record: record.runs(chosen), as_json=as_json)
+    if as_json:
+        output.print_json([_listed(each) for each in found])
+        return
+    rows = [
+        (
+            each.run_id,
+            "" if each.created_at is None else f"{each.created_at:%Y-%m-%d %H:%M:%S}",
+            each.agent_id,
+            each.state,
+            str(each.attempt),
+            each.queue,
+            output.one_line(each.task.input)[:60],
+        )
+        for each in found
+    ]
+    output.print_table(("run", "began", "agent", "state", "tries", "queue", "task"), rows, right=("tries",))
+
+
+def _listed(run: RecordedRun) -> JsonObject:
+    return {
+        "run_id": run.run_id,
+        "agent": run.agent_id,
+        "state": run.state,
+        "task": run.task.input,
+        "user": run.task.user,
+        "session": run.task.session,
+        "created_at": None if run.created_at is None else run.created_at.isoformat(),
+        "updated_at": None if run.updated_at is None else run.updated_at.isoformat(),
+        "attempt": run.attempt,
+        "queue": run.queue,
+        "parent": run.parent,
+        "origin": run.origin,
+    }
 
 
 @runs.command()

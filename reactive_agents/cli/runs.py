@@ -11,14 +11,17 @@ from typing import Annotated, Literal, TypeVar
 import typer
 from returns.result import Result, Success
 
+from reactive_agents.adapters.run_record import RUNS
+from reactive_agents.adapters.sql import look_into
+from reactive_agents.adapters.sqlite import Store
 from reactive_agents.adapters.system import default_run_log
 from reactive_agents.adapters.telemetry.console import describe
-from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
+from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog, event_of
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import RunLogFailed
-from reactive_agents.core.ids import RunId
-from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter, RunFilter, RunState
 from reactive_agents.core.texts import dollars
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.studio.diagrams import diagram_of, mermaid, svg
@@ -58,6 +61,10 @@ def list_runs(
         Literal["running", "completed", "partial", "abstained", "failed", "cancelled"] | None,
         output.option("--status", help="That is so, or ended so."),
     ] = None,
+    state: Annotated[
+        RunState | None,
+        output.option("--state", help="That do so, or ended so, by the record of durable runs."),
+    ] = None,
     tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
     tool: Annotated[str | None, output.option("--tool", metavar="TOOL", help="That called it.")] = None,
     since: Annotated[
@@ -81,7 +88,24 @@ def list_runs(
     limit: Annotated[int, output.option("--limit", "-n", metavar="N", min=1, help="The most runs.")] = 20,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List runs, the latest first."""
+    """List runs, the latest first; those of a record where no run log is beside it."""
+    if state is not None or (file is not None and _is_record_alone(file)):
+        from reactive_agents.cli.recorded_runs import list_recorded  # it adds to the commands of this module
+
+        of_log = {
+            "--session": session,
+            "--status": status,
+            "--tag": tag,
+            "--tool": tool,
+            "--since": since,
+            "--before": before,
+            "--min-cost": least_cost,
+        }
+        chosen_runs = RunFilter(
+            None if agent is None else AgentId(agent), state, user, limit=limit, children=children
+        )
+        list_recorded(file or str(default_run_log()), chosen_runs, of_log, as_json=as_json)
+        return
     chosen = LoggedRunFilter(
         agent, user, session, status, tag, tool, since, before, least_cost, children, limit
     )
@@ -104,6 +128,15 @@ def list_runs(
     ]
     heads = ("run", "began", "agent", "status", "took", "tokens", "cost", "task")
     output.print_table(heads, rows, right=("took", "tokens", "cost"))
+
+
+def _is_record_alone(place: str) -> bool:
+    return not _has(place, RUN_LOG, "logged_runs") and _has(place, RUNS, "runs")
+
+
+def _has(place: str, store: Store, table: str) -> bool:
+    found = look_into(place, store, lambda file: file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone())
+    return isinstance(found, Success)
 
 
 @runs.command()

@@ -13,7 +13,7 @@ from reactive_agents import ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.telemetry.console import describe, text_of
 from reactive_agents.adapters.tools.builtin import calculator
 from reactive_agents.core.events import ApprovalRequested
-from reactive_agents.testing import EventRecorder, RecordedRunPlayer, ScriptedLLM, answer, call
+from reactive_agents.testing import EventRecorder, RecordedRunPlayer, ScriptedLLM, answer, call, say
 from tests.support.command_line import command
 
 QUESTION = "What is 17 * 23?"
@@ -39,6 +39,46 @@ def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:
     again = command("runs", "resume", "again", "--runs", record, "--tools", "calculator", "--json")
     assert json.loads(again.stdout)["output"] == json.loads(first.stdout)["output"]
     assert command("runs", "prune", "--runs", record, "--days", 1).stdout == "Deleted 0 runs.\n"
+
+
+def test_the_runs_of_a_record_without_a_run_log_are_listed(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="a"))))
+    agent = mailer(record, ScriptedLLM(answer("Hello.")))
+    agent.run_sync("Greet\x1b[2J me.", run_id="greeting", user="ada")
+    anyio.run(agent.aclose)
+    listed = command("runs", "list", "--runs", record)
+    assert (listed.exit_code, "\x1b" in listed.stdout) == (0, False)
+    assert [line.split("\t")[0] for line in listed.stdout.splitlines()] == ["greeting", "mail"]
+    found = json.loads(command("runs", "list", "--runs", record, "--json").stdout)
+    assert [(each["run_id"], each["state"], each["user"]) for each in found] == [
+        ("greeting", "completed", "ada"),
+        ("mail", "waiting", None),
+    ]
+    for line, expected in (
+        (("--state", "waiting"), ["mail"]),
+        (("--user", "ada"), ["greeting"]),
+        (("--agent", "nobody"), []),
+        (("--limit", "1"), ["greeting"]),
+    ):
+        found = json.loads(command("runs", "list", "--runs", record, *line, "--json").stdout)
+        assert [each["run_id"] for each in found] == expected
+    refused = command("runs", "list", "--runs", record, "--tag", "x")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--tag: got 'x', expected --agent, --user, --state" in refused.stderr
+
+
+def test_a_record_with_a_run_log_lists_what_the_log_has_unless_a_state_is_asked_for(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).with_run_log(record)
+    agent.with_durability(record).build().run_sync("Greet me.", run_id="one")
+    (logged,) = json.loads(command("runs", "list", "--runs", record, "--json").stdout)
+    assert (logged["run_id"], logged["status"]) == ("one", "completed")
+    (recorded,) = json.loads(
+        command("runs", "list", "--runs", record, "--state", "completed", "--json").stdout
+    )
+    assert (recorded["run_id"], recorded["state"], recorded["attempt"]) == ("one", "completed", 1)
+    assert json.loads(command("runs", "list", "--runs", record, "--state", "queued", "--json").stdout) == []
 
 
 def test_a_run_is_printed_as_a_recording_that_is_played_in_tests(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ INTRODUCTION = """\
 
 This page says how runs end when the model slips.
 
-A slip is, for example, a call that is announced but not made, a call written as text, a forgotten argument, an
-answer that comes too early, or one with figures that the model made up.
+A slip is, for example, a call that is announced but not made, a call written as text, a forgotten argument,
+an answer that comes too early, or one with figures that the model made up.
 
 `make lab` measures this and writes the page.
 [How runs end](how-runs-end.md) lists the policies that ask again.

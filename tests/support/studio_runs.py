@@ -164,16 +164,16 @@ async def reflected(path: Path) -> RunId | None:
     """A weak attempt, a critique, a better one."""
     first = {
         "issues": [
-            "It gives no price, though the task asks for one.",
+            "It does not say how the Kestrel is packed.",
             "It promises a delivery time that nothing supports.",
         ],
         "score": 0.35,
         "satisfied": False,
     }
     script = (
-        took(answer("Dear dealer, the Kestrel is on sale and arrives tomorrow."), 0.8, 640, 40),
-        took(say(json.dumps(first)), 0.6, 700, 70),
-        took(call("price", product="Kestrel"), 0.5, 900, 40),
+        took(call("price", product="Kestrel"), 0.5, 640, 40),
+        took(answer("Dear dealer, the Kestrel is 129.00 EUR and arrives tomorrow."), 0.8, 700, 40),
+        took(say(json.dumps(first)), 0.6, 900, 70),
         took(answer("Dear dealer, the Kestrel is 129.00 EUR net, in cartons of 12."), 0.8, 980, 52),
         took(say(json.dumps({"issues": [], "score": 0.94, "satisfied": True})), 0.5, 760, 28),
     )

@@ -126,7 +126,7 @@ def test_a_run_is_found_opened_and_read(watched: Watched, runs: Any) -> None:
     [
         ("planned", "Plan", "Price of the Tarn"),
         ("searched", "Tree of thoughts", "Bundle it with a gas cartridge"),
-        ("reflected", "Attempts (2)", "It gives no price"),
+        ("reflected", "Attempts (2)", "It promises a delivery time"),
         ("delegated", "Sub-agents (1)", "logistics"),
         ("planned", "Plan", "price · completed"),
         ("planned", "Plan", "recommend one.completed"),
