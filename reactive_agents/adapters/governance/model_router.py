@@ -31,9 +31,9 @@ class TierRouter:
     """Implements ``CostRouter``: the first tier that is able and trusted, and why.
 
     A tier is able when the first request fits into its window and it has all capabilities that are needed,
-    and trusted up to its ``max_complexity``. What the run needs by itself, such as ``tools``, counts where
-    any tier names it: tiers that do not name it leave it open. A task that is too hard for every
-    able tier gets the last able one. The idea of a cascade from cheap to dear is that of FrugalGPT (Chen,
+    and trusted up to its ``max_complexity``. What the run needs by itself, such as ``tools``, is required
+    as soon as one tier names it; tiers without it are not able then. A task that is too hard for every able
+    tier gets the last able one. The idea of a cascade from cheap to dear is that of FrugalGPT (Chen,
     Zaharia and Zou, 2023), with rules in the place of a learned judge.
 
     Args:
