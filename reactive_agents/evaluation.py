@@ -70,11 +70,10 @@ class Case(Value):
         task: a text, or a list of texts, images, audio and documents.
         name: unique among the cases; by default the beginning of the task.
         status: the status that the run should end with; ``None`` for any.
-        expected: the output that the run should have. It is compared with the output where the case has no
-            evaluators of its own, and is there for evaluators to read otherwise; ``None`` for no output in
-            particular.
+        expected: the output that the run should have. Without evaluators it is compared with the output;
+            otherwise evaluators may read it. ``None`` for no output in particular.
         evaluators: judge the runs of this case, besides those of all cases.
-        options: options of its runs, as of ``agent.run``: ``{"user": "ada", "output": Invoice}``.
+        options: the options of its runs, as for ``agent.run``: ``{"user": "ada", "output": Invoice}``.
     """
 
     task: TaskInput
@@ -293,7 +292,7 @@ def _named(cases: Sequence[Case]) -> list[Case]:
     name, times = Counter(each.name for each in named).most_common(1)[0]
     if times > 1:
         raise AgentError(
-            InvalidConfig("cases", f"{times} cases named {name!r}", "a name of its own for each")
+            InvalidConfig("cases", f"{times} cases named {name!r}", "a different name for each")
         )
     return named
 
