@@ -291,9 +291,7 @@ def _named(cases: Sequence[Case]) -> list[Case]:
     named = [each if each.name else evolve(each, name=_name_of(each.task)) for each in cases]
     name, times = Counter(each.name for each in named).most_common(1)[0]
     if times > 1:
-        raise AgentError(
-            InvalidConfig("cases", f"{times} cases named {name!r}", "a different name for each")
-        )
+        raise AgentError(InvalidConfig("cases", f"{times} cases named {name!r}", "a different name for each"))
     return named
 
 
