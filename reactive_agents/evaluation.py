@@ -26,10 +26,9 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep, observed_calls
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted, printable, shortened
 from reactive_agents.core.values import Value
@@ -321,19 +320,14 @@ async def _run_of(agent: AgentSource, case: Case, attempt: int) -> CaseRun:
 
 
 def _calls_in(steps: Sequence[ReasoningStep]) -> tuple[ToolCall, ...]:
-    begun: dict[CallId, JsonObject] = {}
     calls: list[ToolCall] = []
-    for step in steps:
-        known = step.metadata
-        if known is None or known.call_id is None:
+    for known, call_id, content in observed_calls(steps):
+        if not known.success or known.origin != "executed":
             continue
-        if step.type == "action":
-            with suppress(ValueError):
-                begun[known.call_id] = json.loads(step.content)
-        elif known.success and known.origin == "executed" and known.call_id in begun:
-            call = begun[known.call_id]
+        with suppress(ValueError):
+            call = json.loads(content)
             arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
-            calls.append(ToolCall(known.call_id, str(call["tool"]), arguments))
+            calls.append(ToolCall(call_id, str(call["tool"]), arguments))
     return tuple(calls)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -89,21 +89,30 @@ def deliverables_of(steps: Iterable[ReasoningStep]) -> tuple[Deliverable, ...]:
     These are the successful calls of tools that deliver (``output=True``) or have a risk that is not low. A
     call whose action is not among the steps is left out.
     """
-    calls: dict[CallId, str] = {}
     found: list[Deliverable] = []
+    for known, call_id, content in observed_calls(steps):
+        if known.has_effect:
+            digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+            found.append(
+                Deliverable(known.tool_used or "", call_id, digest, _path_in(content), known.result_key)
+            )
+    return tuple(found)
+
+
+def observed_calls(steps: Iterable[ReasoningStep]) -> Iterator[tuple[StepMetadata, CallId, str]]:
+    """Yield the metadata of each observation, its call, and the content of the action.
+
+    A call whose action is not among the steps is left out.
+    """
+    actions: dict[CallId, str] = {}
     for step in steps:
         known = step.metadata
         if known is None or known.call_id is None:
             continue
         if step.type == "action":
-            calls[known.call_id] = step.content
-        elif known.has_effect and known.call_id in calls:
-            content = calls[known.call_id]
-            digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-            found.append(
-                Deliverable(known.tool_used or "", known.call_id, digest, _path_in(content), known.result_key)
-            )
-    return tuple(found)
+            actions[known.call_id] = step.content
+        elif known.call_id in actions:
+            yield known, known.call_id, actions[known.call_id]
 
 
 def _path_in(content: str) -> str | None:
