@@ -1,9 +1,8 @@
 """Measurements of strategies in the laboratory, and the choice that they limit.
 
-A heavier strategy costs two to fifteen times the tokens of ``reactive``, so it is chosen only where it was
-measured to give more right answers. The measurements are data of the package, ``measurements.json``, which
-``make lab`` writes: runs of simulated models that slip in a stated share of their turns, on tasks whose
-answers can be checked.
+A heavier strategy costs 1.4 times the tokens of ``reactive`` or more, so it is selected only if it was
+measured to give more right answers. ``make lab`` writes the measurements, ``measurements.json``: runs of simulated
+models that slip in a stated share of their turns, on tasks whose answers can be checked.
 """
 
 from __future__ import annotations
