@@ -1,8 +1,8 @@
 """Measurements of strategies in the laboratory, and the choice that they limit.
 
 A heavier strategy costs 1.4 times the tokens of ``reactive`` or more, so it is selected only if it was
-measured to give more right answers. ``make lab`` writes the measurements, ``measurements.json``: runs of simulated
-models that slip in a stated share of their turns, on tasks whose answers can be checked.
+measured to give more right answers. ``make lab`` writes the measurements, ``measurements.json``: runs of
+simulated models that slip in a stated share of their turns, on tasks whose answers can be checked.
 """
 
 from __future__ import annotations
