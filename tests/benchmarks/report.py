@@ -10,7 +10,7 @@ from tests.benchmarks.scenarios import Measurement
 def table(measured: list[Measurement]) -> Table:
     """The measurements as a table."""
     shown = Table("", "what", box=None, pad_edge=False)
-    for heading in ("reactive_agents", "bare loop", "Agno", "reach", "unit"):
+    for heading in ("reactive_agents", "bare loop", "Agno", "target", "unit"):
         shown.add_column(heading, justify="right")
     for each in measured:
         style = "" if each.reach is None or each.ours <= each.reach else "bold red"
