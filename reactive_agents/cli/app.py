@@ -1,11 +1,10 @@
 """The ``reactive-agents`` command and the table of its subcommands.
 
-A subcommand is imported when it is called: ``--version`` and ``--help`` import none, and ``run`` does not
-import what only ``persona`` needs. So the summaries that ``--help`` prints stand in the table below, and a
-test compares them with the subcommands' own help.
+A subcommand is imported when it is called: ``--version`` and ``--help`` import none. The summaries that
+``--help`` prints are therefore in the table below; a test compares them with the subcommands' help.
 
-Until a subcommand is imported, an interrupt ends the process at once: an exception raised in the middle of an
-import may be swallowed by the module that is being imported.
+Until a subcommand is imported, an interrupt ends the process at once: a module may swallow an exception that
+is raised during its import.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from reactive_agents.cli.main import collect_garbage, raise_on_interrupt
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),
-    "chat": ("chat", "Talk with an agent; the conversation is kept."),
+    "chat": ("chat", "Chat with an agent; the conversation is stored."),
     "sessions": ("sessions", "List, show and delete conversations."),
     "runs": ("recorded_runs", "List, show, follow and continue runs."),
-    "worker": ("recorded_runs", "Run what is queued, and what was interrupted."),
-    "studio": ("studio", "Open a page that shows what runs do, and acts on them."),
+    "worker": ("recorded_runs", "Run queued and interrupted runs."),
+    "studio": ("studio", "Open a page that shows and controls runs."),
     "serve": ("serve", "Serve agents over HTTP."),
     "mcp": ("serve", "Serve agents as the tools of an MCP server."),
     "keys": ("serve", "Create, list and revoke the API keys of a server."),
     "models": ("models", "List the model providers, or probe a model."),
-    "persona": ("persona", "Send events to a persona, and see to its work."),
+    "persona": ("persona", "Send events to a persona, and manage its work."),
     "plan": ("persona_records", "Show a persona's plan and the state of its steps."),
     "learnings": ("persona_records", "List, show, change and delete the learnings of a persona."),
     "explain": ("persona_records", "Explain what a persona did about an event, and why."),
@@ -50,7 +49,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 @contextmanager
 def _usage_errors(*, as_json: bool) -> Iterator[None]:
-    """Print an error of the option parser as JSON, where that is asked for."""
+    """Print errors of the option parser as JSON if ``--json`` is given."""
     try:
         yield
     except _UsageError as error:
@@ -92,7 +91,7 @@ class LazyGroup(TyperGroup):
         return typer.main.get_command(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the subcommand; interrupts and garbage are its own from now on."""
+        """Return the subcommand, with interrupts and garbage collection on again."""
         try:
             return super().resolve_command(ctx, args)
         finally:
@@ -108,7 +107,7 @@ class LazyGroup(TyperGroup):
         return context
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the subcommand; say so when it is interrupted and has not."""
+        """Run the subcommand; report an interrupt that it did not report."""
         try:
             with _usage_errors(as_json=ctx.meta[_AS_JSON]):
                 return super().invoke(ctx)

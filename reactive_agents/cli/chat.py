@@ -27,17 +27,17 @@ from reactive_agents.core.messages import UserMessage
 
 _BLOCK = '"""'
 _PROMPTS = ("> ", "... ")
-"""Before a message, and before each further line of it."""
+"""Prompts of a message and of its further lines."""
 _WITH_NAME = ("/switch", "/fork", "/title")
 _COMMANDS = ("/history", "/sessions", *_WITH_NAME, "/delete", "/help", "/quit")
 _HELP = """\
-Write a message and press Enter. A message of several lines begins and ends with a line of three quotes.
-Ctrl-C stops an answer; at the prompt it ends the chat, as Ctrl-D does. The conversation is kept.
+Write a message and press Enter. Put a message of several lines between two lines of three quotes.
+Ctrl-C stops an answer; at the prompt it ends the chat, as Ctrl-D does. The conversation is stored.
 The arrow keys recall earlier messages, Tab completes commands and the names of conversations.
-/history        show what was said
+/history        show the conversation
 /sessions       list your conversations
-/switch NAME    go on with another conversation, or begin one
-/fork NAME      copy this conversation, and go on with the copy
+/switch NAME    continue another conversation, or begin one
+/fork NAME      copy this conversation, and continue the copy
 /title TEXT     give this conversation a title
 /delete         delete this conversation, and begin a new one
 /help           show this text
@@ -58,18 +58,16 @@ def chat(
     session: Annotated[
         str | None,
         output.option(
-            "--session", metavar="NAME", help="The conversation to go on with; by default a new one."
+            "--session", metavar="NAME", help="The conversation to continue; by default a new one."
         ),
     ] = None,
     sessions: SessionsOption = None,
     user: UserOption = None,
-    quiet: Annotated[
-        bool, output.option("--quiet", "-q", help="Print the answers and nothing else.")
-    ] = False,
+    quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answers only.")] = False,
 ) -> None:
-    """Talk with an agent; the conversation is kept.
+    """Chat with an agent; the conversation is stored.
 
-    Messages are read from standard input, answers go to standard output, all else to standard error.
+    Reads messages from standard input; prints answers to standard output, everything else to standard error.
     """
     view = SilentView() if quiet else progress_view(sys.stderr)
     options = (model, strategy, tools, workspace, max_iterations, system_prompt)
@@ -83,7 +81,7 @@ def chat(
     built = running.with_files("", file or ()).bind(lambda _: built_agent)
     agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
     talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet, files=tuple(file or ()))
-    talk.tell(f"Session {talk.session}. /help shows what can be done.")
+    talk.tell(f"Session {talk.session}. /help lists the commands.")
     if sys.stdin.isatty() and sys.stdout.isatty():
         _edit_lines(talk)
     try:
@@ -124,7 +122,7 @@ def _until_the_end(talk: _Talk) -> output.ExitCode:
 
 
 def _read_message(prompts: tuple[str, str]) -> str | None:
-    """Return the next message, of several lines between three quotes.
+    """Return the next message, of one line or of lines between three quotes.
 
     ``None`` at the end of the input.
     """
@@ -149,9 +147,9 @@ def _read_line(prompt: str) -> str:
 
 
 def _edit_lines(talk: _Talk) -> None:
-    """Have lines edited, recalled with the arrow keys, and completed with Tab.
+    """Let the user edit lines, with history on the arrow keys and completion on Tab.
 
-    A terminal without that, besides, cuts lines off after 4,095 bytes.
+    Without this, a terminal also cuts lines off after 4,095 bytes.
     """
     try:
         import readline
@@ -177,7 +175,7 @@ class _Talk:
     """The state of a chat: its agent and the current conversation.
 
     Attributes:
-        files: those that go with the next message.
+        files: paths that are attached to the next message.
     """
 
     agent: ReactiveAgent
@@ -234,7 +232,7 @@ class _Talk:
             "/delete": self._delete,
         }
         if name not in known:
-            output.tell(f"There is no {name}. /help shows what can be done.")
+            output.tell(f"There is no {name}. /help lists the commands.")
             return
         if name in _WITH_NAME and not argument.strip():
             output.tell(f"{name}: expected a name after it.")
@@ -254,7 +252,7 @@ class _Talk:
         return [each for each in names if each.startswith(argument) and not set(each) & {" ", "\n"}]
 
     def questions(self) -> list[str]:
-        """Return what was asked in the conversation, oldest first; empty for a new one."""
+        """Return the user's messages of the conversation, oldest first."""
         try:
             said = anyio.run(self.agent.sessions.read, self.session)
         except AgentError:

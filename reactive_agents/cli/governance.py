@@ -1,4 +1,4 @@
-"""The commands ``audit``, of an audit log, and ``cost``, of past runs."""
+"""The commands ``audit`` (an audit log) and ``cost`` (usage of past runs)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _log_place(text: str) -> str:
 LogFile = Annotated[
     str,
     typer.Argument(
-        help="The log: an SQLite file, or the address of a Postgres database.",
+        help="The log: an SQLite file, or a Postgres URL.",
         metavar="FILE_OR_URL",
         parser=_log_place,
         show_default=False,
@@ -105,13 +105,11 @@ def show(
     ] = None,
     unfinished: Annotated[
         bool,
-        output.option(
-            "--unfinished", help="Only the starts of runs that have no end: they run still, or were killed."
-        ),
+        output.option("--unfinished", help="Only starts of runs without an end: still running, or killed."),
     ] = False,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Print the entries, oldest first, one a line. It does not check them: see verify."""
+    """Print the entries, oldest first, one per line, without verifying them."""
     read = audit_log.read_entries(file, run_id=None if run is None else RunId(run))
     entries = output.value_or_exit(read, output.ExitCode.FAILED, as_json=as_json)
     if unfinished:
@@ -184,7 +182,7 @@ def cost(
     path: Annotated[
         str,
         typer.Option(
-            "--path", "-p", metavar="FILE_OR_URL", help="The file or address, as given to with_cost."
+            "--path", "-p", metavar="FILE_OR_URL", help="The file or URL that was given to with_cost."
         ),
     ] = "cost.db",
     since: Annotated[
@@ -223,7 +221,7 @@ def cost(
 
 
 def _check_database(path: str) -> Result[None, InvalidConfig | ServiceFailed]:
-    """Fail when the file is missing or is no cost database; it is not changed."""
+    """Fail if the file is missing or not a cost database, without changing it."""
     expected = "the path of a cost database, as with_cost writes it"
     if is_postgres(path):
         return Success(None)  # it is opened to be read, and is not changed by that

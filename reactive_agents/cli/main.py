@@ -1,9 +1,9 @@
 """Start and end of the ``reactive-agents`` process.
 
-The command must end with one of its exit codes and at most one sentence, whatever happens around it: it is
-interrupted while it is still importing, standard input or error is closed, standard output is full, or a
-tool that was abandoned still runs in a thread. Everything about that is here, so that the subcommands need
-not know of it. Only the standard library is imported at the top, so that the first handlers stand early.
+The command must end with one of its exit codes and at most one sentence, even if it is interrupted during
+imports, standard input or error is closed, standard output is full, or an abandoned tool still runs in a
+thread. All of this is handled here, not in the subcommands. The top imports only the standard library, so
+that the first signal handlers are set early.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TextIO, cast
 def exit_on_interrupt() -> None:
     """Let an interrupt end the process at once, until :func:`raise_on_interrupt`.
 
-    For imports: an exception in the middle of one may be swallowed by the module that is being imported.
+    For imports: a module may swallow an exception that is raised during its import.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _exit)
@@ -39,9 +39,9 @@ def _exit(signal_number: int, frame: object) -> NoReturn:
 
 
 def collect_garbage() -> None:
-    """Let garbage be collected from now on, if this process waits with it.
+    """Switch garbage collection on, if this process has delayed it.
 
-    What was imported stays, and is not searched for garbage.
+    Imported objects are exempt from it.
     """
     if not gc.isenabled():
         gc.freeze()
@@ -51,7 +51,7 @@ def collect_garbage() -> None:
 # --- the process ----------------------------------------------------------------------------------------
 
 _THREAD_GRACE_S = 0.5
-"""Seconds that threads have to end when the command has."""
+"""Seconds that threads have to end after the command."""
 
 
 class _Output:
@@ -82,8 +82,8 @@ class _Output:
 def main() -> None:
     """Run the command line of this process and exit with its exit code.
 
-    Prints one sentence instead of a traceback when the process is interrupted early or standard output cannot
-    be written, and does not wait for threads of abandoned tools.
+    Prints one sentence instead of a traceback if the process is interrupted early or standard output cannot
+    be written. Does not wait for threads of abandoned tools.
     """
     try:
         try:
@@ -97,7 +97,7 @@ def main() -> None:
 
 def _run() -> None:
     _complete_streams()
-    if sys.stdout is None:  # reported before a run costs money, not after its answer is lost
+    if sys.stdout is None:  # reported before a run costs money
         _exit_with("error: Standard output is closed.", 1)
     exit_on_interrupt()
     gc.disable()  # until the subcommand is imported
@@ -120,10 +120,10 @@ def _run() -> None:
 
 
 def _complete_streams() -> None:
-    """Replace standard input and error by the null device where they are closed.
+    """Replace closed standard input and error by the null device.
 
-    A character that a terminal cannot show is replaced by a question mark instead of ending the run, and
-    bytes of another encoding do not end who reads them. A mark at the beginning of UTF-8 is no text.
+    Characters that the terminal cannot show are printed as question marks, and bytes of another encoding in
+    the input are no error. A byte order mark is skipped.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115 - as long as the process

@@ -57,13 +57,7 @@ def _days(text: str) -> float:
 
 
 PathOption = Annotated[
-    str,
-    typer.Option(
-        "--path",
-        "-p",
-        metavar="FILE_OR_URL",
-        help="The memory: a file, or the address of a Postgres database.",
-    ),
+    str, typer.Option("--path", "-p", metavar="FILE_OR_URL", help="The memory: a file, or a Postgres URL.")
 ]
 AgentOption = Annotated[
     str | None, output.option("--agent", "-a", metavar="NAME", help="Only the entries of this agent.")
@@ -79,13 +73,13 @@ KindOption = Annotated[
     ),
 ]
 LimitOption = Annotated[
-    int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="How many entries at most.")
+    int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="The maximum number of entries.")
 ]
 
 
 @memory.command()
 def search(
-    text: Annotated[str, typer.Argument(help="Words that an entry must contain, all of them.")],
+    text: Annotated[str, typer.Argument(help="Words that an entry must all contain.")],
     path: PathOption,
     agent: AgentOption = None,
     kind: KindOption = None,
@@ -105,7 +99,7 @@ def search(
 def show(
     path: PathOption,
     entry_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="One entry, in full.", show_default=False)
+        str | None, typer.Argument(metavar="ID", help="Show this entry in full.", show_default=False)
     ] = None,
     agent: AgentOption = None,
     kind: KindOption = None,
@@ -139,7 +133,7 @@ def forget(
     ] = None,
     agent: AgentOption = None,
     user: Annotated[
-        str | None, output.option("--user", "-u", metavar="USER", help="Everything of this user.")
+        str | None, output.option("--user", "-u", metavar="USER", help="All entries of this user.")
     ] = None,
     older_than: Annotated[
         float | None,
@@ -153,10 +147,7 @@ def forget(
     yes: Annotated[bool, output.option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Delete entries for good: by id, agent, user or age.
-
-    Plans stay.
-    """
+    """Delete entries permanently, by id, agent, user or age. Plans are not deleted."""
     selections, description = _selections(entry_ids or [], agent, older_than, user)
     if not yes and not _confirmed(f"Forget {description} in {shown_place(path)!r}?"):
         typer.echo("Nothing was forgotten.", err=True)
@@ -174,11 +165,9 @@ def forget(
 
 @memory.command()
 def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None) -> None:
-    """Print all entries and sessions, one JSON document a line, each with a tag.
+    """Print all entries and sessions, one tagged JSON document per line.
 
-    Expired entries are included.
-
-    With --kind, only entries of that kind.
+    Expired entries are included. With --kind, only entries of that kind.
     """
     entries = _ask(path, lambda archive: archive.entries(agent_id=_agent(agent), kinds=_kinds(kind)))
     sessions: tuple[SessionSnapshot, ...] = ()
@@ -238,7 +227,7 @@ def _selections(
 
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
-        typer.echo("Nothing was forgotten: pass --yes where standard input is no terminal.", err=True)
+        typer.echo("Nothing was forgotten: standard input is not a terminal, pass --yes.", err=True)
         raise typer.Exit(output.ExitCode.BAD_USAGE)
     typer.echo(output.printable(f"{question} [y/N] "), nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -29,7 +29,7 @@ models = output.command_group("List the model providers, or probe a model.", inv
 def list_providers(context: typer.Context, as_json: output.JsonOption = False) -> None:
     """List the model providers, or probe a model.
 
-    Configured providers come first; for the others it names the environment variable that is missing.
+    Configured providers come first; the others show the environment variable that is missing.
     """
     if context.invoked_subcommand is not None:
         return
@@ -68,7 +68,7 @@ def probe(
         output.option(
             "--base-url",
             metavar="URL",
-            help="The address of the server, in place of the provider's. Without a key in the environment "
+            help="The URL of the server, instead of the provider's. Without a key in the environment "
             "the key 'none' is sent there.",
         ),
     ] = None,
@@ -89,9 +89,9 @@ def probe(
     ] = 32_768,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Find out what a model and its server can do, with a dozen short requests.
+    """Probe a model and its server with a dozen short requests.
 
-    The profile is stored, and used by agents with this model at this address for what they do not set.
+    The profile is stored. Agents with this model at this URL use it for options that they do not set.
     """
     from reactive_agents import AgentError, ReactiveAgents
 

@@ -1,10 +1,9 @@
-"""Exit codes, and the forms in which every subcommand prints results and errors.
+"""Exit codes, and the output format of every subcommand.
 
 Results go to standard output; progress, errors and questions go to standard error. With ``--json`` standard
-output is exactly one JSON document, also when the command fails: then an object with ``error``. Texts of
-models, tools and files are printed without control characters, so that they cannot steer a terminal.
-rich is imported only when a table is drawn on a terminal, because importing it takes longer than most
-commands run.
+output is exactly one JSON document, an object with ``error`` if the command fails. Texts of models, tools and
+files are printed without control characters, so that they cannot control the terminal. rich is imported only
+to draw a table on a terminal, because its import takes longer than most commands.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _WHOLE_CELL = 20
-"""Characters of the longest cell of a column whose cells are not wrapped."""
+"""Characters of the longest cell that is not wrapped."""
 _LEAST_TEXT = 16
-"""Characters of a line of a longer text."""
+"""Characters in a line of wrapped text."""
 
 
 class ExitCode(IntEnum):
@@ -49,9 +48,9 @@ class ExitCode(IntEnum):
 
 
 option = partial(typer.Option, show_default=False)
-"""An option whose help does not show its default."""
+"""Hides the default of an option in its help."""
 
-JsonOption = Annotated[bool, option("--json", help="Print one JSON document and nothing else.")]
+JsonOption = Annotated[bool, option("--json", help="Print one JSON document only.")]
 AllowedModules = Annotated[
     str | None,
     option(
@@ -61,10 +60,10 @@ AllowedModules = Annotated[
     ),
 ]
 HostOption = Annotated[
-    str, option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
+    str, option("--host", metavar="ADDRESS", help="The address to listen on; 127.0.0.1 by default.")
 ]
 PortOption = Annotated[
-    int, option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one.")
+    int, option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 picks a free port.")
 ]
 
 
@@ -96,7 +95,7 @@ def print_answer(answer: str) -> None:
 
 
 def fail(error: _Reported, code: ExitCode, *, as_json: bool) -> typer.Exit:
-    """Print an error, and return the exception that exits: ``raise fail(…)``."""
+    """Print an error and return the exception to raise: ``raise fail(…)``."""
     if as_json:
         print_json(error_record(type(error).__name__, error.message))
     else:
@@ -105,18 +104,18 @@ def fail(error: _Reported, code: ExitCode, *, as_json: bool) -> typer.Exit:
 
 
 def value_or_exit(result: Result[_T, _Reported], code: ExitCode, *, as_json: bool) -> _T:
-    """Return the value of a result; print the error of a failed one and exit."""
+    """Return the value of a result; print the error and exit if it failed."""
     if isinstance(result, Failure):
         raise fail(result.failure(), code, as_json=as_json)
     return result.unwrap()
 
 
 def check_there(option: str, place: str, what: str, *, as_json: bool) -> None:
-    """End as bad usage where there is no such file, which a misspelt name would make.
+    """Exit with a usage error if a file is missing, instead of creating it.
 
     Args:
-        option: that named it.
-        what: should be there, such as ``a memory file``.
+        option: the option that names the file.
+        what: the expected file, such as ``a memory file``.
     """
     from reactive_agents.adapters.sql import is_there  # by the commands that have a store
 
@@ -132,7 +131,7 @@ def ask_store(
     *,
     as_json: bool,
 ) -> _T:
-    """Open a store for one question, and return the answer; exit when it fails."""
+    """Open a store for one query and return its result; exit if it fails."""
     import anyio  # by the commands that have a store
 
     from reactive_agents.effects import attempt
@@ -147,7 +146,7 @@ def ask_store(
 
 
 def moment(text: str) -> datetime:
-    """Parse a date, or a date and time, of an option; without a time zone it is UTC."""
+    """Parse a date, or a date and time, of an option; the default time zone is UTC."""
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
@@ -193,11 +192,11 @@ def error_record(tag: str, message: str) -> Json:
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
     """Print a table on a terminal.
 
-    Elsewhere one line a row, with tabs between the cells. On a terminal that is too narrow for the words of
-    short cells, such as numbers and times, the lines are longer than it is, and the terminal wraps them.
+    Elsewhere prints one line per row, with tabs between the cells. On a terminal that is too narrow for short
+    cells, such as numbers and times, the lines are longer than its width, and the terminal wraps them.
 
     Args:
-        headings: one a column; the first column is never wrapped, so that ids can be copied.
+        headings: one per column; the first column is never wrapped, so that ids can be copied.
         right: headings of the columns that are aligned to the right.
     """
     if not sys.stdout.isatty():
@@ -225,5 +224,5 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: C
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """Return the names of a list that commas separate."""
+    """Return the names in a comma-separated list."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())

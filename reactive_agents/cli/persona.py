@@ -36,7 +36,7 @@ from reactive_agents.effects import attempt, schedule_on_this_loop
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.explanation import explain_event
 
-persona = output.command_group("Send events to a persona, and see to its work.", no_args_is_help=True)
+persona = output.command_group("Send events to a persona, and manage its work.", no_args_is_help=True)
 for _name, _commands in {
     "inbox": inbox,
     "outbox": outbox,
@@ -57,7 +57,7 @@ FileArgument = Annotated[
     str,
     typer.Argument(metavar="FILE", help="The persona's configuration, .toml or .json.", show_default=False),
 ]
-QuietOption = Annotated[bool, output.option("--quiet", "-q", help="Print answers and nothing else.")]
+QuietOption = Annotated[bool, output.option("--quiet", "-q", help="Print answers only.")]
 
 
 @frozen
@@ -99,7 +99,7 @@ def send(
     ] = "default",
     author: Annotated[str, typer.Option("--author", metavar="A", help="The author of the event.")] = "user",
     user: Annotated[
-        str, output.option("--user", "-u", metavar="U", help="The author's id, where the name is not.")
+        str, output.option("--user", "-u", metavar="U", help="The author's id, if it differs from the name.")
     ] = "",
     tenant: Annotated[str, output.option("--tenant", metavar="T", help="The tenant of the room.")] = "",
     as_json: output.JsonOption = False,
@@ -142,10 +142,10 @@ def run(
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
-    """Process events that wait, then those from standard input.
+    """Process waiting events, then those from standard input.
 
-    Each line is one JSON object. With --json each outcome is printed as one line. An event that is sent again
-    is not processed again: its outcome is printed once more, without the plan.
+    Each line is one JSON object. With --json each outcome is printed as one line. A repeated
+    event is not processed again: its outcome is printed once more, without the plan.
     """
     failed = rejected = done = 0
     shown = Outcomes(as_json)
@@ -158,7 +158,7 @@ def run(
         failed += outcome.status == "failed"
 
     async def take(text: str, agent: PersonaAgent, inbox: PersonaInbox) -> str:
-        """Submit the event of a line; return the problem, if there is one."""
+        """Submit the event of a line; return the problem, if any."""
         read = read_line(text)
         if isinstance(read, Failure):
             return str(read.failure().message)
@@ -208,15 +208,15 @@ def serve(
     host: output.HostOption = "127.0.0.1",
     port: output.PortOption = 8_000,
     drain: Annotated[
-        float, output.option("--drain", metavar="SECONDS", min=0, help="For events under way, on SIGTERM.")
+        float, output.option("--drain", metavar="SECONDS", min=0, help="For events in progress, on SIGTERM.")
     ] = 30.0,
     as_json: output.JsonOption = False,
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
-    """Take the events of the persona's channels over HTTP, and answer them.
+    """Receive events of the persona's channels over HTTP, and answer them.
 
-    With --json the first line has the address, and each outcome is a further line.
+    With --json the first line has the URL, and each further line an outcome.
     """
     try:
         from reactive_agents.server.channels import create_persona_app
@@ -308,9 +308,9 @@ def _run(
 
 @define
 class Outcomes:
-    """Prints outcomes, and ends the command where they cannot be printed.
+    """Prints outcomes, and ends the command if they cannot be printed.
 
-    The event whose outcome is not read has not failed: it stays in the queue, for the next start.
+    An event whose outcome could not be printed has not failed: it stays in the queue for the next start.
 
     Args:
         as_json: whether each is a JSON document on one line.
@@ -322,7 +322,7 @@ class Outcomes:
     problem: OSError | None = None
 
     async def show(self, outcome: PersonaOutcome) -> None:
-        """Print an outcome; never returns where that cannot be done."""
+        """Print an outcome; never returns if that fails."""
         try:
             if self.as_json:
                 typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
@@ -361,7 +361,7 @@ async def lines_of(source: TextIO) -> AsyncGenerator[MemoryObjectReceiveStream[s
 
 def _read(source: TextIO, portal: BlockingPortal, send: MemoryObjectSendStream[str]) -> None:
     if isinstance(source, io.TextIOWrapper):
-        source.reconfigure(errors="surrogateescape")  # a line in another encoding spoils no other one
+        source.reconfigure(errors="surrogateescape")  # a line in another encoding does not affect the others
     try:
         for line in source:
             portal.call(send.send, line)

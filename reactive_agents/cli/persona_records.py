@@ -49,7 +49,7 @@ MemoryOption = Annotated[
 
 @frozen
 class PersonaRecords:
-    """The place of a memory, and one persona's settings; ``None`` for any persona."""
+    """A memory, and one persona's settings; ``None`` for any persona."""
 
     place: str
     settings: PersonaSettings | None
@@ -64,7 +64,7 @@ class PersonaRecords:
         return self.settings
 
     def ask(self, work: Callable[[SqlitePersonaStore], Awaitable[_T]], *, read_only: bool = True) -> _T:
-        """Return what the work on the records returns."""
+        """Run work on the records and return its result."""
 
         async def ask() -> _T:
             async with aclosing(
@@ -79,13 +79,13 @@ class PersonaRecords:
         return output.value_or_exit(await attempt(asked), output.ExitCode.FAILED, as_json=self.as_json)
 
     def missing(self, kind: str, name: str) -> typer.Exit:
-        """Report a record that is not there; return the exception that exits."""
+        """Report a missing record; return the exception that exits."""
         return output.fail(RecordNotFound(kind, name), output.ExitCode.FAILED, as_json=self.as_json)
 
     async def plan(self, store: SqlitePersonaStore, plan_id: str | None) -> PersonaPlan:
         """Return the plan with the id; exit when there is none.
 
-        Without an id the persona's active plan, or its newest.
+        Without an id, returns the active plan of the persona, or its newest.
         """
         if plan_id is not None:
             plan = (await self.value(store.get_plan(PlanId(plan_id)))).value_or(None)
@@ -116,7 +116,7 @@ class PersonaRecords:
 def records_of(
     persona: str | None, memory: str | None, *, as_json: bool, of_any: bool = False
 ) -> PersonaRecords:
-    """Return the records that the two options name; exit when they name none.
+    """Return the records for the two options; exit if there are none.
 
     Args:
         of_any: whether no persona need be named.
@@ -155,7 +155,7 @@ def plan(
     memory: MemoryOption = None,
     plan_id: Annotated[
         str | None,
-        output.option("--plan-id", metavar="ID", help="The active plan, or the newest one, by default."),
+        output.option("--plan-id", metavar="ID", help="By default the active plan, or the newest one."),
     ] = None,
     graph: Annotated[
         Literal["mermaid", "svg"] | None, output.option("--graph", help="Print the plan as a diagram.")
@@ -218,10 +218,9 @@ def explain(
 ) -> None:
     """Explain what a persona did about an event, and why.
 
-    Names one of --plan-id, --event and --message. Prints the event, the learnings that were used, the plan,
+    Takes one of --plan-id, --event and --message. Prints the event, the learnings that were used, the plan,
     the tool calls, the adjustments, the outcome, the reactions, the deliveries and the evaluation, from the
-    records alone.
-    Events of one id in several rooms are explained one after the other. No model is asked.
+    records, without a model call. Events with the same id in several rooms are explained one by one.
     """
     known = records_of(persona, memory, as_json=as_json, of_any=True)
     if sum(each is not None for each in (plan_id, event, message)) != 1:
@@ -242,7 +241,7 @@ def explain(
         )
         work = await known.value(store.find_work(chosen))
         if message is not None and work:
-            sent = work[0]  # with what else there is of its event
+            sent = work[0]  # with the other records of its event
             chosen = evolve(chosen, context_id=sent.room.context_id, event_id=sent.event.id, message_id=None)
             work = await known.value(store.find_work(chosen))
         rooms: dict[tuple[Room, EventId], list[WorkItem]] = {}
@@ -274,19 +273,19 @@ def explain(
         output.print_json([link for each in explained for link in each.document()])
         return
     for place, each in enumerate(explained):
-        if len(explained) > 1:  # events of one id in several rooms
+        if len(explained) > 1:  # events with the same id in several rooms
             typer.echo("\n" * (place > 0) + output.printable(f"room: {each.place}"))
         rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in each.lines]
         output.print_table(("time", "stage", "text"), rows)
 
 
 _MOST_ITEMS = 1_000
-"""Items of the queue that belong to events of one id, in all rooms."""
+"""Items of the queue for events with the same id, in all rooms."""
 
 
 @frozen
 class _Explained:
-    """The explanation of an event in its room; a plan without work has no known one."""
+    """The explanation of an event in its room; ``None`` for a plan without work."""
 
     room: Room | None = None
     tasks: list[TaskId] = field(factory=list)
@@ -321,7 +320,7 @@ class _Options:
     as_json: bool
 
     def records(self, others: _Options | None = None) -> PersonaRecords:
-        """Return the records that the options name, or the others where one is not given."""
+        """Return the records for these options, completed by the others."""
         known = others or self
         return records_of(
             known.persona if self.persona is None else self.persona,
@@ -357,7 +356,7 @@ def list_learnings(
             "--min-confidence",
             metavar="C",
             parser=_fraction,
-            help="Only learnings with at least this confidence now, 0 to 1.",
+            help="Only learnings with at least this current confidence, 0 to 1.",
         ),
     ] = 0.0,
     as_json: output.JsonOption = False,
@@ -393,7 +392,7 @@ def show(
     memory: MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show one learning, and the tasks that it was learned from."""
+    """Show a learning and the tasks that it was learned from."""
     records = _Options(persona, memory, as_json).records(context.obj)
     listed = records.reason(lambda known: known.learnings())
     found = next((each for each in listed if each.id == learning), None)
@@ -430,9 +429,9 @@ def override(
     memory: MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Set a learning by hand, which pins it.
+    """Set a learning by hand, and pin it.
 
-    Without --confidence and --pattern it is unpinned: its confidence follows from its counts again.
+    Without --confidence and --pattern, unpin it: its confidence follows from its counts again.
     """
     records = _Options(persona, memory, as_json).records(context.obj)
     records.change(
@@ -447,9 +446,9 @@ def review(
     memory: MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List the learnings that wait to be approved for every room.
+    """List the learnings that wait for approval for every room.
 
-    Each has words of the one room that it is used in until then.
+    Each has words from one room, and is used only there until approved.
     """
     records = _Options(persona, memory, as_json).records(context.obj)
     found = [each for each in records.reason(lambda known: known.learnings()) if is_waiting(each)]
@@ -470,7 +469,7 @@ def approve(
 ) -> None:
     """Use a learning in every room of its tenant.
 
-    Without --pattern its names, numbers and quotations are taken out.
+    Without --pattern its names, numbers and quotations are removed.
     """
     records = _Options(persona, memory, as_json).records(context.obj)
     records.change(lambda known: known.review_learning(LearningId(learning), pattern=pattern))
@@ -484,7 +483,7 @@ def keep(
     memory: MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Keep a learning in its room, and propose it no more."""
+    """Keep a learning in its room, and stop proposing it."""
     records = _Options(persona, memory, as_json).records(context.obj)
     records.change(lambda known: known.review_learning(LearningId(learning), shared=False))
 

@@ -26,7 +26,7 @@ UntilOption = Annotated[
     MomentOption, output.option("--until", metavar="TIME", parser=output.moment, help="Before this time.")
 ]
 LimitOption = Annotated[
-    int, output.option("--limit", metavar="N", min=1, help="At most so many, the newest.")
+    int, output.option("--limit", metavar="N", min=1, help="The maximum number of items, the newest first.")
 ]
 NumberArgument = Annotated[
     int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="The number of the item.")
@@ -43,7 +43,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
     def list_items(
         persona: persona_records.PersonaOption = None,
         memory: persona_records.MemoryOption = None,
-        every: Annotated[bool, output.option("--all", help="Also those that are done.")] = False,
+        every: Annotated[bool, output.option("--all", help="Include those that are done.")] = False,
         dead: Annotated[bool, output.option("--dead", help="Only dead letters.")] = False,
         context: ContextOption = None,
         tenant: TenantOption = None,
@@ -99,9 +99,9 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             records.ask(work, read_only=False)
             output.report({given: number}, f"{done}: {number}", as_json=as_json)
 
-    again = f"Try {a_noun} again from the first try; the persona's next process does it."
+    again = f"Try {a_noun} again from the first try, by the persona's next process."
     add_order("retry", "tried again", again)
-    add_order("drop", "dropped", f"Drop {a_noun}, so that nothing is done about it any more.")
+    add_order("drop", "dropped", f"Drop {a_noun} permanently.")
     return group
 
 
@@ -133,7 +133,7 @@ def list_plans(
     limit: LimitOption = 50,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List the plans by room and time, the newest first."""
+    """List the plans by room and time, newest first."""
     records = persona_records.records_of(persona, memory, as_json=as_json)
     owner, room = records.persona.id, None if context is None else ContextId(context)
     listed = records.ask(
@@ -201,13 +201,10 @@ def _add_plan_order(name: str, order: WorkOrder, done: str, about: str) -> None:
 
 
 _add_plan_order(
-    "cancel",
-    "drop",
-    "cancelled",
-    "Cancel an active plan: its next step is not begun, in whatever process.",
+    "cancel", "drop", "cancelled", "Cancel an active plan in any process: its next step does not start."
 )
 _add_plan_order(
-    "retry", "retry", "tried again", "Plan the event of a plan again that failed or was cancelled."
+    "retry", "retry", "tried again", "Plan again the event of a plan that failed or was cancelled."
 )
 
 
@@ -218,8 +215,7 @@ def forget(
     persona: persona_records.PersonaOption = None,
     memory: persona_records.MemoryOption = None,
     user: Annotated[
-        str | None,
-        output.option("--user", metavar="U", help="The user's id, else the author's name."),
+        str | None, output.option("--user", metavar="U", help="The user's id, else the author's name.")
     ] = None,
     tenant: TenantOption = None,
     before: Annotated[
@@ -230,9 +226,10 @@ def forget(
     ] = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Delete what a persona keeps of a user, a tenant or a time.
+    """Delete the data that a persona has of a user, a tenant or a time.
 
-    Events, messages, plans and journals; of a user and a tenant also notes, and lessons from nothing else.
+    Deletes events, messages, plans and journals; for a user or tenant also notes, and lessons learned only
+    from them.
     """
     records = persona_records.records_of(persona, memory, as_json=as_json)
     if user is None and tenant is None and before is None:

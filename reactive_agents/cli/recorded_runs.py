@@ -1,6 +1,6 @@
 """``reactive-agents runs`` and ``worker``: continue and steer recorded runs.
 
-The commands belong to the group of ``cli/runs.py``, which tells what runs did.
+The commands belong to the group of ``cli/runs.py``, which shows past runs.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ RecordOption = Annotated[
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.", show_default=False)]
 KeyOption = Annotated[
     str | None,
-    output.option("--key", metavar="KEY", help="Of the question; not needed where one alone waits."),
+    output.option("--key", metavar="KEY", help="The id of the question; optional if only one waits."),
 ]
-StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="The step that is made again.")]
+StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="The step to run again.")]
 
 
 class Engine(StrEnum):
@@ -71,7 +71,7 @@ def list_recorded(place: str, chosen: RunFilter, of_log: Mapping[str, object], *
     """List the runs of a record.
 
     Args:
-        of_log: the options that only a run log can answer, by their names.
+        of_log: the options that apply to a run log only, by their names.
     """
     for name, value in of_log.items():
         if value is not None:
@@ -115,7 +115,7 @@ def _listed(run: RecordedRun) -> JsonObject:
 
 @runs.command()
 def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
-    """List what waits for a person: approvals, questions, calls in doubt."""
+    """List requests to people: approvals, questions, calls in doubt."""
     found = _ask(file, lambda record: record.questions(), as_json=as_json)
     rows = (
         (
@@ -132,19 +132,19 @@ def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
 
 @runs.command()
 def cancel(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
-    """Cancel a run, in whatever process it is."""
+    """Cancel a run in any process."""
     _order(file, run, "cancel", "Cancelled", as_json=as_json)
 
 
 @runs.command()
 def pause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
-    """Hold a run before its next step, in whatever process it is."""
+    """Pause a run in any process, before its next step."""
     _order(file, run, "pause", "Paused", as_json=as_json)
 
 
 @runs.command()
 def unpause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
-    """Let a paused run go on."""
+    """Continue a paused run."""
     _order(file, run, "", "Goes on:", as_json=as_json)
 
 
@@ -152,7 +152,7 @@ def unpause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = F
 def approve(
     run: RunArgument, file: RecordOption, key: KeyOption = None, as_json: output.JsonOption = False
 ) -> None:
-    """Approve a call that waits, or that a call in doubt is made again."""
+    """Approve a waiting call, or approve repeating a call in doubt."""
     _settle(file, run, key, {"approved": True, "reason": ""}, ("approval", "doubt"), as_json=as_json)
 
 
@@ -164,7 +164,7 @@ def deny(
     reason: Annotated[str, output.option("--reason", metavar="TEXT", help="For the model.")] = "",
     as_json: output.JsonOption = False,
 ) -> None:
-    """Deny a call that waits, or that a call in doubt is made again."""
+    """Deny a waiting call, or deny repeating a call in doubt."""
     _settle(file, run, key, {"approved": False, "reason": reason}, ("approval", "doubt"), as_json=as_json)
 
 
@@ -176,7 +176,7 @@ def answer(
     key: KeyOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Answer a question, or give the result of an external call or of one in doubt."""
+    """Answer a question, or give the result of an external call or a call in doubt."""
     body: JsonObject = {"value": text, "error": "", "missing": ""}
     _settle(file, run, key, body, ("question", "call", "doubt"), as_json=as_json)
 
@@ -226,7 +226,7 @@ def resume(
     tools: running.ToolsOption = None,
     allow_tools_from: output.AllowedModules = None,
     accept_changes: Annotated[
-        bool, output.option("--accept-changes", help="Also with another version of the agent.")
+        bool, output.option("--accept-changes", help="Accept another version of the agent.")
     ] = False,
     as_json: output.JsonOption = False,
 ) -> None:
@@ -248,7 +248,7 @@ def steps(
     file: RecordOption,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List the recorded steps of a run: answers of models and results of tools."""
+    """List the recorded steps of a run: model answers and tool results."""
     from reactive_agents.engine.replay import recorded_steps
 
     entries = _ask(file, lambda record: record.entries(RunId(run)), as_json=as_json)
@@ -262,7 +262,7 @@ def steps(
 
 @runs.command()
 def recording(run: RunArgument, file: RecordOption, as_json: output.JsonOption = True) -> None:
-    """Print a run as JSON that ``testing.RecordedRunPlayer`` plays."""
+    """Print a run as JSON for ``testing.RecordedRunPlayer``."""
     known = _ask(file, lambda record: record.find(RunId(run)), as_json=as_json)
     if known is None:
         none = RunRefused(RunId(run), "is not in the record")
@@ -284,9 +284,9 @@ def replay(
     ] = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Run a run once more from its record, without model and tools.
+    """Replay a run from its record, without model and tools.
 
-    Exits with 1 where the replay differs.
+    Exits with 1 if the replay differs.
     """
     output.check_there("--runs", file, "a record of runs", as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
@@ -307,21 +307,21 @@ def fork(
     tools: running.ToolsOption = None,
     allow_tools_from: output.AllowedModules = None,
     fork_model: Annotated[
-        str | None, output.option("--with-model", metavar="M", help="The model from there on.")
+        str | None, output.option("--with-model", metavar="M", help="The model from then on.")
     ] = None,
     instructions: Annotated[
-        str | None, output.option("--instructions", metavar="TEXT", help="The agent's, from there on.")
+        str | None, output.option("--instructions", metavar="TEXT", help="Instructions from then on.")
     ] = None,
     message: Annotated[
-        str | None, output.option("--message", metavar="TEXT", help="Shown to the model from there on.")
+        str | None, output.option("--message", metavar="TEXT", help="A message from then on.")
     ] = None,
     tool_result: Annotated[
         str | None, output.option("--tool-result", metavar="TEXT", help="The result of the step.")
     ] = None,
-    into: Annotated[str | None, output.option("--run-id", metavar="ID", help="Of the new run.")] = None,
+    into: Annotated[str | None, output.option("--run-id", metavar="ID", help="Id of the new run.")] = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Begin a run that has the record of another up to a step; ``resume`` runs it."""
+    """Create a run from the record of another up to a step; ``resume`` runs it."""
     output.check_there("--runs", file, "a record of runs", as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     made = _with(
@@ -352,7 +352,7 @@ def schedule(
     allow_tools_from: output.AllowedModules = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Let workers run a task at times in the notation of cron, such as '0 2 * * *'."""
+    """Let workers run a task on a cron schedule, such as '0 2 * * *'."""
     agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
     agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
     _with(agent, lambda: agent.schedule(name, cron, task, timezone=timezone, queue=queue), as_json=as_json)
@@ -381,27 +381,27 @@ def worker(
     file: RecordOption,
     queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
     concurrency: Annotated[
-        int, output.option("--concurrency", metavar="N", min=1, help="The most runs at once; 4 by default.")
+        int, output.option("--concurrency", metavar="N", min=1, help="Most concurrent runs; 4 by default.")
     ] = 4,
     total: Annotated[
-        int | None, output.option("--total", metavar="N", min=1, help="The most in all workers of the queue.")
+        int | None, output.option("--total", metavar="N", min=1, help="The same for all workers together.")
     ] = None,
     rate: Annotated[
         str | None,
-        output.option("--rate", metavar="N/SECONDS", help="The most that all workers begin in that time."),
+        output.option("--rate", metavar="N/SECONDS", help="Most runs that all workers start in that time."),
     ] = None,
     finish: Annotated[
         float,
-        output.option("--finish", metavar="SECONDS", min=0, help="For steps, on SIGTERM; 10 by default."),
+        output.option("--finish", metavar="SECONDS", min=0, help="For steps on SIGTERM; 10 by default."),
     ] = 10.0,
     until_idle: Annotated[bool, output.option("--until-idle", help="End when nothing is due.")] = False,
     engine: Annotated[
-        Engine, output.option("--engine", metavar="NAME", help="What hands it the runs: record or dbos.")
+        Engine, output.option("--engine", metavar="NAME", help="Who assigns the runs: record or dbos.")
     ] = Engine.RECORD,
     allow_tools_from: output.AllowedModules = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Run what is queued, and what was interrupted."""
+    """Run queued and interrupted runs."""
     agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json, engine=engine)
     ended: Counter[str] = Counter()
 
@@ -515,11 +515,11 @@ def _settle(
 
 
 def _asked(request: JsonObject) -> str:
-    """Return all of what is asked: who decides sees what is decided."""
+    """Return a request in full, as the person who decides has to see it."""
     if "text" in request:
         question = (request["text"], *_texts(request.get("options")))
         return escaped(" / ".join(" ".join(str(each).split()) for each in question))
-    if "risk" not in request:  # a call that another program executes
+    if "risk" not in request:  # an external call
         return escaped(
             f"{request.get('tool_name')} {json.dumps(request.get('arguments'), ensure_ascii=False)}"
         )

@@ -103,7 +103,7 @@ WorkspaceOption = Annotated[
         "--workspace",
         "-w",
         metavar="DIR",
-        help="The directory that file tools may not leave; the current one by default.",
+        help="The directory of the file tools; the current one by default.",
     ),
 ]
 IterationsOption = Annotated[
@@ -128,8 +128,7 @@ ConfigOption = Annotated[
 
 
 PromptOption = Annotated[
-    str | None,
-    output.option("--system-prompt", metavar="TEXT", help="The agent's instructions."),
+    str | None, output.option("--system-prompt", metavar="TEXT", help="The agent's instructions.")
 ]
 McpOption = Annotated[
     list[str] | None,
@@ -172,17 +171,19 @@ def run(
     runs: Annotated[
         str | None,
         output.option(
-            "--runs", metavar="FILE_OR_URL", help="Record the run there, so that it can be continued."
+            "--runs", metavar="FILE_OR_URL", help="Record the run in this place, so that it can be continued."
         ),
     ] = None,
     run_id: Annotated[
         str | None,
         output.option(
-            "--run-id", metavar="ID", help="The run's id: with --runs the work is done once under it."
+            "--run-id",
+            metavar="ID",
+            help="The run's id; with --runs, a repeated id does not repeat the work.",
         ),
     ] = None,
     as_json: output.JsonOption = False,
-    quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
+    quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer only.")] = False,
 ) -> None:
     """Run an agent on one task.
 
@@ -204,9 +205,9 @@ def run(
 
 
 def task_text(task: str | None) -> Result[str, ConfigErrors]:
-    """Return the task, from standard input for ``-`` and where there is none.
+    """Return the task, read from standard input for ``-`` and ``None``.
 
-    Fails for a blank one, for bytes of another encoding, and where standard input is a terminal.
+    Fails if it is blank or not UTF-8, and if standard input is a terminal.
     """
     if task is None and sys.stdin.isatty():
         return Failure(InvalidConfig("task", "none", "a task, or one on standard input"))
@@ -222,7 +223,7 @@ _LARGEST_TEXT: Final = 1_000_000
 
 
 def with_files(text: str, files: Sequence[Path]) -> Result[TaskInput, ConfigErrors]:
-    """Return a task with the texts of files, and with other files as its parts."""
+    """Return a task with text files appended, and other files as parts."""
     parts: list[Content] = []
     for path in files:
         try:
@@ -252,7 +253,7 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9_-]{1,32})=(.+)", re.DOTALL)
 
 
 def with_mcp_servers(config: AgentConfig, servers: Sequence[str]) -> Result[AgentConfig, ConfigErrors]:
-    """Return the configuration with MCP servers by their commands or addresses."""
+    """Return the configuration with MCP servers added by command or URL."""
     known = list(config.mcp_servers)
     for given in servers:
         named = _NAMED.fullmatch(given)
@@ -282,7 +283,7 @@ def _free_name(wanted: str, known: Sequence[McpServer]) -> str:
 
 
 def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[AgentConfig, ConfigErrors]:
-    """Return the configuration of a file; without one, that of an agent that reasons."""
+    """Return the configuration in a file; by default that of a reactive agent."""
     if path is None:
         return Success(AgentConfig(reasoning=ReasoningConfig()))
     return read_config(path, allow_tools_from=output.names(allow_tools_from))
@@ -299,7 +300,7 @@ def adjusted(
 ) -> AgentConfig:
     """Return the configuration with the given options.
 
-    With the offline model if it has none.
+    The model is the offline one if none is configured.
     """
     changes: dict[str, Any] = {}
     if model is not None or config.model == ModelConfig():
@@ -319,7 +320,7 @@ def adjusted(
 
 
 def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
-    """Return the configuration with the record of its runs in a file, if one is named."""
+    """Return the configuration with durable runs in a place, if one is given."""
     if runs is None:
         return config
     known = config.durability or DurabilityConfig(runs)
@@ -329,14 +330,14 @@ def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
 def build_agent(
     config: AgentConfig, view: View, *files: Path | None, desk: DeskOptions | None = None
 ) -> Result[ReactiveAgent, ConfigErrors]:
-    """Return the agent; on a terminal, its user is asked for approvals and answers.
+    """Return the agent; on a terminal, it asks the user for approvals and answers.
 
     Its runs are logged in the user's state directory, unless the configuration names another file or
     ``REACTIVE_AGENTS_RUN_LOG`` is ``off``.
 
     Args:
-        files: that of the configuration and others that no tool of the agent may write.
-        desk: where requests to people go; by default to the terminal, if there is one.
+        files: the configuration and other files that no tool of the agent may write.
+        desk: the desk for requests to people; by default the terminal, if there is one.
     """
     if config.run_log is None and os.environ.get("REACTIVE_AGENTS_RUN_LOG") != "off":
         file_of_runs = default_run_log()
@@ -403,7 +404,7 @@ async def _run_to_end(
     run_id: str | None,
     accept_changes: bool,
 ) -> None:
-    """Run the task; keep its id and last event, also of an abandoned stream."""
+    """Run the task; store its id and last event, even if the stream is abandoned."""
     options: RunOptions = {}
     if run_id is not None:
         options = {"run_id": run_id, "accept_changes": accept_changes}
@@ -433,7 +434,7 @@ def _print_interruption(
             output.print_json(result_document(result))
         case [TaskFailed() as failed]:
             output.print_json(failure_document(failed, task.agent_id))
-        case _:  # a run that has begun and has no end is recorded, and goes on under its id
+        case _:  # a recorded run that can be continued under its id
             error: RuntimeErrors = RunCancelled(task.id, "bootstrap")
             for run_id in begun:
                 error = RunInterrupted(run_id, "the command was interrupted.")

@@ -1,4 +1,4 @@
-"""``reactive-agents runs``: what runs did, from the run log."""
+"""``reactive-agents runs``: list and show past runs, from the run log."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ RunsOption = Annotated[
     output.option(
         "--runs",
         metavar="FILE_OR_URL",
-        help="The run log: a file, by default one in the user's state directory, or the address of a Postgres"
-        " database.",
+        help="The run log: a file, by default one in the user's state directory, or a Postgres URL.",
     ),
 ]
 RunArgument = Annotated[
@@ -59,36 +58,35 @@ def list_runs(
     ] = None,
     status: Annotated[
         Literal["running", "completed", "partial", "abstained", "failed", "cancelled"] | None,
-        output.option("--status", help="That is so, or ended so."),
+        output.option("--status", help="With this status."),
     ] = None,
     state: Annotated[
-        RunState | None,
-        output.option("--state", help="That do so, or ended so, by the record of durable runs."),
+        RunState | None, output.option("--state", help="In this state, by the record of durable runs.")
     ] = None,
     tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
-    tool: Annotated[str | None, output.option("--tool", metavar="TOOL", help="That called it.")] = None,
+    tool: Annotated[
+        str | None, output.option("--tool", metavar="TOOL", help="That called this tool.")
+    ] = None,
     since: Annotated[
         datetime | None,
         output.option(
-            "--since", metavar="TIME", parser=output.moment, help="That began then or later; UTC by default."
+            "--since", metavar="TIME", parser=output.moment, help="Begun then or later; UTC by default."
         ),
     ] = None,
     before: Annotated[
         datetime | None,
         output.option(
-            "--before", metavar="TIME", parser=output.moment, help="That began before; UTC by default."
+            "--before", metavar="TIME", parser=output.moment, help="Begun before then; UTC by default."
         ),
     ] = None,
     least_cost: Annotated[
-        float | None, output.option("--min-cost", metavar="USD", help="That cost so many dollars or more.")
+        float | None, output.option("--min-cost", metavar="USD", help="That cost at least this.")
     ] = None,
-    children: Annotated[
-        bool, output.option("--children", help="Also those that a tool of another run began.")
-    ] = False,
+    children: Annotated[bool, output.option("--children", help="Include the runs that tools began.")] = False,
     limit: Annotated[int, output.option("--limit", "-n", metavar="N", min=1, help="The most runs.")] = 20,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List runs, the latest first; those of a record where no run log is beside it."""
+    """List runs, latest first; from the record if there is no run log in its place."""
     if state is not None or (file is not None and _is_record_alone(file)):
         from reactive_agents.cli.recorded_runs import list_recorded  # it adds to the commands of this module
 
@@ -150,12 +148,12 @@ def show(
         bool, output.option("--results", help="With the full result of each tool call.")
     ] = False,
     graph: Annotated[
-        bool, output.option("--graph", help="The plan or the tree of thoughts in Mermaid, and nothing else.")
+        bool, output.option("--graph", help="Only the plan or the tree of thoughts, in Mermaid.")
     ] = False,
     picture: Annotated[bool, output.option("--svg", help="The same as an SVG picture.")] = False,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show what a run did, as a timeline."""
+    """Show a run as a timeline."""
     found, logged = _run_and_events(file, run, as_json=as_json)
     if as_json:
         output.print_json({**run_document(found), "log": [encode(each) for each in logged]})
@@ -175,7 +173,7 @@ def tail(
     run: RunArgument,
     file: RunsOption = None,
 ) -> None:
-    """Show what a run did, and go on until it ends."""
+    """Show a run, and follow it until it ends."""
     found, logged = _run_and_events(file, run, as_json=False)
     typer.echo(output.printable(_heading(found)))
     while True:
@@ -198,7 +196,7 @@ def export(
     ] = None,
     file: RunsOption = None,
 ) -> None:
-    """Write a run, or all, as JSON lines: each run, and then its events."""
+    """Write one run or all as JSON lines: each run, then its events."""
 
     if run is None:
         every = LoggedRunFilter(children=True, limit=2**31)

@@ -1,4 +1,4 @@
-"""``reactive-agents serve``, ``mcp`` and ``keys``: agents for others."""
+"""``reactive-agents serve``, ``mcp`` and ``keys``: servers and their API keys."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ AdmittedOption = Annotated[
     output.option(
         "--keys",
         metavar="FILE",
-        help="The API keys that are admitted. Without it all of this machine are, and no others.",
+        help="The file of accepted API keys. Without it, only this machine has access.",
     ),
 ]
 RunsOption = Annotated[
     str | None,
-    output.option("--runs", metavar="FILE_OR_URL", help="Record the runs here, so that they go on."),
+    output.option("--runs", metavar="FILE_OR_URL", help="Record the runs here, to survive a restart."),
 ]
 _DRAIN_S = 30.0
 
@@ -55,15 +55,13 @@ def serve(
     keys_file: AdmittedOption = None,
     runs: RunsOption = None,
     queue: Annotated[
-        str | None, output.option("--queue", metavar="NAME", help="Put runs into a queue, for workers.")
+        str | None, output.option("--queue", metavar="NAME", help="Put runs into a queue for workers.")
     ] = None,
-    no_work: Annotated[
-        bool, output.option("--no-work", help="Leave the queue to workers in other processes.")
-    ] = False,
+    no_work: Annotated[bool, output.option("--no-work", help="Run no worker in this process.")] = False,
     allow_hosts: Annotated[
         list[str] | None,
         output.option(
-            "--allow-host", metavar="NAME", help="A name that clients use; any with --keys. Repeatable."
+            "--allow-host", metavar="NAME", help="A host name that clients use; any with --keys. Repeatable."
         ),
     ] = None,
     origins: Annotated[
@@ -74,18 +72,18 @@ def serve(
     ] = None,
     url: Annotated[
         str,
-        output.option("--url", metavar="URL", help="The address that clients have, where a proxy is before."),
+        output.option("--url", metavar="URL", help="The URL for clients, if the server is behind a proxy."),
     ] = "",
     drain: Annotated[
         float,
-        output.option("--drain", metavar="SECONDS", min=0, help="For runs, on SIGTERM; 30 by default."),
+        output.option("--drain", metavar="SECONDS", min=0, help="For runs on SIGTERM; 30 by default."),
     ] = _DRAIN_S,
     allow_tools_from: output.AllowedModules = None,
     as_json: output.JsonOption = False,
 ) -> None:
     """Serve agents over HTTP."""
     if no_work and queue is None:
-        raise typer.BadParameter("it leaves a queue to others, and needs --queue.", param_hint="--no-work")
+        raise typer.BadParameter("needs --queue.", param_hint="--no-work")
     for origin in origins or ():
         if not re.fullmatch(r"https?://[^/\s]+", origin):
             expected = "a page's origin, such as https://app.example"
@@ -110,7 +108,7 @@ def serve(
 def mcp(
     configs: AgentArguments,
     http: Annotated[
-        bool, output.option("--http", help="Over streamable HTTP at /mcp, in place of standard streams.")
+        bool, output.option("--http", help="Use streamable HTTP at /mcp instead of standard streams.")
     ] = False,
     host: output.HostOption = "127.0.0.1",
     port: output.PortOption = 8_000,
@@ -149,7 +147,7 @@ async def _serve_streams(agents: Sequence[ReactiveAgent]) -> None:
             for agent in agents:
                 await stack.enter_async_context(agent)
             try:
-                spawn_on_this_loop(serve_client)  # the signal does not wait for the line that it reads
+                spawn_on_this_loop(serve_client)  # the signal does not wait for the line being read
                 await ended.wait()
             finally:
                 await service.drain(0)
@@ -170,7 +168,7 @@ def _listen(
     **options: Any,
 ) -> None:
     if keys_file is None and host not in LOOPBACK_HOSTS:
-        raise typer.BadParameter("an address that others reach needs --keys.", param_hint="--host")
+        raise typer.BadParameter("an address that others can reach needs --keys.", param_hint="--host")
     keys = None if keys_file is None else ApiKeys(keys_file)
     if keys is not None and not keys.is_readable:
         raise typer.BadParameter(
@@ -195,7 +193,7 @@ def _listen(
 
 
 async def _check_records(agents: Sequence[ReactiveAgent], as_json: bool) -> None:
-    """End the command where runs cannot be recorded, before anybody is answered."""
+    """End the command before serving if runs cannot be recorded."""
     for agent in agents:
         if agent.container.settings().durability is not None:
             try:
@@ -210,7 +208,7 @@ def _agent(
     read = running.read_config_file(path, allow_tools_from)
     config = output.value_or_exit(read, output.ExitCode.BAD_USAGE, as_json=as_json)
     adjusted = running.durable(running.adjusted(config), runs)
-    if adjusted.durability is not None:  # a server goes on with what it was doing
+    if adjusted.durability is not None:  # a server continues interrupted runs
         adjusted = evolve(adjusted, durability=evolve(adjusted.durability, recover=True))
     desk = DeskOptions(True, approval_timeout_s=running.LONGEST_WAIT_S)
     built = running.build_agent(adjusted, SilentView(), path, *protected, desk=desk)
@@ -227,17 +225,20 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="For people.", show_default=False)],
     file: KeysOption,
     user: Annotated[
-        str | None, output.option("--user", "-u", metavar="USER", help="The user whose key it is.")
+        str | None, output.option("--user", "-u", metavar="USER", help="The user of the key.")
     ] = None,
     any_user: Annotated[
-        bool, output.option("--any-user", help="A key of a program that acts for all users.")
+        bool, output.option("--any-user", help="For a program that acts for all users.")
     ] = False,
     agents: Annotated[
         list[str] | None,
-        output.option("--agent", "-a", metavar="AGENT", help="An agent that it may use; all by default."),
+        output.option(
+            "--agent", "-a", metavar="AGENT", help="An agent that the key may use; all by default."
+        ),
     ] = None,
     days: Annotated[
-        float | None, output.option("--days", metavar="N", help="Days after which it ends; never by default.")
+        float | None,
+        output.option("--days", metavar="N", help="The days until the key expires; never by default."),
     ] = None,
     limits: Annotated[
         list[str] | None,
@@ -245,7 +246,7 @@ def create(
     ] = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Create a key and print it, this once."""
+    """Create a key and print it once."""
     if (user is None) is not any_user:
         raise typer.BadParameter("give --user or --any-user.", param_hint="--user")
     chosen = _limits(limits or [])
@@ -282,7 +283,7 @@ def revoke(
     file: KeysOption,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Revoke a key: it ends with the next request."""
+    """Revoke a key, effective with the next request."""
     with _readable(file):
         found = ApiKeys(file).revoke(key_id)
     if not found:

@@ -27,12 +27,11 @@ SessionsOption = Annotated[
     output.option(
         "--sessions",
         metavar="FILE_OR_URL",
-        help="The conversations: a file, by default one in the user's state directory, or the address of a"
-        " Postgres database.",
+        help="The conversations: a file, by default one in the user's state directory, or a Postgres URL.",
     ),
 ]
 UserOption = Annotated[
-    str | None, output.option("--user", "-u", metavar="USER", help="Whose conversation it is.")
+    str | None, output.option("--user", "-u", metavar="USER", help="The user of the conversation.")
 ]
 AgentOption = Annotated[str, typer.Option("--agent", "-a", metavar="NAME", help="The agent's name.")]
 SessionArgument = Annotated[
@@ -41,7 +40,7 @@ SessionArgument = Annotated[
 
 
 def default_sessions_file() -> Path:
-    """Return the file that conversations are kept in, unless another one is named."""
+    """Return the default file of conversations."""
     return state_directory(os.environ) / "sessions.db"
 
 
@@ -52,7 +51,7 @@ def list_sessions(
     user: UserOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List the conversations, the latest first."""
+    """List the conversations, latest first."""
     found = _ask(file, lambda store: store.sessions(AgentId(agent), user), as_json=as_json)
     rows = (
         (each.session, each.user or "", f"{each.updated_at:%Y-%m-%d %H:%M}", str(each.turns), each.title)
@@ -69,7 +68,7 @@ def show(
     agent: AgentOption = "agent",
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show what was said in a conversation."""
+    """Show the messages of a conversation."""
     found = _ask(file, lambda store: store.messages(AgentId(agent), SessionId(session)), as_json=as_json)
     if as_json:
         output.print_json(messages_to_json(found))

@@ -1,4 +1,4 @@
-"""``reactive-agents studio``: a page that shows what runs do, and acts on them."""
+"""``reactive-agents studio``: a page that shows and controls runs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 7330
 _DRAIN_S = 3.0
-"""Seconds that runs have to end after Ctrl-C; then durable ones are interrupted, to be continued later."""
+"""Seconds for runs to end after Ctrl-C; then durable ones are interrupted, to be continued later."""
 _NEEDED = "starlette and uvicorn, which are installed with reactive-agents[server]"
 
 
 @frozen
 class StudioFiles:
-    """The files that a studio is opened with."""
+    """The files that a studio opens."""
 
     agents: tuple[tuple[Path, AgentConfig], ...] = ()
     personas: tuple[PersonaConfig, ...] = ()
@@ -59,27 +59,27 @@ def studio(
         output.option(
             "--runs",
             metavar="FILE_OR_URL",
-            help="The run log: a file, by default one in the user's state directory, or the address of a"
-            " Postgres database.",
+            help="The run log: a file, by default one in the user's state directory, or a Postgres URL.",
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
-            "--host", metavar="HOST", help="The address to listen at; another one is reached by others."
+            "--host",
+            metavar="HOST",
+            help="The address to listen on; other machines can reach addresses other than the default.",
         ),
     ] = LOOPBACK,
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65_535, help="0 takes one that is free.")
+        int, typer.Option("--port", metavar="PORT", min=0, max=65_535, help="0 picks a free port.")
     ] = DEFAULT_PORT,
     name: Annotated[
-        list[str] | None,
-        output.option("--name", metavar="HOST", help="A further name by which the page is reached."),
+        list[str] | None, output.option("--name", metavar="HOST", help="Another host name of the page.")
     ] = None,
     browser: Annotated[bool, output.option("--browser", help="Open the page in the browser.")] = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
-    """Open a page that shows what runs do, and acts on them."""
+    """Open a page that shows and controls runs."""
     read = read_files(files or (), output.names(allow_tools_from))
     given = output.value_or_exit(read, output.ExitCode.BAD_USAGE, as_json=False)
     logs = [config.run_log.path for _, config in given.agents if config.run_log is not None]
@@ -96,17 +96,19 @@ def studio(
     try:
         listening = bound_socket(host, port)
     except OSError as error:
-        expected = f"an address that is free; --port 0 takes one ({error.strerror or error})"
+        expected = f"a free port; --port 0 picks one ({error.strerror or error})"
         taken = InvalidConfig("--port", f"{host}:{port}", expected)
         raise output.fail(taken, output.ExitCode.FAILED, as_json=False) from None
     shown = LOOPBACK if host in ("0.0.0.0", "::") else host
     address = f"{address_of(listening, shown)}/?token={token}"
     typer.echo(f"Studio: {address}")
     typer.echo(
-        "Every person with this address can read the runs and start new ones. Ctrl-C ends it.", err=True
+        "Anyone with this address can read the runs and start new ones. Press Ctrl-C to stop.", err=True
     )
     if browser:
-        webbrowser.open(address.replace(token, once))  # others on the machine see it among the processes
+        webbrowser.open(
+            address.replace(token, once)
+        )  # other users of the machine see it in the list of processes
     sys.stdout.flush()
     with listening, suppress(KeyboardInterrupt):
         server = DrainingServer(app, service=app.state.service, drain_s=_DRAIN_S, log_level="error")
@@ -114,7 +116,7 @@ def studio(
 
 
 def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFiles, ConfigErrors]:
-    """Return what files hold: agents, personas, runs.
+    """Return the agents, personas and runs in files.
 
     Fails with the errors of ``read_config`` and ``read_persona``.
     """
@@ -141,7 +143,7 @@ def build_app(
 ) -> Result[Any, ConfigErrors]:
     """Return the application of a studio.
 
-    The agents log and record their runs in the file of the run log, so that they are seen and can be forked.
+    The agents log and record their runs in the file of the run log, so that the page shows and forks them.
     """
     from reactive_agents.studio.app import StudioAgent, create_studio
     from reactive_agents.studio.logged_runs import RunLibrary, RunUnreadable

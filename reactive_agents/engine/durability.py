@@ -1,13 +1,13 @@
-"""Durable runs: what a run took from outside is recorded, and used after a crash.
+"""Durable runs: outside answers are recorded, and reused after a crash.
 
-A durable run is an ordinary run whose answers from outside are recorded under the names of its calls: a
-model's answer before it is used, a tool call's intent before and its result after it, what services and
-people said, and with each the time. A run that was interrupted is run again from its start; recorded
-answers return at once, so that it arrives where it was without asking anybody. Nothing else is stored.
+A durable run is an ordinary run that records every answer from outside under the name of its call: a model's
+answer before it is used, a tool call's intent before it and its result after it, answers of services and
+people, each with its time. An interrupted run starts again from the beginning; recorded answers return at
+once, so that it reaches the point of the interruption without calling anything. Nothing else is stored.
 
-What must stay true: names depend on the structure of the run alone (``effects.Branch``); ids and the time
-that the run sees come from the record; nothing that was recorded is asked again; a call without a result is
-not made again unless that does no harm; and nothing is written by a process that does not hold the run.
+What must stay true: names depend only on the structure of the run (``effects.Branch``); ids and the run's
+time come from the record; recorded calls are not repeated; a call without a recorded result is repeated only
+if that is harmless; only the process that holds the run writes.
 """
 
 from __future__ import annotations
@@ -116,15 +116,15 @@ SERVICES: Mapping[str, Any] = {
 """Calls of services that are recorded, with the types of their values; ``None`` for calls that write."""
 
 UNRECORDED_WRITES = frozenset({"sessions.end"})
-"""Calls that change nothing a second time, and are left out of a replay."""
+"""Idempotent writes, which are not recorded and are skipped in a replay."""
 
 _TOLD = "+"
-"""Ends the key of the entry that the run log has a question."""
+"""Ends the key of the entry that a question was published to the run log."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
 
 
 def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
-    """Return what the record answered; without it the run is stopped."""
+    """Return the record's answer; stop the run if the record failed."""
     if isinstance(answer, Failure):
         error = answer.failure()
         interrupted = errors.RunInterrupted(run_id, error.message)
@@ -133,7 +133,7 @@ def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
 
 
 class ReplayEnded(RunStopped):
-    """A replay arrived at a call that the record does not have.
+    """A replay reached a call that is not in the record.
 
     Attributes:
         key: the name of the call.
@@ -147,19 +147,19 @@ class ReplayEnded(RunStopped):
 
 
 class RunJournal:
-    """The record of one run under way, and its source of recorded answers.
+    """Writes the record of a run, and returns recorded answers.
 
     Args:
-        record: where entries are stored; ``None`` for a replay, which stores nothing.
-        entries: those of earlier attempts, and of the run that this one was forked from.
-        in_doubt: what is done about a call that may have taken effect.
-        lenient: recorded answers are used although the request before them differs.
+        record: the store of entries; ``None`` for a replay, which stores nothing.
+        entries: the entries of earlier attempts, and of the run that this one was forked from.
+        in_doubt: the policy for a call that may have taken effect.
+        lenient: whether recorded answers are used even if their request differs.
 
     Attributes:
-        account: counts what recorded answers have cost.
-        events: publishes what is done about calls in doubt.
+        account: counts the cost of recorded answers.
+        events: publishes how calls in doubt were settled.
         control: receives the orders of other processes.
-        reader: where a replay finds the records of the runs of other agents that are part of it.
+        reader: the record in which a replay finds sub-runs.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class RunJournal:
         self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
         again = [each for each in entries if self.is_shared(each) and _call_of(each)]
-        for each in again:  # a fork makes these calls once more, and what was approved was for the first time
+        for each in again:  # a fork repeats these calls; approvals were for the first time only
             if f"{_call_of(each)}=" not in self._entries and self._entries.get(each.key) is each:
                 del self._entries[each.key]
         self._used: set[str] = set()
@@ -212,11 +212,11 @@ class RunJournal:
 
     @property
     def size(self) -> int:
-        """Number of entries until now."""
+        """The number of entries so far."""
         return len(self._entries)
 
     def is_shared(self, entry: RunEntry) -> bool:
-        """Return whether an entry is that of the run which this one was forked from."""
+        """Return whether an entry belongs to the run that this one was forked from."""
         return entry.number <= self._shared
 
     def used(self, keys: Iterable[str]) -> int:
@@ -224,13 +224,13 @@ class RunJournal:
         return sum(key in self._used for key in keys)
 
     def recorded_ports(self, ports: EnginePorts) -> EnginePorts:
-        """Return the services of an engine with the time and the ids of this run."""
+        """Return the services of an engine with the clock and ids of this run."""
         return evolve(ports, clock=RunClock(ports.clock, self), ids=RunIds(self))
 
     # --- entries ------------------------------------------------------------------------------------------
 
     def find(self, key: str) -> RunEntry | None:
-        """Return the recorded entry of that key; the time is then that of the entry."""
+        """Return the recorded entry of a key, and advance the run's time to it."""
         entry = self._entries.get(key)
         if entry is not None:
             self._used.add(key)
@@ -240,16 +240,16 @@ class RunJournal:
         return entry
 
     def lacks(self, key: str) -> bool:
-        """Return whether this is a replay, and the record has no entry of that key."""
+        """Return whether this is a replay whose record lacks a key."""
         return self.record is None and key not in self._entries
 
     async def keep(
         self, key: str, kind: EntryKind, body: JsonObject, *, durable: bool = False, later: bool = False
     ) -> None:
-        """Add an entry, before anything else happens.
+        """Write an entry, and wait until it is stored.
 
         Args:
-            later: before anything outside of the run is called, which waits for :meth:`settle`.
+            later: whether to wait only in :meth:`settle`, before the next call outside of the run.
 
         Raises:
             RunStopped: it cannot be written, or the run belongs to another process.
@@ -259,7 +259,7 @@ class RunJournal:
         text = data_to_json(body)
         branch, now = BRANCH.get(), self._clock.now()
         if isinstance(branch, RunBranch) and branch.journal is self:
-            now = max(now, branch.at)  # for the run, time does not go back
+            now = max(now, branch.at)  # the run's time never goes back
         entry, begun = RunEntry(key, kind, now, text), self._begun_writes
         written = await _of_record(
             self.record, RunRecord.append, None, self.run_id, self.holder, entry, durable=durable, later=later
@@ -269,12 +269,12 @@ class RunJournal:
         self._arrive(entry.at)
         if order is None:
             self._begun_writes += 1
-        else:  # what had been begun was written with it
+        else:  # earlier pending entries were written with it
             self._settled_writes = max(begun, self._settled_writes)
             self.follow(order)
 
     async def settle(self) -> None:
-        """Wait until all entries are stored, before anything outside of the run is called.
+        """Wait until all entries are stored, before a call outside of the run.
 
         Raises:
             RunStopped: they cannot be written, or the run belongs to another process.
@@ -289,7 +289,7 @@ class RunJournal:
             self.follow(order)
 
     def follow(self, order: RunOrder) -> None:
-        """Carry out an order of another process; from any thread, each once."""
+        """Carry out an order of another process, once; callable from any thread."""
         control = self.control
         if order == self._order or control is None or self.record is None:
             return
@@ -311,10 +311,10 @@ class RunJournal:
     def find_answer(
         self, request: ModelRequest
     ) -> tuple[str, Result[ModelResponse, errors.LLMErrors] | None]:
-        """Return the key of the request, and its answer if it is recorded.
+        """Return the key of the request, and its answer if recorded.
 
         Raises:
-            ReplayEnded: another request was recorded under the key.
+            ReplayEnded: a different request was recorded under the key.
         """
         key = _branch_of(self).name("m")
         entry = self.find(key)
@@ -331,7 +331,7 @@ class RunJournal:
         return key, _unpaid(_answer_of(body)) if self.is_shared(entry) else _answer_of(body)
 
     async def prepared(self, request: ModelRequest) -> ModelRequest:
-        """Return what a forked run asks: with another model, or a further message."""
+        """Return the request with the changes of a fork: another model, further messages."""
         await self.settle()
         model = self.changes.get("model")
         if isinstance(model, str):
@@ -351,7 +351,7 @@ class RunJournal:
         await self.keep(key, "model", {"asked": _asked(request), **body}, later=True)
 
     def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
-        """Count what was spent in a branch that is not run again."""
+        """Count the usage of a branch that is not run again."""
         if self.account is None:
             return
         self.account.add(also)
@@ -378,7 +378,7 @@ class RunJournal:
             if body.get("tool") != made.call.name and not self.lenient:
                 difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
                 raise ReplayEnded(self.run_id, key, difference)
-            if "doubt" in body:  # its process may have died before anybody was told
+            if "doubt" in body:  # its process may have died before publishing this
                 self._tell(key, made, body["doubt"])
             is_shared = self.is_shared(known)
             await self._take_in({**body, "spent": {}} if is_shared else body)
@@ -394,7 +394,7 @@ class RunJournal:
         if key in self._handled:
             kept["doubt"] = self._handled[key]
         kept.update(self._begun.pop(key, {}))
-        if f"{key}/q1?" in self._entries:  # what people were asked is not published again
+        if f"{key}/q1?" in self._entries:  # questions to people are not published again
             await self.flush()
         await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
@@ -402,7 +402,7 @@ class RunJournal:
     async def _made(
         self, key: str, made: RecordedCall, branch: RunBranch
     ) -> Result[ToolResult, errors.ToolErrors]:
-        """Make a call, whose intent is recorded first."""
+        """Record the intent of a call, then make it."""
 
         async def intend() -> None:
             if key not in self._entries:
@@ -436,7 +436,7 @@ class RunJournal:
                 }
 
     async def _take_in(self, body: Mapping[str, Any]) -> None:
-        """Take in the runs that the tool of a recorded call began."""
+        """Add the sub-runs of a recorded call to the run."""
         caller, record = CALLER.get(), self.record or self.reader
         if caller is None or record is None:
             return
@@ -449,11 +449,11 @@ class RunJournal:
         caller.take_in((), {place: _decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded})
 
     def call_key(self, key: str) -> str:
-        """Return the idempotency key of the call of that name."""
+        """Return the idempotency key of a call."""
         return f"{self.run_id}:{key}"
 
     async def _settled(self, key: str, made: RecordedCall) -> Result[ToolResult, errors.ToolErrors] | None:
-        """Return the outcome of a call in doubt; ``None`` when it is made again."""
+        """Return the outcome of a call in doubt; ``None`` to repeat it."""
         if made.resumable:
             return None
         if made.repeatable:
@@ -475,7 +475,7 @@ class RunJournal:
         self, key: str, made: RecordedCall
     ) -> Result[ToolResult, errors.ToolErrors] | None:
         tried = key
-        while f"{tried}!" in self._entries:  # it was made again, and that is in doubt as well
+        while f"{tried}!" in self._entries:  # it was repeated, and that call is in doubt too
             tried += "!"
         question = f"{tried}?"
         told = Success(ToolResult(made.call.id, made.call.name, error=IN_DOUBT))
@@ -483,7 +483,7 @@ class RunJournal:
         request = _doubt_request(self.call_key(question), made)
         if self.in_doubt == "ask" and made.approver is not None:
             self._doubts[request.approval_id] = question
-            await attempt(made.approver.decide(request))  # by way of ``ask``, which records the answer
+            await attempt(made.approver.decide(request))  # through ``ask``, which records the answer
             answer = await self._fetched(f"{question}=")
         elif answer is None and self.in_doubt != "tell":
             if question not in self._entries:
@@ -519,15 +519,15 @@ class RunJournal:
         live: Callable[[], Awaitable[Result[_A, errors.ServiceFailed]]],
         publish: Callable[[], None],
     ) -> Result[_A, errors.ServiceFailed]:
-        """Return the answer of a person, which is recorded with its question.
+        """Return the answer of a person, and record it with its question.
 
         It may come from another process, and after any number of restarts.
 
         Args:
-            request: for approval, a question, or a call that another program executes.
+            request: a request for approval, a question, or an external call.
             expected: the class of the answer.
             live: asks in this process.
-            publish: tells that it is asked, as ``live`` does.
+            publish: publishes the request, as ``live`` does.
         """
         doubt = self._doubts.get(request.approval_id) if isinstance(request, ApprovalRequest) else None
         key = doubt or f"{_branch_of(self).name('q')}?"
@@ -548,7 +548,7 @@ class RunJournal:
                 await self._answer(f"{key}=", cast(JsonObject, encode(outcome[0].unwrap())))
             known = await self._fetched(f"{key}=")
         elif self.record is not None and f"{key}{_TOLD}" not in self._entries:
-            publish()  # the process that asked died before the run log had it
+            publish()  # the asking process died before it was logged
         if known is None:
             raise self._lost()
         self._arrive(known.at)
@@ -559,7 +559,7 @@ class RunJournal:
 
     @asynccontextmanager
     async def _answered(self, question: str) -> AsyncIterator[anyio.CancelScope]:
-        """Leave the block when another process has given the answer to a question."""
+        """Leave the block when another process has answered a question."""
         stopped: list[RunStopped] = []
 
         async def look(scope: anyio.CancelScope) -> None:
@@ -620,7 +620,7 @@ class RunBranch(Branch):
     """A branch of a durable run.
 
     Attributes:
-        at: the time of the latest answer in this branch, which is the present for the run.
+        at: the time of the latest answer in this branch, which is the run's current time.
     """
 
     __slots__ = ("at", "journal")
@@ -631,25 +631,25 @@ class RunBranch(Branch):
         self.at = at or journal.begun_at
 
     def fork(self, name: str) -> Branch:
-        """Return the branch of that name."""
+        """Return the branch with a name."""
         return RunBranch(self.journal, f"{name}/", self.at)
 
     def join(self, branches: Sequence[Branch]) -> None:
-        """Continue with the latest time of the branches."""
+        """Advance to the latest time of the branches."""
         self.at = max(self.at, *(each.at for each in branches if isinstance(each, RunBranch)))
 
     async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the recorded result of a service's call, or make and record it."""
+        """Return the recorded result of a service call, or make the call and record it."""
         journal = self.journal
         if name not in SERVICES:
             skipped = journal.record is None and name in UNRECORDED_WRITES
             return Success(None) if skipped else await call()
         key, kind = self.name(name), SERVICES[name]
-        if kind is None and journal.lacks(key):  # as when its record was cut off while the run was closed
+        if kind is None and journal.lacks(key):  # its record ended while the run was being closed
             return Success(None)
         entry = journal.find(key)
         if entry is not None:
-            if name == "sessions.begin" and journal.record is not None:  # its turn is taken once more
+            if name == "sessions.begin" and journal.record is not None:  # its turn is taken again
                 begun = await call()
                 if not isinstance(begun, Success):
                     return begun
@@ -675,10 +675,10 @@ class RunBranch(Branch):
 
 
 class RunClock:
-    """Tells the time that a durable run sees: that of the latest answer which it got.
+    """The clock of a durable run: the time of its latest answer.
 
     Attributes:
-        monotonic: as of the other clock, since durations are not part of the record.
+        monotonic: that of the real clock, since durations are not recorded.
     """
 
     def __init__(self, clock: Clock, journal: RunJournal) -> None:
@@ -694,7 +694,7 @@ class RunClock:
 
 
 class RunIds:
-    """Makes the ids of a durable run, which follow from its own id."""
+    """Derives the ids of a durable run from its run id."""
 
     def __init__(self, journal: RunJournal) -> None:
         self._journal = journal
@@ -705,21 +705,20 @@ class RunIds:
 
 
 def derived_id(seed: str, name: str, at: datetime) -> str:
-    """Return the ULID that a name has in a run."""
+    """Return the ULID of a name in a run."""
     digest = sha256(f"{seed}\0{name}".encode(errors="backslashreplace")).digest()
     return bytes_to_ulid(int(at.timestamp() * 1000).to_bytes(6, "big") + digest[:10])
 
 
 @frozen(eq=False)
 class RecordedCall:
-    """A tool call, with everything that is needed to make it.
+    """A tool call and the means to execute it.
 
     Attributes:
-        execute: makes it, in a scope and with an approver.
-        repeatable: may be made again with the same idempotency key.
-        resumable: begins durable runs alone, which go on where they were.
-        probe: tells whether the call of an idempotency key was done, and its result; ``None`` where that is
-            not known.
+        execute: makes the call, in a scope and with an approver.
+        repeatable: whether it may be repeated with the same idempotency key.
+        resumable: whether it only begins durable runs, which resume.
+        probe: returns whether the call with an idempotency key was done, and its result; ``None`` if unknown.
     """
 
     call: ToolCall
@@ -733,7 +732,7 @@ class RecordedCall:
 
 
 class _IntendingApprover:
-    """An approver after whose consent the intent is recorded."""
+    """An approver that records the intent of an approved call."""
 
     def __init__(self, approver: Approver, intend: Callable[[], Awaitable[None]]) -> None:
         self._approver = approver
@@ -741,7 +740,7 @@ class _IntendingApprover:
 
     @effect
     async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:
-        """Return the decision; a call that is approved begins."""
+        """Return the decision, after recording the intent of an approved call."""
         decided = await attempt(self._approver.decide(request))
         if isinstance(decided, Success) and decided.unwrap().approved is True:
             await self._intend()
@@ -759,10 +758,10 @@ async def conduct_durably(
     *,
     streaming: bool,
 ) -> Result[TaskResult, TaskFailed]:
-    """Run a task under its id, once, whatever happens to the processes that run it.
+    """Run a task once under its run id, even if processes fail.
 
-    A run that has ended gives its recorded result. One that is under way elsewhere is waited for. One that
-    was interrupted goes on.
+    Returns the recorded result of a run that has ended, waits for one in another process, and continues one
+    that was interrupted.
     """
     caller = BRANCH.get()
     parent = caller.journal if isinstance(caller, RunBranch) else None
@@ -813,7 +812,7 @@ async def conduct_durably(
         refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
     if refusal is not None:
         await _of_record(record, RunRecord.release, None, run_id, claim.holder)
-        if parent is not None:  # for its caller it would be a failed call, to be made otherwise
+        if parent is not None:  # its caller would see a failed call, and try another way
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
         return refused_run(engine, task, run_id, refusal)
@@ -835,7 +834,7 @@ async def conduct_durably(
 
 
 def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
-    """Return the run with the given settings; the record lacks their secrets."""
+    """Return the run with the given settings, whose secrets the record lacks."""
     given = task.model_settings
     if given is None:
         return run
@@ -846,7 +845,7 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
 async def _replayed(
     engine: ExecutionEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
-    """Replay a run that is part of another one, such as that of another agent."""
+    """Replay a sub-run, such as a run of another agent."""
     from reactive_agents.engine.replay import CollectedEvents, replaying_engine
 
     reader = parent.reader
@@ -884,7 +883,7 @@ async def _conducted(
         outcome = await engine.conduct_phases(task, run_id, overrides, streaming=streaming, journal=journal)
         status, text = stored_outcome(outcome)
         with anyio.CancelScope(shield=True):
-            await journal.flush()  # a run that has ended is not run again, so that its log lacks no event
+            await journal.flush()  # a run that has ended is not run again, so its log must be complete
             _recorded(run_id, await _of_record(record, RunRecord.end, None, run_id, holder, status, text))
         ended = True
         return outcome
@@ -892,7 +891,7 @@ async def _conducted(
         if nested:
             raise
         return refused_run(engine, task, run_id, stopped.error)
-    except GeneratorExit:  # nothing may be awaited any more
+    except GeneratorExit:  # no await is allowed from here on
         record.abandon(holder)
         ended = True
         raise
@@ -912,7 +911,7 @@ async def _of_record(
 ) -> Result[_A, errors.RecordErrors]:
     """Return the answer of a record.
 
-    Of a custom one that breaks its port, it is a failure that names it.
+    Fails with an error that names the record if a custom one breaks its port.
     """
     answer = await call_outside_record("record", record, method, expected, *args, **kwargs)
     if isinstance(answer, Success):
@@ -924,7 +923,7 @@ async def _of_record(
 
 
 def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
-    """Return the engine of a run: a forked one may have other instructions."""
+    """Return the engine of a run, with the changed instructions of a fork."""
     instructions = journal.changes.get("instructions")
     if not isinstance(instructions, str):
         return engine
@@ -932,7 +931,7 @@ def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
 
 
 class _Orders:
-    """Passes the orders of other processes on to the journal, once there is one."""
+    """Forwards the orders of other processes to the journal once it exists."""
 
     def __init__(self) -> None:
         self.journal: RunJournal | None = None
@@ -945,7 +944,7 @@ class _Orders:
 async def _claimed(
     record: RunRecord, run: RecordedRun, orders: _Orders, reserved: str
 ) -> Result[RunClaim, errors.RecordErrors]:
-    """Claim a run as soon as no other process holds it, or it has ended."""
+    """Claim a run when it has ended or no other process holds it."""
     pause_s = _FIRST_WAIT_S
     while True:
         claimed = await _of_record(record, RunRecord.claim, RunClaim, run, orders, reserved)
@@ -963,7 +962,7 @@ async def _claimed(
             known = found.unwrap()
             held = known is not None and known.state in ("running", "paused", "waiting")
             if known is not None and known.state != "running":
-                break  # whether its process still lives, the claim tells
+                break  # the claim checks whether its process is alive
 
 
 def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> errors.RunRefused | None:
@@ -982,9 +981,9 @@ def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> erro
 
 
 def task_difference(known: Task, given: Task) -> str:
-    """Return how a task differs in more than its id and time; empty for the same."""
+    """Return how a task differs, apart from its id and time; empty if it does not."""
     if known.agent_id != given.agent_id:
-        return f"is one of the agent {known.agent_id!r}"
+        return f"belongs to the agent {known.agent_id!r}"
     is_same = evolve(known, id=given.id, created_at=given.created_at) == given
     return "" if is_same else "has another task"
 
@@ -992,7 +991,7 @@ def task_difference(known: Task, given: Task) -> str:
 def refused_run(
     engine: ExecutionEngine, task: Task, run_id: RunId, error: errors.RuntimeErrors
 ) -> Failure[TaskFailed]:
-    """Return and publish the failure of a run that is not begun or continued here."""
+    """Publish and return the failure of a run that is refused."""
     events = RunEvents(engine.ports.events, engine.ports.clock, run_id, task.id)
     events.publish(TaskStarted, task.agent_id, task.input)
     metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", engine.ports.llm.model, "error")
@@ -1028,7 +1027,7 @@ def _ended_run(
 
 
 def _count_ended_run(engine: ExecutionEngine, run: RecordedRun) -> None:
-    """Count a run of another agent that ended before its caller was interrupted."""
+    """Count a sub-run that ended before its caller was interrupted."""
     caller, outcome = CALLER.get(), recorded_outcome(run)
     if caller is None or isinstance(outcome, errors.RunRefused):
         return
@@ -1039,7 +1038,7 @@ def _count_ended_run(engine: ExecutionEngine, run: RecordedRun) -> None:
 
 
 def _ended_runs(run: RecordedRun, parent: RunId, agent: str) -> tuple[SubRun, ...]:
-    """Return a run that has ended, after those that its tools began."""
+    """Return an ended run, after its sub-runs."""
     outcome = recorded_outcome(run)
     if isinstance(outcome, errors.RunRefused):
         return ()
@@ -1049,7 +1048,7 @@ def _ended_runs(run: RecordedRun, parent: RunId, agent: str) -> tuple[SubRun, ..
 
 
 def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, str]:
-    """Return the status of a run that has ended, and its outcome as JSON text."""
+    """Return the status of an ended run, and its outcome as JSON text."""
     if isinstance(outcome, Success):
         result = outcome.unwrap()
         return result.status, data_to_json({"result": encode(result)})
@@ -1060,10 +1059,10 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
 def recorded_outcome(
     run: RecordedRun, shape: Maybe[Shape[Any]] = Nothing
 ) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
-    """Return the outcome of a run that has ended.
+    """Return the outcome of an ended run.
 
     Args:
-        shape: of the output, which an earlier version of the agent may have given another one.
+        shape: the current output type, which an earlier version of the agent may not have had.
     """
     if run.status == "cancelled" and not run.result:
         at = run.updated_at or run.task.created_at
@@ -1085,7 +1084,7 @@ def recorded_outcome(
 
 
 def _wrong_output(result: TaskResult, shape: Shape[Any] | None) -> str | None:
-    """Return how the output of a completed run is not of a shape."""
+    """Return why the output of a completed run does not fit a shape."""
     if shape is None or result.status != "completed" or result.output is None:
         return None
     from reactive_agents.reasoning.structured_output.answer_parser import read_answer  # seldom needed
@@ -1104,7 +1103,7 @@ async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
         BrokenServiceError: the tool service breaks its port.
     """
     opened = engine.ports.open_services
-    if opened is not None:  # tools of servers are known when these are open; a failure is that of the run
+    if opened is not None:  # opening lists the tools of servers; the run reports a failure
         await attempt(opened())
     settings = engine.settings
     tools = engine.ports.tools.value_or(None)
@@ -1128,7 +1127,7 @@ _OPTION = "option "
 def _given_options(overrides: RunOverrides) -> dict[str, str]:
     """Return the options of a run that are not recorded.
 
-    Who continues the run has to give them again.
+    They must be given again to continue the run.
     """
     services = overrides.services
     shape = services.get("output_shape", Nothing).value_or(None)
@@ -1142,7 +1141,7 @@ def _given_options(overrides: RunOverrides) -> dict[str, str]:
 
 
 def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what differs between two definitions, one sentence each."""
+    """Return the differences between two definitions, a sentence each."""
     changes: list[str] = []
     for name in sorted(known.keys() | present.keys()):
         before, now = known.get(name), present.get(name)
@@ -1184,7 +1183,7 @@ def _loaded(entry: RunEntry) -> JsonObject:
 
 
 def _asked(request: ModelRequest) -> list[Json]:
-    """Return what a request is recognised by, without reading all of it."""
+    """Return a cheap fingerprint of a request."""
     last = request.messages[-1].content if request.messages else ""
     text = last if isinstance(last, str) else to_json(last)
     return [request.purpose, len(request.messages), zlib.crc32(text.encode(errors="backslashreplace"))]
@@ -1194,7 +1193,7 @@ def _body_of(outcome: Result[Any, Any], name: str, kind: Any, failures: Any) -> 
     """Return an outcome as data.
 
     Args:
-        kind: the type of the value, which is kept under ``name``; ``None`` for one that nothing reads.
+        kind: the type of the value, stored under ``name``; ``None`` for a value that is never read.
         failures: the type of the error.
     """
     if not isinstance(outcome, Success):
@@ -1206,7 +1205,7 @@ def _body_of(outcome: Result[Any, Any], name: str, kind: Any, failures: Any) -> 
 
 
 def _outcome_in(body: JsonObject, name: str, kind: Any, failures: Any) -> Result[Any, Any]:
-    """Return the outcome that :func:`_body_of` made data of."""
+    """Return the outcome in data of :func:`_body_of`."""
     if name not in body:
         return Failure(_decoded(body.get("error"), failures))
     if kind is Maybe:
@@ -1215,7 +1214,7 @@ def _outcome_in(body: JsonObject, name: str, kind: Any, failures: Any) -> Result
 
 
 def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResponse, errors.LLMErrors]:
-    """Return an answer that another run has paid for."""
+    """Return an answer without its cost, which another run paid."""
     if isinstance(answer, Success):
         return Success(evolve(answer.unwrap(), refused=(), cached=True))
     error: Any = answer.failure()
@@ -1243,7 +1242,7 @@ def _intent_of(call: ToolCall) -> JsonObject:
 
 
 def _call_of(entry: RunEntry) -> str:
-    """Return the key of the tool call that an entry belongs to; empty for none."""
+    """Return the key of the tool call of an entry; empty for none."""
     if entry.kind not in ("intent", "question", "answer"):
         return ""
     call, _, asked = entry.key.rpartition("/")

@@ -1,4 +1,4 @@
-"""The clauses and words of a text, and what a task asks for by them.
+"""Clauses and words of a text, and the kind of request in a task.
 
 All functions are pure, and their work is linear in the length of the texts.
 """
@@ -34,7 +34,7 @@ _CLAUSE_END = lazy_pattern(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=
 BLOCK = lazy_pattern(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
 _CODE_BREAK = lazy_pattern(r"[`;!?…。！？；\s–—]+|[.:-](?=\s)")
 _LABELLED = lazy_pattern(r"(?m)^([ \t]*(?:[-*•]|\d{1,2}[.)]) )(\S+(?: \S+){0,3}) [-–—]+ ")
-"""A part of a list with a dash after what it is about, which is no clause of its own."""
+"""A list item with a label and a dash; the label is no separate clause."""
 _MARK_ALONE = lazy_pattern(r"\(?\d{1,2}[.)]\Z")
 LETTER = lazy_pattern(r"[^\W_]")
 WORD = lazy_pattern(r"[^\W_]{4,}")
@@ -58,7 +58,7 @@ QUESTION = lazy_pattern(r"[?？][\s\"'*_)]*\Z")
 REQUEST_MARK = lazy_pattern(r"[?？؟]")
 LONGEST_GREETING = 4
 MANY_WORDS = 20
-"""Words that announcements nearly never have; of so many an answer stands without a look-up."""
+"""A text of so many words is hardly ever an announcement, and may be an answer without a look-up."""
 _TOTAL = lazy_pattern(
     r"\b(?:total|totals|sum|altogether|together|combined|overall|in all|insgesamt|zusammen|gesamt\w*|summe|"
     r"ensemble|somme|suma|juntos|juntas|totale|somma|insieme|soma|samen|totaal|razem|łącznie|итого|всего|"
@@ -73,19 +73,19 @@ _FIGURE_ASKED = lazy_pattern(
     r"hoeveel|hoe (?:hoog|lang|ver)|ile|сколько|kaç)\b|多少|几个|いくつ|いくら|何個|合计|总共|一共|合計",
     re.IGNORECASE,
 )
-"""Asking for a figure. Words such as "together", also of a summary, ask for none by themselves."""
+"""Requests for a figure. Words such as "together", common in summaries, are not enough."""
 _AMOUNT = lazy_pattern(
     r"\b(?:amount|price|costs?|value|betrag|preis|kosten|wert|montant|prix|coût|valeur|importe|precio|cost[eo]|"
     r"valor|importo|prezzo|preço|custo|bedrag|prijs|waarde)\b",
     re.IGNORECASE,
 )
-"""Nouns that a figure belongs to, in most answers about them."""
+"""Nouns whose answers usually contain a figure."""
 _NUMBER_ALONE = lazy_pattern(r"(?<![\w.,-])[-+~#$€£]{0,3}\d+(?:[.,:/]\d+)*", re.ASCII)
 _NUMBERED_STEP = lazy_pattern(r"(?:^|(?<=[.!?\n]))\W{0,5}[^\W\d_]{1,20} \d{1,2}\s?(?:[:.)]|[-–—]\s)")
 """A label such as "Step 2 -", whose number is no figure."""
 _ONE_WORDS = "one once both half none eins ein eine un une uno una um uma één jeden один bir"
 _ONE = frozenset(_ONE_WORDS.split())
-"""Figures in words that are common for other reasons: they count in the shortest answers alone."""
+"""Common words that are also figures: they count only in the shortest answers."""
 _FEWEST_WORDS = 4
 _IDENTIFIER = lazy_pattern(r"(?<![\w-])[A-Z]{1,4}-?\d{2,}(?!\w)")
 _FILE = lazy_pattern(
@@ -98,49 +98,49 @@ _TAKERS = (
     (_PERSON, re.compile(r"mail|recipient|contact|message|invit|send|\bto\b", re.IGNORECASE)),
     (_FILE, re.compile(r"file|path|document", re.IGNORECASE)),
 )
-"""Names for people and files, and words of the tools that take them."""
+"""Patterns of addresses and files, with words in the names of tools that take them."""
 _TELLING = lazy_pattern(
     r"\A\W*(?:\S+ ){0,2}(?:erklär|nenn|erzähl|sag|expliqu|racont|explica|cuénta|spiega|raccont"
     r"|objaśni|объясни|расскаж)"
     r"|解释|说明|介绍|讲|写|翻译|総括|説明|教えて|書いて|설명|알려",
     re.IGNORECASE,
 )
-"""Verbs by which a text is ordered, and nothing done."""
+"""Verbs that request a text, not an action."""
 _SHORTEST_ORDER = 7
-"""Characters; thanks and greetings are shorter, in scripts without spaces."""
+"""Characters of an order in scripts without spaces; thanks and greetings are shorter."""
 _SHORTEST_THING, _LONGEST_THING = 3, 60
-"""Characters of what a call looked for by which an answer may name it."""
+"""Characters of a search term that may be matched in an answer."""
 _LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
 _ENUMERATED = lazy_pattern(
     r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?(?:\s*[,、，]\s*|,?\s+(?:and|und|et|y|e|en|i|ve|и|&)\s+|[和及と])"
     r"|:\s(?:[\w-]+ ){1,4}(?:and|und|et|y|e|en|i|ve|и|&)(?: [\w-]+){1,4}\s*(?:[.;!?\n]|\Z)"
 )
-"""An item between two others, or all of two after a colon."""
+"""An item between two others, or two items after a colon."""
 _COMPUTES = lazy_pattern(
     r"calc|comput|math|arithm|conver|evaluat|python|code|shell|(?:\b|_)(?:add|sum|multipl|divid|subtract)",
     re.IGNORECASE,
 )
-"""In the name or description of a tool that works something out."""
+"""Words in the name or description of a tool that calculates."""
 _UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
-"""Letters of Greek, Hebrew, Arabic, the scripts of India and South-East Asia, Korean."""
+"""Letters of Greek, Hebrew, Arabic, Korean and the scripts of India and South-East Asia."""
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
 
 
 @lru_cache(maxsize=64)
 def clauses_of(text: str) -> Sequence[str]:
-    """Return the clauses with a letter or digit; a block of code is one of them."""
+    """Return the clauses with a letter or digit; a code block is one clause."""
     found = tuple(each for each in _CLAUSE_END.split(joined(text).strip()) if LETTER.search(each))
     return tuple(each for each in found if not _MARK_ALONE.match(each)) or found
 
 
 def last_clause(text: str) -> str:
-    """Return the last clause; empty where a text has none."""
+    """Return the last clause of a text; empty if there is none."""
     clauses = clauses_of(text)
     return clauses[-1] if clauses else ""
 
 
 def joined(text: str) -> str:
-    """Return a text whose blocks of code and labelled items are one clause each."""
+    """Return a text in which each code block and labelled item is one clause."""
     if "```" in text:
         text = BLOCK.sub(_as_one_clause, text)
     return _LABELLED.sub(r"\1\2 ", text)
@@ -151,9 +151,9 @@ def _as_one_clause(block: re.Match[str]) -> str:
 
 
 def words_of(text: str) -> set[str]:
-    """Return the words in small letters.
+    """Return the words in lower case.
 
-    Of scripts without spaces they are each two characters in a row.
+    In scripts without spaces, each pair of adjacent characters is a word.
     """
     words = {word for word in WORD.findall(text.lower()) if not word.isdecimal()}
     runs = [] if text.isascii() else _UNSPACED.findall(text)
@@ -164,12 +164,12 @@ def words_of(text: str) -> set[str]:
 
 
 def telling_words(text: str) -> set[str]:
-    """Return the words and numbers of a text that are not common to all."""
+    """Return the words and numbers of a text, without common words."""
     return set(SHORT_WORD.findall(text.lower())) - UNTELLING
 
 
 def size_of(text: str) -> int:
-    """Return the number of words; in scripts without spaces two characters are one."""
+    """Return the number of words; without spaces, two characters count as one."""
     words = len(text.split())
     return words if text.isascii() else words + sum(len(run) // 2 for run in _UNSPACED.findall(text))
 
@@ -179,10 +179,10 @@ class ToolWords(Value):
     """The words of a tool.
 
     Attributes:
-        name: in small letters, with spaces around its words.
-        is_telling: whether the name has two words or more, and so is no common word.
-        act: of its verb.
-        subjects: of its name and description.
+        name: the name in lower case, with spaces around its words.
+        is_telling: whether the name has two words or more, so that it is not a common word.
+        act: the act of its verb.
+        subjects: the subjects in its name and description.
     """
 
     name: str
@@ -193,14 +193,14 @@ class ToolWords(Value):
 
 @lru_cache(maxsize=1024)
 def read_tool(name: str, description: str) -> ToolWords:
-    """Return the words of a tool, which are looked at once."""
+    """Return the words of a tool, computed once."""
     squeezed = _squeezed(name)
     subjects = subjects_in(f"{name} {description}".replace("_", " "))
     return ToolWords(squeezed, len(squeezed.split()) > 1, act_of(description), subjects)
 
 
 def names_one_of(tools: Iterable[ToolWords], text: str, *, telling_only: bool) -> bool:
-    """Return whether a text has the name of one of the tools."""
+    """Return whether a text contains the name of one of the tools."""
     squeezed = _squeezed(text)
     return bool([each for each in tools if each.name in squeezed and (each.is_telling or not telling_only)])
 
@@ -210,36 +210,36 @@ def _squeezed(text: str) -> str:
 
 
 def beginnings_in(tools: Mapping[str, str]) -> frozenset[str]:
-    """Return the beginnings of all words of the tools' names and descriptions."""
+    """Return the beginnings of all words in the tools' names and descriptions."""
     return begins_acts(" ".join(f"{name.replace('_', ' ')} {tools[name]}" for name in tools))
 
 
 def asks_back(text: str) -> bool:
-    """Return whether a text ends with a question for something that is missing."""
+    """Return whether a text ends with a question for missing information."""
     return QUESTION.search(text) is not None and asks_openly(last_clause(text))
 
 
 def asks_figure(task: str) -> bool:
-    """Return whether a task asks how much, or for a total."""
+    """Return whether a task asks for an amount or total."""
     return _asked_for(task)[0]
 
 
 def asks_total(text: str) -> bool:
-    """Return whether a text asks for a total, or speaks of one."""
+    """Return whether a text asks for or mentions a total."""
     return _TOTAL.search(text) is not None
 
 
 @lru_cache(maxsize=8)
 def _asked_for(task: str) -> tuple[bool, bool]:
-    """Return whether a task asks for a figure, and whether it speaks of an amount."""
+    """Return whether a task asks for a figure, and whether it mentions an amount."""
     return _FIGURE_ASKED.search(task) is not None, _AMOUNT.search(task) is not None
 
 
 def lacks_figure(text: str, task: str) -> bool:
-    """Return whether a task asks for a figure, and a text adds none.
+    """Return whether a task asks for a figure or total, and a text adds none.
 
-    Asking for a total is that, too. An identifier is no figure of a text, and neither is one of the task. A
-    text that denies something needs none.
+    Identifiers in a text, and figures from the task, do not count. A text that denies something needs no
+    figure.
     """
     asks, is_of_amount = _asked_for(task)
     if not asks and (not is_of_amount or len(text.split()) >= MANY_WORDS):
@@ -255,14 +255,15 @@ def lacks_figure(text: str, task: str) -> bool:
 
 
 def lists_things(text: str) -> bool:
-    """Return whether a text has a list, in separate lines or within one."""
+    """Return whether a text has a list, on separate lines or within one."""
     return _LISTED.search(text) is not None or _ENUMERATED.search(text) is not None
 
 
 def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[str, ...]:
-    """Return the addresses and files of an order that a short text names.
+    """Return the addresses and files of an order that a short text mentions.
 
-    One of the tools takes such a thing. What a text denies, and a task asks or has written, are none.
+    Only those that one of the tools can take. Empty if the text denies something, or if the task is a
+    question or asks for a text.
     """
     if REQUEST_MARK.search(task) or composes(task) or size_of(text) >= 2 * MANY_WORDS or denies(text):
         return ()
@@ -282,7 +283,7 @@ def _described(tool: ToolDefinition) -> str:
 
 
 def names(text: str, thing: str) -> bool:
-    """Return whether a text has a thing, by a text of a few words that was looked for."""
+    """Return whether a text mentions a search term."""
     least = _SHORTEST_THING if thing.isascii() else FEW_WORDS
     if not least <= len(thing) <= _LONGEST_THING:
         return False
@@ -293,9 +294,8 @@ def names(text: str, thing: str) -> bool:
 def names_particulars(task: str) -> bool:
     """Return whether a task is about particular things that a model cannot know.
 
-    It names a file, an address or an identifier, lists several things, or asks for the total of things
-    whose figures it does not give. That shows in its form, in any language, and whatever words the tools are
-    described in.
+    It names a file, an address or an identifier, lists several things, or asks for a total without giving the
+    figures. This depends only on its form, in any language, not on the descriptions of the tools.
     """
     plain = QUOTATION.sub(" ", task)
     if _IDENTIFIER.search(plain) or any(each.search(plain) for each in (_FILE, _PERSON, _PAGE)):
@@ -309,7 +309,7 @@ def names_particulars(task: str) -> bool:
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
-    """Return whether an English task plainly has nothing to do with the tools.
+    """Return whether an English task clearly has nothing to do with the tools.
 
     Args:
         tools: descriptions of the tools by their names.
@@ -331,7 +331,7 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
 
 
 def is_english(task: str) -> bool:
-    """Return whether a task has a common word of English, or hardly any words."""
+    """Return whether a task has a common English word, or hardly any words."""
     words = re.findall(r"[\w']+", task.lower())
     if len(words) <= FEW_WORDS and (len(task) < _SHORTEST_ORDER or not _UNSPACED.search(task)):
         return True
@@ -339,9 +339,10 @@ def is_english(task: str) -> bool:
 
 
 def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
-    """Return whether a task that is not in English may order what a tool does.
+    """Return whether a task that is not in English may order an action of a tool.
 
-    It asks nothing, orders no text, and one of the tools does more than to look something up.
+    It is no question and requests no text, and one of the tools does more than look something up or
+    calculate.
 
     Args:
         tools: descriptions of the tools by their names.
@@ -356,15 +357,15 @@ def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
 
 
 def is_unread(text: str) -> bool:
-    """Return whether a text has a script of which no language has tables of signs."""
+    """Return whether a text has a script without word lists for any language."""
     return not text.isascii() and _UNREAD.search(text) is not None
 
 
 def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
     """Return whether a task calls for a tool that was not used.
 
-    It shares a subject with it that no used tool has; and where it only asks something, a tool that does more
-    than to look up is called for by its verb.
+    The task shares a subject with the tool that no used tool has. If the task is only a question, a tool that
+    does more than look something up must also be named by its verb.
 
     Args:
         unused, used: descriptions of the tools by their names.
@@ -385,9 +386,9 @@ def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -
 
 
 def only_asks(task: str, name: str, description: str) -> bool:
-    """Return whether a task only asks and forbids, and has no verb of a tool.
+    """Return whether a task only asks and forbids, without the verb of a tool.
 
-    A denial about the speaker or the reader forbids nothing: "I can't log in. What can you do?"
+    A denial about the speaker or reader forbids nothing: "I can't log in. What can you do?"
     """
     clauses = clauses_of(task)
     asks = any(map(QUESTION.search, clauses))
@@ -400,7 +401,7 @@ def only_asks(task: str, name: str, description: str) -> bool:
 
 
 def is_ordered(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
-    """Return whether a task orders what an unused tool does, and no other has acted.
+    """Return whether a task orders an unused tool's action, and no tool has acted.
 
     Args:
         unused, used: descriptions of the tools by their names.

@@ -1,15 +1,14 @@
 """Agents over HTTP: an ASGI application and its protocols.
 
-A request is data from a stranger until its key says whose it is, so that is decided once, in ``access``,
-before a handler sees anything: handlers are given a ``Principal`` and ask ``AgentService`` for what belongs
-to it. What belongs to another user does not exist for them, whatever id they guess.
+Requests are untrusted until ``access`` has authenticated their key, once, before any handler runs. Handlers
+get a ``Principal`` and ask ``AgentService`` for its runs and sessions; those of other users do not exist for
+them.
 
-A run outlives the connection that began it. ``AgentService`` consumes its events, keeps the latest of them,
-and any number of streams read them from there, each at its own speed and from the event where it was cut off.
+A run outlives the connection that began it. ``AgentService`` consumes its events and buffers the latest. Any
+number of streams read them, each at its own speed, and resume where they were cut off.
 
-A protocol is one module with a function ``routes(service)``: ``PROTOCOLS`` in ``app`` names them.
-The pieces of ``web`` (bodies, problem details, event streams, checks of hosts and origins) know nothing of
-agents.
+A protocol is one module with a function ``routes(service)``, listed in ``PROTOCOLS`` in ``app``. ``web``
+(bodies, problem details, event streams, checks of hosts and origins) does not depend on agents.
 """
 
 from __future__ import annotations

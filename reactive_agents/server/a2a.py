@@ -1,8 +1,8 @@
-"""The A2A protocol: agents that other agents give tasks to.
+"""The A2A protocol: agents that accept tasks from other agents.
 
-A context of the protocol is a conversation here, and a task a run of the same id. A run that waits for an
-approval or an answer is a task that requires input, and the next message of the task continues it. The task
-of a durable run is found by its record after a restart, too.
+A context of the protocol is a session, and a task is a run with the same id. A run that waits for an approval
+or an answer is a task that requires input; the next message of the task continues it. After a restart, the
+task of a durable run is found in its record.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ from reactive_agents.server.web import EndedResponse, JsonText, Problem, json_by
 
 _Key: TypeAlias = tuple[str, str]
 _Waiting: TypeAlias = tuple[frozenset[_Key], ServerCallContext]
-"""What the client of a task was asked, and the context of its request."""
+"""The requests shown to the client of a task, and the context of its request."""
 
 _PRINCIPAL: Final = "principal"
 _ANSWER: Final = "answer"
 _MOST_TASKS: Final = 1_000
-"""Ended tasks that are kept, of one agent."""
+"""The maximum of ended tasks that are stored for an agent."""
 _POLL_S: Final = 0.5
-"""Seconds until a run that goes on from its record is looked at again."""
+"""Seconds between checks of a run that continues from its record."""
 _STATES: Final = {
     "completed": TaskState.TASK_STATE_COMPLETED,
     "partial": TaskState.TASK_STATE_FAILED,
@@ -86,7 +86,7 @@ _STREAMED: Final = frozenset({"SendStreamingMessage", "SubscribeToTask"})
 _YES: Final = frozenset({"yes", "approve", "approved", "ok"})
 _NO_TOOL: Final = "No one executes this tool here."
 _TOLD: Final = ("phase", "plan", "tool", "handoff", "guidance")
-"""Kinds of lines that are published as the status of a task at work."""
+"""Kinds of lines that are published as the status of a running task."""
 
 
 class _Caller(User):
@@ -95,12 +95,12 @@ class _Caller(User):
 
     @property
     def is_authenticated(self) -> bool:
-        """Whether it has a key."""
+        """Whether the sender has a key."""
         return bool(self.principal.key)
 
     @property
     def user_name(self) -> str:
-        """Whose tasks it reaches: its user's, or those of its key."""
+        """The owner of the tasks that the sender can access: its user, or its key."""
         return self.principal.owner
 
 
@@ -115,7 +115,7 @@ class _Tasks(InMemoryTaskStore):
     """The tasks of this process, and those of durable runs by their record.
 
     Attributes:
-        begun: ids of the tasks that began here, which their records do not answer for.
+        begun: ids of the tasks that began in this process, not to be read from their records.
     """
 
     def __init__(self, service: runs.AgentService, name: str) -> None:
@@ -148,7 +148,7 @@ class _Tasks(InMemoryTaskStore):
             Message(role=Role.ROLE_USER, message_id=task_id, parts=[new_text_part(run.task.input)])
         )
         state, told = TaskState.TASK_STATE_WORKING, []
-        if run.order == "cancel":  # by a request, but not carried out yet
+        if run.order == "cancel":  # requested, but not carried out yet
             state = TaskState.TASK_STATE_CANCELED
         elif waiting:
             state, told = TaskState.TASK_STATE_INPUT_REQUIRED, _recorded_questions(waiting)
@@ -170,7 +170,7 @@ class AgentTasks(AgentExecutor):
     """Runs the tasks that other agents give to an agent.
 
     Attributes:
-        handler: which cancels a task whose client does not come back.
+        handler: cancels a task whose client does not come back.
     """
 
     handler: DefaultRequestHandler
@@ -244,9 +244,9 @@ class AgentTasks(AgentExecutor):
             self._shown.pop(task_id, None)
 
     async def note_shown(self, task_id: str, context: ServerCallContext) -> None:
-        """Remember what a request is shown that waits in a record.
+        """Remember which waiting request of a record the client was shown.
 
-        A message settles that alone.
+        A message settles only that one.
         """
         if task_id not in self._store.begun and await self._store.get(task_id, context) is not None:
             principal: Principal = context.state[_PRINCIPAL]
@@ -256,10 +256,10 @@ class AgentTasks(AgentExecutor):
                     self._shown[task_id] = frozenset(each.key for each in waiting)
 
     async def refuse_message(self, task_id: str, context: ServerCallContext) -> None:
-        """Refuse a message to a task at work: it could only begin another run.
+        """Refuse a message to a running task: it could only begin another run.
 
         Raises:
-            UnsupportedOperationError: it is.
+            UnsupportedOperationError: the task is running.
         """
         task = await self._store.get(task_id, context)
         if task is not None and task.status.state in _AT_WORK:
@@ -276,14 +276,14 @@ class AgentTasks(AgentExecutor):
     async def _continue(
         self, principal: Principal, task_id: str, updater: TaskUpdater, context: RequestContext
     ) -> bool:
-        """Answer what a run waits for in its record, and tell how it goes on."""
+        """Settle the waiting request of a recorded run, and report how it continues."""
         run = await self._service.find(principal, task_id)
         open_ones = await self._service.open_questions(run)
-        if isinstance(run, runs.LiveRun) or not open_ones:  # the message came while the run was under way
+        if isinstance(run, runs.LiveRun) or not open_ones:  # the message came during the run
             raise _not_now()
         shown = self._shown.pop(task_id, frozenset())
         waiting = [each for each in open_ones if each.key in shown]
-        if not waiting:  # its sender may mean something else: it is shown what there is
+        if not waiting:  # its sender may mean another request: show the waiting one
             return await self._ask(task_id, open_ones, updater)
         for each in waiting:
             with suppress(Problem):  # it was settled elsewhere meanwhile
@@ -305,11 +305,11 @@ class AgentTasks(AgentExecutor):
                 return False
             if found.is_held or found.status == "queued":
                 await anyio.sleep(_POLL_S)
-            else:  # nobody has it, perhaps since its process ended
+            else:  # no process holds it, perhaps since its process ended
                 await self._service.order(principal, found, "resume")
 
     async def _ask(self, task_id: str, waiting: Sequence[OpenQuestion], updater: TaskUpdater) -> bool:
-        """Show what waits in a record; ``False``, since no live run waits here."""
+        """Show the waiting request of a record; ``False``: no live run waits here."""
         self._shown[task_id] = frozenset(each.key for each in waiting)
         await updater.requires_input(updater.new_agent_message(_recorded_questions(waiting)))
         return False
@@ -322,7 +322,7 @@ class AgentTasks(AgentExecutor):
         updater: TaskUpdater,
         context: RequestContext,
     ) -> bool:
-        """Tell what the run does; return whether the task requires input now."""
+        """Report the run; return whether the task requires input now."""
         said = False
         async for kept in run.follow(after):
             if kept is None:
@@ -333,7 +333,7 @@ class AgentTasks(AgentExecutor):
                     await updater.add_artifact([new_text_part(text)], _ANSWER, append=said or None)
                     said = True
                 case events.ModelTextRetracted() | events.ModelStreamRestarted():
-                    said = False  # the next text takes the place of this one
+                    said = False  # the next text replaces this one
                 case events.TaskCompleted() | events.TaskFailed() | events.ExecutionPhaseSkipped():
                     pass
                 case event:
@@ -364,7 +364,7 @@ class AgentTasks(AgentExecutor):
         await updater.update_status(state, told)
 
     async def _settle(self, run: runs.LiveRun, asked: frozenset[_Key], context: RequestContext) -> set[_Key]:
-        """Settle by the message what its sender was asked, and nothing that came since."""
+        """Settle, by the message, the requests that its sender was shown, no later ones."""
         settled: set[_Key] = set()
         for key, request in tuple(run.requests.items()):
             if key in asked:
@@ -381,7 +381,7 @@ class AgentTasks(AgentExecutor):
         await self._forget(task_id, context)
 
     async def _forget(self, task_id: str, context: ServerCallContext) -> None:
-        """Keep the latest of the ended tasks alone."""
+        """Discard all but the latest ended tasks."""
         self._runs.pop(task_id, None)
         self._store.begun.discard(task_id)
         self._ended.append((task_id, context))
@@ -390,13 +390,11 @@ class AgentTasks(AgentExecutor):
 
 
 def _not_now() -> errors.A2AError:
-    return errors.UnsupportedOperationError(
-        message="The task takes a message when it requires input, and not now."
-    )
+    return errors.UnsupportedOperationError(message="The task accepts a message only when it requires input.")
 
 
 def _session(principal: Principal, context_id: str) -> str:
-    """Return the session of a context, which belongs to whom its tasks belong to."""
+    """Return the session of a context, which has the owner of its tasks."""
     key = f"{principal.key}-" if principal.user is None and principal.key else ""
     return f"a2a-{key}{context_id}"
 
@@ -413,10 +411,10 @@ def _task_of(parts: Iterable[Part]) -> tuple[str, tuple[Content, ...]]:
         elif each.HasField("raw"):
             made = part_of_file(each.filename or "file", each.raw)
             if made is None:
-                raise errors.InvalidParamsError(message="A file of this kind is not taken.")
+                raise errors.InvalidParamsError(message="A file of this kind is not accepted.")
             content.append(made)
         else:
-            raise errors.InvalidParamsError(message="A file by its URL is not taken: send its bytes.")
+            raise errors.InvalidParamsError(message="A file URL is not accepted: send the bytes of the file.")
     return "\n".join(texts), tuple(content)
 
 
@@ -482,7 +480,7 @@ def _answer_parts(agent: ReactiveAgent[Any, Any], output: str) -> list[Part]:
 
 
 def agent_card(name: str, agent: ReactiveAgent[Any, Any], address: str, *, needs_key: bool) -> AgentCard:
-    """Return the card by which other agents find an agent."""
+    """Return the agent card, which other agents discover."""
     about = f"Give a task to the agent {name} and get its answer."
     card = AgentCard(
         name=name,
@@ -562,12 +560,12 @@ class _Peer:
 
 
 def _request_of(given: Any) -> tuple[Any, dict[str, Any] | None]:
-    """Return the request of the protocol, or the error that answers what is none.
+    """Return the request of the protocol, or the error for an invalid one.
 
-    The library answers these too, but takes them for failures of the server and logs each with a traceback.
+    The library would answer these too, but as server errors with a logged traceback.
     """
     if not isinstance(given, dict):
-        batch = "Send one request: a batch is not taken." if isinstance(given, list) else "Send an object."
+        batch = "Send one request, not a batch." if isinstance(given, list) else "Send an object."
         return None, build_error_response(None, errors.InvalidRequestError(message=batch))
     number, method, params = given.get("id"), given.get("method"), given.get("params", {})
     known = number if isinstance(number, str | int) and not isinstance(number, bool) else None
@@ -597,7 +595,7 @@ def _request_of(given: Any) -> tuple[Any, dict[str, Any] | None]:
 
 
 def routes(service: runs.AgentService) -> list[BaseRoute]:
-    """Return the routes; a single agent has its card at the well-known place too."""
+    """Return the routes; a single agent also has its card at the well-known path."""
     found: list[BaseRoute] = []
     for name in service.agents:
         peer = _Peer(service, name)

@@ -1,8 +1,8 @@
-"""API keys: who sends a request, what that key may reach, and how much of it.
+"""API keys: authentication, authorization and limits of requests.
 
-A key is 256 random bits behind its id, so its SHA-256 cannot be searched through and needs no salt: the file
-holds the digest alone. It is read again when it has changed, so a revoked key ends with the next request. A
-file that cannot be read admits no one.
+A key is its id followed by 256 random bits, so its SHA-256 cannot be brute-forced and needs no salt: the file
+contains only the digest. It is read again when it has changed, so a revoked key is refused at the next
+request. If the file cannot be read, all keys are refused.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class KeyLimits:
     """Limits of one key.
 
     Attributes:
-        requests_per_minute: on average; as many may come at once after a minute without any.
-        runs: that are under way at the same time.
-        streams: that are open at the same time.
-        body_bytes: of one request.
-        body_s: seconds until a body has to be there.
-        run_s: seconds after which a run is stopped with what it has.
+        requests_per_minute: on average; a burst of as many is accepted after an idle minute.
+        runs: the maximum of concurrent runs.
+        streams: the maximum of open streams.
+        body_bytes: the maximum size of a request body.
+        body_s: seconds in which a body must arrive.
+        run_s: seconds after which a run is stopped with its partial result.
     """
 
     requests_per_minute: int = 600
@@ -58,11 +58,11 @@ class Principal:
     """The sender of a request.
 
     Attributes:
-        key: the id of the key, whose limits are counted under it; empty where no keys are used: they are
-            counted for the user then.
-        agents: names of the agents that it may use; ``None`` for all.
-        user: the user that all it does is done for, and whose runs and sessions alone it reaches; ``None``
-            for a program that says for each run whose it is, and reaches those of all users.
+        key: the id of the key, for which limits are counted; empty without keys: they are then counted for
+            the user.
+        agents: names of the agents that the sender may use; ``None`` for all.
+        user: the only user whose runs and sessions the sender can create and access; ``None`` for a program
+            that names a user for each run, and can access those of all users.
     """
 
     key: str = ""
@@ -72,22 +72,22 @@ class Principal:
 
     @property
     def owner(self) -> str:
-        """Whose runs and threads it has: its user's, or those of its key."""
+        """The owner of its runs and threads: its user, or else its key."""
         return f"user:{self.user}" if self.user is not None else f"key:{self.key}"
 
     def may_use(self, agent: str) -> bool:
-        """Return whether the agent exists for it."""
+        """Return whether the sender may use the agent."""
         return self.agents is None or agent in self.agents
 
     def may_read(self, user: str | None) -> bool:
-        """Return whether the runs and sessions of a user exist for it."""
+        """Return whether the sender may read the runs and sessions of a user."""
         return self.user is None or self.user == user
 
     def acts_for(self, user: str | None) -> str | None:
-        """Return the user that something is done for.
+        """Return the user to act for.
 
         Raises:
-            Problem: it is another one than that of the key.
+            Problem: the key belongs to another user.
         """
         if self.user is None or user in (None, self.user):
             return self.user or user
@@ -95,7 +95,7 @@ class Principal:
 
 
 Authenticate: TypeAlias = Callable[[Request], Principal | None]
-"""Return who sends a request, or ``None`` for a stranger."""
+"""Return the sender of a request; ``None`` if it is not authenticated."""
 
 
 # --- the file of keys -----------------------------------------------------------------------------------
@@ -103,14 +103,14 @@ Authenticate: TypeAlias = Callable[[Request], Principal | None]
 
 @frozen
 class StoredKey:
-    """A key as its file has it, without the key itself.
+    """A stored key, without its secret.
 
     Attributes:
         id: public; the part of the key before its secret.
-        name: for people.
+        name: a name for people.
         digest: SHA-256 of the key, in hexadecimal digits.
-        expires_at: when it ends, UTC; ``None`` for never.
-        revoked_at: when it was revoked; ``None`` while it holds.
+        expires_at: the time of expiry, UTC; ``None`` for never.
+        revoked_at: the time of revocation; ``None`` if it is not revoked.
     """
 
     id: str
@@ -130,7 +130,7 @@ class StoredKey:
 
 @frozen
 class KeyFile:
-    """The document of a file of keys."""
+    """The content of a key file."""
 
     keys: tuple[StoredKey, ...] = ()
 
@@ -139,7 +139,7 @@ class ApiKeys:
     """The keys in a file.
 
     Args:
-        path: of a JSON file, which is made with the first key, for its owner alone.
+        path: the path of a JSON file; created with the first key, readable by its owner only.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -160,11 +160,11 @@ class ApiKeys:
         expires_at: datetime | None = None,
         limits: KeyLimits | None = None,
     ) -> tuple[str, StoredKey]:
-        """Add a key; return it, which is shown this once, and what is stored of it.
+        """Add a key; return the key, which cannot be shown again, and its stored form.
 
         Raises:
             OSError: the file cannot be written.
-            ValueError: the file holds something else.
+            ValueError: it is not a key file.
         """
         key_id = secrets.token_hex(6)
         key = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
@@ -188,7 +188,7 @@ class ApiKeys:
 
         Raises:
             OSError: the file cannot be written.
-            ValueError: the file holds something else.
+            ValueError: it is not a key file.
         """
         with self._changing() as known:
             found = known.get(key_id)
@@ -197,17 +197,17 @@ class ApiKeys:
             return found is not None
 
     def list(self) -> tuple[StoredKey, ...]:
-        """Return the keys, the oldest first.
+        """Return the keys, oldest first.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: the file holds something else.
+            ValueError: it is not a key file.
         """
         return tuple(self._read().values())
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, StoredKey]]:
-        """Write the keys after the block, unless they are the same; one process at a time."""
+        """Write changed keys after the block; one process at a time."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self._path.parent):
             known = self._read() if self._path.exists() else {}
@@ -239,12 +239,12 @@ class ApiKeys:
     # --- requests -------------------------------------------------------------------------------------------
 
     def __call__(self, request: Request) -> Principal | None:
-        """Return who sends a request, by its ``Authorization: Bearer`` header."""
+        """Return the sender of a request by its ``Authorization: Bearer`` header."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return self.find(given.strip()) if scheme.lower() == "bearer" else None
 
     def find(self, key: str) -> Principal | None:
-        """Return whose key this is; ``None`` for one that does not hold."""
+        """Return the owner of a key; ``None`` for an invalid key."""
         self._refresh()
         prefix, _, rest = key.partition("_")
         stored = self._keys.get(rest.partition("_")[0]) if prefix == _PREFIX else None
@@ -256,7 +256,7 @@ class ApiKeys:
 
     @property
     def is_readable(self) -> bool:
-        """Whether the file of keys can be read."""
+        """Whether the key file can be read."""
         self._refresh()
         return self._seen is not None
 
@@ -267,7 +267,7 @@ class ApiKeys:
             if seen != self._seen:
                 self._keys, self._seen, self._problem = self._read(), seen, ""
         except (OSError, ValueError) as error:
-            if str(error) != self._problem:  # once, and not with each request
+            if str(error) != self._problem:  # once, not for each request
                 _log.error("No key is admitted: %s", error)
             self._keys, self._seen, self._problem = {}, None, str(error)
 
@@ -278,7 +278,7 @@ def _digest(key: str) -> str:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a directory, where the platform has such locks."""
+    """Hold the lock of a directory, if the platform has such locks."""
     try:
         import fcntl
     except ImportError:
@@ -297,12 +297,12 @@ def _locked(directory: Path) -> Iterator[None]:
 
 @define(eq=False)
 class KeyUse:
-    """The use of one key at the moment.
+    """The current use of one key.
 
     Attributes:
-        runs: under way.
-        streams: that are open.
-        requests_left: that may come at once; as of ``counted_at``.
+        runs: the number of runs in progress.
+        streams: the number of open streams.
+        requests_left: the number of requests that may come at once, at ``counted_at``.
     """
 
     requests_left: float
@@ -312,10 +312,10 @@ class KeyUse:
 
 
 class UseOfKeys:
-    """Counts what is done with each key, and refuses what is beyond its limits.
+    """Counts the requests, runs and streams of each key, and enforces its limits.
 
     Args:
-        monotonic: seconds.
+        monotonic: returns seconds of a monotonic clock.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -340,7 +340,7 @@ class UseOfKeys:
         """Count a request.
 
         Raises:
-            Problem: too many have come.
+            Problem: the key has sent too many.
         """
         use, most, now = self.of(principal), principal.limits.requests_per_minute, self._monotonic()
         left = min(float(most), use.requests_left + (now - use.counted_at) * most / 60.0)
@@ -353,10 +353,10 @@ class UseOfKeys:
         use.requests_left = left - 1.0
 
     def begin(self, principal: Principal, kind: str) -> None:
-        """Count a run or a stream that begins: ``runs`` or ``streams``.
+        """Count the start of a run or stream: ``runs`` or ``streams``.
 
         Raises:
-            Problem: too many are under way.
+            Problem: the limit of the key is reached.
         """
         use: Any = self.of(principal)
         most = getattr(principal.limits, kind)
@@ -366,6 +366,6 @@ class UseOfKeys:
         setattr(use, kind, getattr(use, kind) + 1)
 
     def end(self, principal: Principal, kind: str) -> None:
-        """Count the end of a run or a stream."""
+        """Count the end of a run or stream."""
         use: Any = self.of(principal)
         setattr(use, kind, getattr(use, kind) - 1)

@@ -1,8 +1,8 @@
-"""The AG-UI protocol: a run as the events that a user interface shows.
+"""The AG-UI protocol: the events of a run for a user interface.
 
 ``Translation`` turns the events of a run into those of the protocol, and is pure. A run of the protocol may
-be a part of a run here: where people have to decide or answer, or the interface itself executes a tool, the
-stream ends and names what is open, the run waits, and the next request continues it.
+be a part of a run of the agent: if a person must decide or answer, or the interface must execute a tool, the
+stream ends with the open requests, the run waits, and the next request continues it.
 
 Source: the Agent User Interaction Protocol 1.0, by its package ``ag-ui-protocol``.
 """
@@ -43,7 +43,7 @@ from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunReques
 from reactive_agents.server.web import HEARTBEAT, EventStream, Problem, problem_of, read_json
 
 _KEPT_TEXTS: Final = ("calls",)
-"""Retractions whose text stays in the conversation: a remark beside tool calls."""
+"""Reasons of retractions that leave the text in the conversation: a remark beside tool calls."""
 _ROLES: Final = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant"}
 _Key: TypeAlias = tuple[str, str]
 
@@ -53,10 +53,9 @@ class Translation:
     """The events of the protocol for those of a run, one after the other.
 
     Attributes:
-        thread_id, run_id: of the request, which the stream names.
-        messages: of the conversation, with what the run has added; a text that is retracted is not among
-            them.
-        answered: the requests of the run that this request brought answers to.
+        thread_id, run_id: the ids of the request, for the stream.
+        messages: the conversation with the messages of the run, without retracted texts.
+        answered: the requests of the run that this request answers.
     """
 
     thread_id: str
@@ -74,7 +73,7 @@ class Translation:
     _prefix: str = ""
 
     def for_request(self, given: RunAgentInput, answered: set[_Key]) -> Translation:
-        """Return itself for the next request of its thread, which brought these answers."""
+        """Return the translation for the thread's next request, with its answers."""
         self.run_id, self.answered = given.run_id, answered
         self._made = 0
         return self
@@ -127,7 +126,7 @@ class Translation:
         return found
 
     def suspended(self, requests: Iterable[tuple[_Key, events.AgentEvent]]) -> list[ui.BaseEvent]:
-        """Return the end of a stream whose run waits for these requests."""
+        """Return the last events of a stream whose run waits for these requests."""
         interrupts, pending = [], []
         for key, request in requests:
             if isinstance(request, events.ExternalCallRequested):
@@ -141,13 +140,13 @@ class Translation:
         return [*self._close(), end]
 
     def interrupted(self) -> list[ui.BaseEvent]:
-        """Return the end of a stream whose run this process has to leave."""
+        """Return the last events of a stream whose run was interrupted."""
         return [*self._close(), ui.RunErrorEvent(message="The run was interrupted.", code="interrupted")]
 
     def answers(
         self, requests: Iterable[tuple[_Key, events.AgentEvent]], given: RunAgentInput
     ) -> list[tuple[_Key, Answer]]:
-        """Return what a request of the protocol says to the requests of a run."""
+        """Return the answers of a request of the protocol to the requests of a run."""
         entries = {each.interrupt_id: each for each in given.resume or ()}
         results = {each.tool_call_id: each for each in given.messages if isinstance(each, ToolMessage)}
         found: list[tuple[_Key, Answer]] = []
@@ -337,7 +336,7 @@ class AgUiEndpoint:
         self._encoder = EventEncoder()
 
     async def __call__(self, request: Request) -> Response:
-        """Begin a run, or continue the one that waits for what the request brings."""
+        """Begin a run, or continue the one that waits for the answers in the request."""
         principal = self._service.principal(request)
         name, _ = self._service.agent(principal, request.path_params.get("agent"))
         limits = principal.limits
@@ -360,7 +359,7 @@ class AgUiEndpoint:
         def end() -> None:
             uses.end(principal, "streams")
             waiting = self._waiting.look(key)
-            if waiting is None or waiting[0] is not run:  # nobody is to come back for it
+            if waiting is None or waiting[0] is not run:  # no client will come back for it
                 self._service.cancel(run)
 
         return EventStream(self._stream(key, run, after, translation), on_end=end)
@@ -389,7 +388,7 @@ class AgUiEndpoint:
     async def _taken_up(
         self, principal: Principal, name: str, given: RunAgentInput
     ) -> tuple[LiveRun, int, Translation] | None:
-        """Return the run of the thread that waits, with what it waits for settled."""
+        """Return the waiting run of the thread, with its requests settled."""
         key = _thread(principal, name, given.thread_id)
         waiting = self._waiting.look(key)
         if waiting is None:
@@ -402,7 +401,7 @@ class AgUiEndpoint:
             raise Problem(409, "other-interrupt", "The run waits for the answers to other interrupts.")
         self._waiting.take(key)
         if not answers:
-            self._service.cancel(run)  # the person went on with something else
+            self._service.cancel(run)  # the person sent a new task instead
             return None
         for (run_id, request_id), answer in answers:
             with suppress(Problem):  # it was settled elsewhere meanwhile
@@ -489,10 +488,10 @@ def _tools(given: RunAgentInput) -> tuple[Tool, ...]:
 
 
 async def _refuse_orders(tools: Sequence[Tool]) -> None:
-    """Refuse tools whose definitions say to the model what a task may not say.
+    """Refuse client tools whose definitions look like prompt injection.
 
     Raises:
-        Problem: a definition looks like orders.
+        Problem: a definition looks like orders to the model.
     """
     definitions = [each.definition for each in tools]
     texts = [f"{each.description}\n\n{joined_texts(each.parameters)}" for each in definitions]

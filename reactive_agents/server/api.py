@@ -1,7 +1,7 @@
 """The HTTP API of runs and sessions, with its OpenAPI document.
 
-Each operation is one ``Operation``: the route and its part of the document are made of it, so that neither
-says what the other does not.
+Each operation is one ``Operation``, from which its route and its part of the document are generated, so that
+they agree.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Name: TypeAlias = Annotated[
     Field(pattern=r"^[^/\x00-\x1f\x7f]*[^/\s\x00-\x1f\x7f][^/\x00-\x1f\x7f]*$", max_length=200),
     AfterValidator(_in_a_path),
 ]
-"""The name of a session or user: it has a place in paths."""
+"""The name of a session or user, which fits into a path."""
 Text: TypeAlias = Annotated[str, Field(pattern=r"\S")]
 """A text that is not blank."""
 
@@ -68,8 +68,8 @@ Text: TypeAlias = Annotated[str, Field(pattern=r"\S")]
 class NewRun(web.StrictBody):
     """A run to begin.
 
-    ``task``: a text, or parts as of OpenAI's chat completions. ``history``: messages in the same form that
-    the run continues, without a session.
+    ``task``: a text, or parts in the format of OpenAI's chat completions. ``history``: messages in the same
+    format for the run to continue, without a session.
     """
 
     task: Text | Annotated[list[dict[str, Any]], Field(min_length=1)]
@@ -96,7 +96,7 @@ class NoQuery(BaseModel):
 
 
 class RunsQuery(NoQuery):
-    """Which runs are listed."""
+    """The filter of listed runs."""
 
     agent: Name | None = None
     user: Name | None = None
@@ -111,7 +111,7 @@ class WaitQuery(NoQuery):
 
 
 class OwnerQuery(NoQuery):
-    """``user``: whose sessions; that of the key by default."""
+    """``user``: the owner of the sessions; by default the user of the key."""
 
     user: Name | None = None
 
@@ -150,7 +150,7 @@ class Settlement(RootModel[Annotated[SettleApproval | SettleQuestion | SettleCal
 
 
 class RenameSession(web.StrictBody):
-    """``title``: of the session from now on."""
+    """``title``: the new title of the session."""
 
     title: Annotated[str, Field(min_length=1, max_length=1_000)]
 
@@ -168,20 +168,20 @@ class ForkSession(web.StrictBody):
 
 
 class ServedAgent(BaseModel):
-    """An agent that there is."""
+    """A served agent."""
 
     name: str
 
 
 class RunFault(BaseModel):
-    """Why a run failed."""
+    """The error of a failed run."""
 
     type: str
     message: str
 
 
 class RunUsageDocument(BaseModel):
-    """Tokens and cost of a run; ``cost_usd`` lacks ``unpriced_calls``."""
+    """Tokens and cost of a run; ``cost_usd`` excludes ``unpriced_calls``."""
 
     input_tokens: int
     output_tokens: int
@@ -194,7 +194,7 @@ class RunUsageDocument(BaseModel):
 class WaitingRequest(BaseModel):
     """A request that a run waits for.
 
-    ``run_id``: the run, or one that its tools began, under which the request is settled.
+    ``run_id``: the run under which the request is settled: this run or one of its sub-runs.
     """
 
     id: str
@@ -233,7 +233,7 @@ class SessionDocument(BaseModel):
 
 
 class SessionContent(BaseModel):
-    """A session with its messages, in the form of OpenAI's chat completions."""
+    """A session with its messages, in the format of OpenAI's chat completions."""
 
     session: SessionDocument
     content: list[dict[str, Any]]
@@ -246,19 +246,19 @@ class AgentList(BaseModel):
 
 
 class RunList(BaseModel):
-    """Runs, the latest first."""
+    """Runs, latest first."""
 
     data: list[RunDocument]
 
 
 class SessionList(BaseModel):
-    """Sessions, the latest first."""
+    """Sessions, latest first."""
 
     data: list[SessionDocument]
 
 
 class ProblemDocument(BaseModel):
-    """Problem details (RFC 9457). ``errors``: the fields of a body that are wrong."""
+    """Problem details (RFC 9457). ``errors``: the wrong fields of a body."""
 
     type: str
     title: str
@@ -275,7 +275,7 @@ _Q = TypeVar("_Q", bound=BaseModel)
 
 @frozen
 class Call:
-    """A request to an operation: who sends it, and what was read of it."""
+    """A request to an operation: its sender and its parsed parameters and body."""
 
     service: runs.AgentService
     request: Request
@@ -296,8 +296,8 @@ class Operation:
     """One operation of the API.
 
     Attributes:
-        answer: the form of the answer; ``None`` for no content.
-        statuses: of problems that it may answer with, besides those of every operation.
+        answer: the schema of the response; ``None`` for no content.
+        statuses: status codes of problems, besides those of every operation.
     """
 
     method: str
@@ -429,14 +429,14 @@ async def _events(call: Call) -> Response:
         if token == run.token and number.isdecimal() and len(number) < 10:
             after = int(number)
             if run.has_ended and after >= run.last:
-                return Response(status_code=204)  # a reader that would come again and again stops
+                return Response(status_code=204)  # stops readers that reconnect forever
     uses = call.service.uses
     uses.begin(call.principal, "streams")
     return web.EventStream(_stream(call, run, after), on_end=lambda: uses.end(call.principal, "streams"))
 
 
 async def _stream(call: Call, run: runs.LiveRun | RecordedRun, after: int) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a run as server-sent events, and at the end the run."""
+    """Yield the events of a run as server-sent events, and finally the run."""
     service = call.service
     if isinstance(run, runs.LiveRun):
         async for kept in run.follow(after, silence_s=_SILENCE_S):
@@ -448,7 +448,7 @@ async def _stream(call: Call, run: runs.LiveRun | RecordedRun, after: int) -> As
         yield web.sse(last, event="run", number=f"{run.token}:{run.last}")
         return
     shown = b""
-    with suppress(web.Problem):  # of a run that is deleted, or a store that is gone
+    with suppress(web.Problem):  # the run was deleted, or a store failed
         while True:
             data = web.json_bytes(await _run_document(service, run))
             yield web.HEARTBEAT if data == shown else web.sse(data, event="run")
@@ -588,8 +588,8 @@ def _document_of(run_id: str, key: str, kind: str, request: dict[str, Any]) -> d
 
 # --- the table of operations, and the document ----------------------------------------------------------
 
-_RESUME = ("Last-Event-ID", "The id of the last event that was read: the stream goes on after it.")
-_ONCE = ("Idempotency-Key", "Names the work: a repeated request begins it once.")
+_RESUME = ("Last-Event-ID", "The id of the last event that was read: the stream continues after it.")
+_ONCE = ("Idempotency-Key", "The name of the work: repeated requests begin it only once.")
 
 OPERATIONS: Sequence[Operation] = (
     Operation("GET", "/v1/agents", _agents, "List the agents.", AgentList),
@@ -635,16 +635,16 @@ OPERATIONS: Sequence[Operation] = (
             statuses=(404, 409, 503),
         )
         for order, summary in (
-            ("cancel", "Cancel a run: it ends without a result."),
-            ("pause", "Hold a run before its next model call or tool call."),
-            ("resume", "Let a paused run go on, or continue one that was interrupted."),
+            ("cancel", "Cancel a run, without a result."),
+            ("pause", "Pause a run before its next model call or tool call."),
+            ("resume", "Resume a paused or interrupted run."),
         )
     ),
     Operation(
         "POST",
         "/v1/runs/{run_id}/stop",
         _order("stop"),
-        "End a run now with what there is.",
+        "Stop a run now, with its partial result.",
         RunDocument,
         202,
         body=StopRun,
@@ -695,7 +695,7 @@ def openapi(*, needs_agent: bool = False) -> dict[str, Any]:
     """Return the OpenAPI document of the API.
 
     Args:
-        needs_agent: whether there are several agents, of which a run has to name one.
+        needs_agent: whether a run must name its agent, since there are several.
     """
     models: set[type[BaseModel]] = {ProblemDocument}
     for each in OPERATIONS:
@@ -729,15 +729,15 @@ _MEANINGS = {
     400: "The request is malformed.",
     401: "The API key is missing or wrong.",
     403: "The key may not do this.",
-    404: "There is no such thing for this key.",
-    408: "The body came too slowly.",
-    409: "The run or session does not allow it now.",
+    404: "It does not exist for this key.",
+    408: "The body arrived too slowly.",
+    409: "The state of the run or session does not allow it.",
     413: "The body is too large.",
-    415: "The body is no JSON.",
-    421: "The server is not reached by this name.",
+    415: "The body is not valid JSON.",
+    421: "The server does not accept this host name.",
     422: "The body or a parameter is wrong.",
     429: "A limit of the key is reached.",
-    503: "The server is being stopped, or a store cannot be read.",
+    503: "The server is shutting down, or a store cannot be read.",
 }
 
 
@@ -762,7 +762,7 @@ def _described(operation: Operation) -> dict[str, Any]:
         answered["content"] = content
     answers: dict[str, Any] = {str(operation.status): answered}
     if operation.media_type == "text/event-stream":
-        answers["204"] = {"description": "The run has ended, and all of it was read."}
+        answers["204"] = {"description": "The run has ended, and all its events were read."}
     every = (400, 401, 403, 421, 422, 429) + ((408, 413, 415) if operation.body else ())
     for status in sorted({*every, *operation.statuses}):
         answers[str(status)] = {"description": _MEANINGS[status], "content": _PROBLEM}

@@ -1,7 +1,7 @@
-"""The application of a server: protocols, health and metrics in one border.
+"""The application of a server: protocols, health and metrics.
 
 ``PROTOCOLS`` names the protocols. Each is a module with ``routes(service)``, which returns Starlette routes;
-it is imported when an application speaks it.
+it is imported when an application uses it.
 """
 
 from __future__ import annotations
@@ -67,25 +67,25 @@ def create_app(
 ) -> Starlette:
     """Return the ASGI application that serves agents.
 
-    ``app.state.service`` is the ``AgentService`` that has their runs.
+    ``app.state.service`` is the ``AgentService`` of their runs.
 
     Its lifespan opens and closes the agents. An application that mounts it passes its own lifespan on:
     ``Starlette(routes=[Mount("/agents", app)], lifespan=lambda _: app.router.lifespan_context(app))``.
 
     Args:
-        agents: one, several, or a mapping by the names to serve them under.
+        agents: one, several, or a mapping from the names in the API.
         keys: the API keys, or the path of their file.
-        authenticate: tells who sends a request, in place of keys.
-        limits: of all senders of requests, where there are no keys.
-        hosts: names by which the server may be reached. By default any with ``keys`` or ``authenticate``,
-            else those of this machine alone, so that no web page reaches the agents under another name.
+        authenticate: returns the sender of a request, instead of keys.
+        limits: limits of each sender, if there are no keys.
+        hosts: accepted host names. By default any with ``keys`` or ``authenticate``, else only those of this
+            machine, so that no web page can reach the agents under another name.
         origins: web pages of other origins that may send requests (CORS); none by default.
         deps: makes the dependencies of each run, for agents that take any.
-        queue: puts runs of durable agents into a queue, for the workers of any process.
+        queue: the queue for runs of durable agents, shared by the workers of all processes.
         work: whether this process works on that queue.
-        url: the address that clients have of the application, such as ``https://agents.example/shop``, where
-            a proxy takes their requests; agent cards and the OpenAPI document name it.
-        drain_s: seconds that runs under way have to end when the application is closed.
+        url: the public URL of the application behind a proxy, such as ``https://agents.example/shop``, for
+            agent cards and the OpenAPI document.
+        drain_s: seconds for runs in progress to end when the application is closed.
         protocols: names in ``PROTOCOLS``.
 
     Raises:
@@ -142,7 +142,7 @@ def create_app(
             CORSMiddleware,
             allow_origins=list(origins),
             allow_methods=["GET", "POST", "PATCH", "DELETE"],
-            allow_headers=["*"],  # clients of OpenAI and MCP send some of their own
+            allow_headers=["*"],  # clients of OpenAI and MCP send custom headers
             expose_headers=["x-run-id", "retry-after", "location", "mcp-session-id"],
         )
         middleware.insert(1, cors)
@@ -158,10 +158,10 @@ def create_app(
 
 
 def named_agents(agents: Agents) -> dict[str, ReactiveAgent[Any, Any]]:
-    """Return agents by the names that they are served under.
+    """Return agents by their names in the API.
 
     Raises:
-        ValueError: a name cannot be served, or two agents have it, or there is none.
+        ValueError: a name cannot be served, two agents have the same name, or there is no agent.
     """
     served: dict[str, ReactiveAgent[Any, Any]]
     if isinstance(agents, Mapping):
@@ -170,7 +170,7 @@ def named_agents(agents: Agents) -> dict[str, ReactiveAgent[Any, Any]]:
         listed = (agents,) if isinstance(agents, ReactiveAgent) else tuple(agents)
         served = {each.name: each for each in listed}
         if len(served) < len(listed):
-            raise ValueError("Two agents have one name: give a mapping of names.")
+            raise ValueError("Two agents have the same name: give a mapping of names.")
     for name in served:
         if not _NAME.fullmatch(name):
             expected = "letters, digits, '.', '_' and '-', at most 64"
@@ -185,7 +185,7 @@ async def _healthy(request: Request) -> Response:
 
 
 def _readiness(service: AgentService, keys: ApiKeys | None) -> Any:
-    turn = anyio.Lock()  # whoever asks and how often: the stores are checked once a second
+    turn = anyio.Lock()  # the stores are checked at most once a second
     checked_at, found = -_CHECK_EVERY_S, None
 
     async def check() -> Problem | None:
@@ -217,7 +217,7 @@ def _readiness(service: AgentService, keys: ApiKeys | None) -> Any:
 
 
 class ServerMetrics(Collector):
-    """Metrics in the format of Prometheus, without names of users."""
+    """Metrics in the Prometheus format, without names of users."""
 
     def __init__(self, service: AgentService) -> None:
         self._service = service
@@ -237,11 +237,11 @@ class ServerMetrics(Collector):
         """Return the numbers of runs and streams."""
         service = self._service
         yield GaugeMetricFamily(
-            "reactive_agents_runs_under_way", "Runs under way here.", value=service.runs_under_way
+            "reactive_agents_runs_under_way", "Runs in progress here.", value=service.runs_under_way
         )
         yield GaugeMetricFamily(
             "reactive_agents_streams_open",
-            "Streams of events that are open.",
+            "Open event streams.",
             value=service.uses.open_streams,
         )
         yield CounterMetricFamily("reactive_agents_runs_started", "Runs begun here.", value=service.started)
@@ -256,7 +256,7 @@ class ServerMetrics(Collector):
         self._seconds.labels(route).observe(seconds)
 
     async def show(self, request: Request) -> Response:
-        """Answer with the metrics, for a key that is of no user."""
+        """Return the metrics, to a key without a user."""
         if self._service.principal(request).user is not None:
             raise Problem(403, "not-for-users", "The key of a user may not read metrics.")
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
@@ -279,7 +279,7 @@ class MeteredRequests:
         async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = scope.get("route")
-                path = getattr(route, "path", "none")  # never the path itself: a stranger may choose it
+                path = getattr(route, "path", "none")  # never the path itself, which a stranger may choose
                 self._metrics.count(path, message["status"], time.perf_counter() - begun)
             await send(message)
 

@@ -2,8 +2,8 @@
 
 An event is on disk before it is acknowledged.
 
-A channel decides who sent a request and what is in it. Here is only what all of them need: a bounded body,
-the queue of the persona with its answer 429 where it is full, and an end that lets events under way end.
+A channel authenticates and parses a request. This module has the common parts: a bounded body, the queue of
+the persona with status 429 if it is full, and a shutdown that lets events in progress end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from reactive_agents.server.web import Border, JsonText, Problem, read_bytes, re
 
 BODY_S = 10.0
 RETRY_AFTER_S = 5
-"""Seconds after which a platform may send again what a full inbox or a busy store refused."""
+"""Seconds after which a platform may retry if the inbox is full or the store busy."""
 
 
 def create_persona_app(
@@ -43,15 +43,15 @@ def create_persona_app(
     hosts: Collection[str] = ("*",),
     drain_s: float = 30.0,
 ) -> Starlette:
-    """Return the ASGI application that takes the events of a persona's channels.
+    """Return the ASGI application that receives the events of a persona's channels.
 
-    Each domain with a channel is at ``/channels/<domain>``. While the application is open it works on the
+    Each domain with a channel is at ``/channels/<domain>``. While it is open, the application processes the
     queue of the persona.
 
     Args:
         on_outcome: called with the outcome of each event.
-        hosts: names by which the server may be reached; any by default, since requests are signed.
-        drain_s: seconds that events under way have to end when the application is closed.
+        hosts: accepted host names; any by default, since requests are signed.
+        drain_s: seconds for events in progress to end when the application is closed.
 
     Raises:
         ValueError: no domain has a channel.
@@ -103,7 +103,7 @@ async def _healthy(request: Request) -> Response:
 
 
 async def _taken(request: Request, domain: Domain, channel: Channel, inbox: PersonaInbox) -> Response:
-    """Answer a request of a platform, with its events in the queue."""
+    """Put the events of a request into the queue, and return its response."""
     rest = request.path_params.get("rest", "")
     headers = {name.lower(): value for name, value in request.headers.items()}
     body = await read_bytes(request, most=channel.most_bytes(headers), seconds=BODY_S)
@@ -128,7 +128,7 @@ async def _taken(request: Request, domain: Domain, channel: Channel, inbox: Pers
             if isinstance(submitted.failure(), InboxFull):
                 raise Problem(429, "inbox-full", "Too many events wait.", headers=later)
             if isinstance(submitted.failure(), InvalidEvent):
-                if content.reply is not None:  # a platform would send all of them again for ever
+                if content.reply is not None:  # a platform would retry all of them forever
                     continue
                 raise Problem(422, "invalid-event", submitted.failure().message)
             raise Problem(503, "store-unavailable", "The event could not be stored.", headers=later)

@@ -1,9 +1,9 @@
 """Agents as the tools of an MCP server, over standard streams or streamable HTTP.
 
-Each agent is a tool that takes a task. A call has progress, one message for each thing that the run does,
-and cancelling it cancels the run. What needs a person, an approval or an answer, is asked through the client
-(elicitation): while the call is under way where its connection can carry requests, else by a result that
-asks for input, after which the client calls again with what the person said.
+Each agent is a tool that takes a task. A call reports the progress of the run, and cancelling it cancels the
+run. Approvals and questions go to the person at the client (elicitation): during the call if the connection
+can carry requests, else by a result that asks for input, after which the client repeats the call with the
+person's answer.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _Arguments = Mapping[str, Any]
 
 @define(eq=False)
 class _Followed:
-    """How far a run was reported, over the calls that the client needs for it.
+    """The reported progress of a run, which may take the client several calls.
 
     Attributes:
-        seen: number of the last event.
-        asked: the requests that the client was told of.
+        seen: the number of the last event.
+        asked: the requests that were sent to the client.
     """
 
     run: runs.LiveRun
@@ -72,7 +72,7 @@ class McpAgents:
     """The MCP server of the agents of a service.
 
     Attributes:
-        server: of the MCP library, to be run over any transport.
+        server: the server of the MCP library, for any transport.
     """
 
     def __init__(self, service: runs.AgentService) -> None:
@@ -93,7 +93,7 @@ class McpAgents:
         return types.ListToolsResult(tools=[_tool(name, self._service.agents[name]) for name in names])
 
     def _principal(self, context: _Context) -> Principal:
-        """Return who sends a request; over standard streams it is who started the program."""
+        """Return the sender of a request; over standard streams, the local user."""
         if context.request is None:
             return self._service.anybody
         found: Principal = context.request.scope[_PRINCIPAL]
@@ -131,7 +131,7 @@ class McpAgents:
     async def _follow(
         self, context: _Context, followed: _Followed
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Report the run until it ends, or needs what the connection cannot carry."""
+        """Report the run until it ends, or needs input that the connection cannot carry."""
         run = followed.run
         try:
             async with anyio.create_task_group() as group:
@@ -172,7 +172,7 @@ class McpAgents:
     async def _settle(self, run: runs.LiveRun, key: tuple[str, str], answer: runs.Answer) -> None:
         try:
             await self._service.settle(run, *key, answer)
-        except Problem:  # it was settled elsewhere, or its time is over
+        except Problem:  # it was settled elsewhere, or has expired
             return
 
     # --- input by a second call -----------------------------------------------------------------------------
@@ -190,8 +190,8 @@ class McpAgents:
     async def _go_on(
         self, principal: Principal, run_id: str, responses: Mapping[str, Any]
     ) -> tuple[_Followed, dict[tuple[str, str], events.AgentEvent]]:
-        """Settle what the client was asked; return the run, and what has no response."""
-        await self._service.find(principal, run_id)  # nobody else's
+        """Settle the client's answers; return the run and the requests without one."""
+        await self._service.find(principal, run_id)  # only the sender's own
         waiting = self._waiting.take(run_id)
         if waiting is None:
             raise Problem(409, "no-input-needed", "The run waits for no input.")
@@ -342,14 +342,14 @@ async def serve_stdio(
     try:
         async with stdio_server(stdin, stdout) as (read, write):
             await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
-    except* BrokenPipeError:  # the client has gone without its answer
+    except* BrokenPipeError:  # the client closed without waiting for its answer
         pass
 
 
 class AnsweredStream(MessageStream):
-    """The messages of a client; those that cannot be read are answered with an error.
+    """The messages of a client; unreadable ones are answered with an error.
 
-    The MCP library passes them on as exceptions, and leaves the client waiting.
+    The MCP library only reports them as exceptions, so the client would wait forever.
     """
 
     def __init__(
@@ -359,7 +359,7 @@ class AnsweredStream(MessageStream):
         self._answers = answers
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message that can be read."""
+        """Return the next readable message."""
         while True:
             message = await super().receive()
             if not isinstance(message, Exception):
@@ -370,17 +370,18 @@ class AnsweredStream(MessageStream):
 
 
 def unreadable(error: Exception) -> types.JSONRPCError | None:
-    """Return the error that answers a message which cannot be read.
+    """Return the error response for an unreadable message.
 
-    Its id is that of a request: that of a response is not the client's choice. ``None`` for a blank line.
+    It has the id of a request, but not of a response, which the client did not choose. ``None`` for a blank
+    line.
     """
     found = types.ErrorData(
-        code=types.INVALID_REQUEST, message="The message is no request, notification or response."
+        code=types.INVALID_REQUEST, message="The message is not a request, notification or response."
     )
     given: Any = None
     for each in error.errors() if isinstance(error, ValidationError) else ():
         if each["type"] == "json_invalid":  # of the line
-            found = types.ErrorData(code=types.PARSE_ERROR, message="The message is no JSON in UTF-8.")
+            found = types.ErrorData(code=types.PARSE_ERROR, message="The message is not JSON in UTF-8.")
             if not each["input"].strip():
                 return None
             with suppress(ValueError, RecursionError):
@@ -397,7 +398,7 @@ def unreadable(error: Exception) -> types.JSONRPCError | None:
 class McpEndpoint:
     """The ASGI application of the streamable HTTP transport; ``run`` is its lifespan.
 
-    Each key has a manager of sessions: it reaches no session of another one, and takes no place from it.
+    Each key has a separate session manager, so that keys cannot access or crowd out each other's sessions.
     """
 
     def __init__(self, service: runs.AgentService) -> None:
@@ -409,14 +410,14 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Take requests within the block."""
+        """Accept requests within the block."""
         async with anyio.create_task_group() as self._group:
             yield
             self._group.cancel_scope.cancel()
         self._managers.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of a principal."""
+        """Handle a request of a principal."""
         request = Request(scope, receive)
         principal = self._service.principal(request)
         limits, uses = principal.limits, self._service.uses
@@ -426,7 +427,7 @@ class McpEndpoint:
             request = with_body(request, body)
         manager = await self._manager(principal)
         scope = {**scope, _PRINCIPAL: principal}
-        is_open = request.method == "GET"  # a stream without a run that would be counted
+        is_open = request.method == "GET"  # a stream without a run, which would not be counted
         if is_open:
             uses.begin(principal, "streams")
         try:

@@ -1,13 +1,11 @@
-"""OpenAI's protocol, with an agent in the place of a model.
+"""OpenAI's protocol, with agents instead of models.
 
-The name of an agent is that of a model. A client hands over a conversation and gets the answer of a run: the
-agent's own tools, policies and instructions hold, so a request that brings further tools is refused rather
-than answered as if it had none.
+A client names an agent as the model, sends a conversation and gets the answer of a run. The run uses the
+agent's tools, policies and instructions; a request with other tools is refused.
 
-The protocol has no way to take a text back, and an agent with tools may yet take back what it says before a
-call. So only the text of an agent without tools is sent as it comes; that of others is sent as
-``reasoning_content`` while it is open, and as content once it is the answer.
-The joined content is the answer.
+The protocol cannot retract streamed text, but an agent with tools may retract a text before a call. Only
+the text of an agent without tools is streamed as content. That of others is streamed as
+``reasoning_content``, and sent as content once it is the answer. The joined content is the answer.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 Run: TypeAlias = runs.LiveRun | RecordedRun
 
 _STORED = "openai_response"
-"""The member of a run's metadata that has the response which it was begun for."""
+"""The key of the response in the metadata of its run."""
 _KEPT = (
     "instructions",
     "previous_response_id",
@@ -56,7 +54,7 @@ _KEPT = (
     "top_p",
     "metadata",
 )
-"""The fields of a request that its response repeats."""
+"""The request fields that the response repeats."""
 
 # --- requests -------------------------------------------------------------------------------------------
 
@@ -83,11 +81,11 @@ _NOT_TAKEN: Mapping[str, Sequence[Any]] = {
     "background": (False,),
     "prompt": (),
 }
-"""Fields that would change the answer in a way that there is not, with the values that change nothing."""
+"""Unsupported fields, with the values that have no effect and are accepted."""
 
 
 class ModelRequestBody(BaseModel):
-    """The fields of both kinds of requests; others that change no answer are ignored."""
+    """The fields of both kinds of requests; unknown ones are ignored."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -100,7 +98,7 @@ class ModelRequestBody(BaseModel):
     metadata: dict[str, Any] | None = None
 
     def check(self) -> None:
-        """Refuse what an agent cannot do.
+        """Refuse fields that agents do not support.
 
         Raises:
             Problem: a field would have no effect.
@@ -115,7 +113,7 @@ class ModelRequestBody(BaseModel):
 class ChatRequest(ModelRequestBody):
     """A request for a chat completion.
 
-    ``session`` is no field of OpenAI's: a conversation that is kept here.
+    ``session`` is an extension of OpenAI's protocol: a conversation that the server stores.
     """
 
     messages: Annotated[list[dict[str, Any]], Field(min_length=1)]
@@ -146,7 +144,7 @@ _Body = TypeVar("_Body", bound=ModelRequestBody)
 def _settings(agent: ReactiveAgent[Any, Any], most_tokens: int | None, **given: Any) -> ModelSettings | None:
     """Return the settings of a run.
 
-    A client asks for fewer tokens than the agent allows, never for more.
+    A client can lower the agent's token limit, but not raise it.
     """
     chosen = {name: value for name, value in given.items() if value is not None}
     allowed: Any = agent.container.settings().model_settings.max_tokens
@@ -171,9 +169,9 @@ class Conversation:
 
 
 def conversation_of(messages: Sequence[Mapping[str, Any]], instructions: str = "") -> Conversation:
-    """Return the conversation in messages of OpenAI's form.
+    """Return the conversation in messages of OpenAI's format.
 
-    Instructions, and messages of the system, go before the task: the agent's own stay where they are.
+    Instructions and system messages of the client are put before the task; the agent's instructions remain.
 
     Raises:
         Problem: a message is wrong, or the last one is not the user's.
@@ -228,7 +226,7 @@ def _chat_part(part: Any) -> Any:
 def _failure(live: runs.LiveRun) -> web.Problem | None:
     """Return the problem of a run without a result.
 
-    The client is not to repeat the request by itself.
+    Its headers tell the client not to retry.
     """
     once = {"x-should-retry": "false"}
     match live.outcome:
@@ -257,17 +255,17 @@ def _text_of(result: AgentResult) -> str:
 
 
 def _about(run: Run) -> dict[str, Any]:
-    """Return what the protocol has no place for."""
+    """Return the fields of a run that the protocol lacks."""
     result = _result(run)
     return {"run_id": run.run_id, "status": result.status, "reason": result.reason}
 
 
 @define(eq=False)
 class AnswerDeltas:
-    """Makes the deltas of an answer of the events of a run.
+    """Converts the events of a run into deltas of its answer.
 
     Attributes:
-        is_live: whether text is sent as it comes.
+        is_live: whether text is streamed at once.
     """
 
     is_live: bool
@@ -276,7 +274,7 @@ class AnswerDeltas:
     _separate: bool = False
 
     def take(self, event: Any) -> Iterator[tuple[Literal["content", "thinking"], str]]:
-        """Yield the deltas that an event brings."""
+        """Yield the deltas for an event."""
         match event:
             case events.ModelTextStreamed(text=text) if self.is_live:
                 yield from self._send(text)
@@ -288,7 +286,7 @@ class AnswerDeltas:
                 self._open, self._separate = "", True
 
     def end(self, answer: str) -> Iterator[tuple[Literal["content", "thinking"], str]]:
-        """Yield what is missing of the answer."""
+        """Yield the rest of the answer."""
         if answer.startswith(self._open):
             yield from self._send(answer[len(self._open) :])
         elif answer:
@@ -390,7 +388,7 @@ class OpenAIProtocol:
     # --- responses ------------------------------------------------------------------------------------------
 
     async def respond(self, request: Request) -> Response:
-        """Answer with a response, whose conversation goes on by its id."""
+        """Answer with a response, whose id continues the conversation."""
         principal, body = await self._read(request, ResponseRequest)
         name, agent = self._agent(principal, body.model)
         given = conversation_of(_messages_of_input(body.input), body.instructions or "")
@@ -405,7 +403,7 @@ class OpenAIProtocol:
         user, key = principal.acts_for(body.user), request.headers.get("idempotency-key")
         run_id = runs.keyed_run_id(principal, user, name, key) if key else runs.new_run_id()
         async with AsyncExitStack() as held:
-            if key:  # the same request may come twice at once
+            if key:  # the same request may arrive twice at once
                 await held.enter_async_context(self._keyed)
             turns = held.enter_context(self._turn(name))
             known = await self._stored(principal, run_id) if key else None
@@ -415,7 +413,7 @@ class OpenAIProtocol:
             else:  # the same request once more
                 answer, session = known[0], _session_of(known[1])
             if session is not None and given.history:
-                detail = "input: got earlier answers, which the conversation has already."
+                detail = "input: got earlier answers, which the conversation already contains."
                 raise web.Problem(400, "invalid_value", detail, param="input")
             asked = _run_request(request, given, body, session, settings)
             asked = evolve(asked, run_id=run_id, metadata={**asked.metadata, _STORED: answer.stored()})
@@ -427,16 +425,16 @@ class OpenAIProtocol:
         return ended or web.JsonText(answer.document(live), headers={"x-run-id": live.run_id})
 
     async def retrieve(self, request: Request) -> Response:
-        """Answer with a response that was made before."""
+        """Return a stored response."""
         principal = self._service.principal(request)
         if request.query_params.get("stream", "false") != "false":
-            detail = "stream: a response is streamed when it is made."
+            detail = "stream: a response can be streamed only when it is created."
             raise web.Problem(400, "unsupported_parameter", detail, param="stream")
         answer, run = await self._response(principal, request.path_params["response"])
         return web.JsonText(answer.document(run), headers={"x-run-id": run.run_id})
 
     async def delete(self, request: Request) -> Response:
-        """Delete a response, and its turn unless others go on from it."""
+        """Delete a response, and its turn unless others continue it."""
         principal = self._service.principal(request)
         answer, run = await self._response(principal, request.path_params["response"])
         if runs.outcome_of(run) is None and not (isinstance(run, runs.LiveRun) and run.has_ended):
@@ -498,7 +496,7 @@ class OpenAIProtocol:
     async def _until_ended(self, request: Request, live: runs.LiveRun, own: bool) -> Response | None:
         """Wait for the end of a run.
 
-        Return the answer to one that failed, or whose client has left.
+        Return the response for a run that failed, or whose client has left.
         """
 
         async def work() -> bool:
@@ -661,7 +659,7 @@ class Completion:
 
 
 async def _own_events(live: runs.LiveRun) -> AsyncGenerator[Any, None]:
-    """Yield the events of the run itself, and ``None`` in a silence."""
+    """Yield the events of the run without sub-runs, and ``None`` after a pause."""
     async for kept in live.follow():
         if kept is None or kept.event.run_id == live.run_id:
             yield None if kept is None else kept.event
@@ -687,8 +685,8 @@ def _chat_usage(live: runs.LiveRun) -> dict[str, Any]:
 class Turns:
     """Finds the session of a response, and the id that continues it.
 
-    The id has the session and the number of the turn. A turn that is not the last one, or whose session is in
-    use, is gone on with in a fork, so that a response always follows the one that it names.
+    The id contains the session and the number of the turn. If the turn is not the last one, or its session is
+    in use, a fork of the session continues it, so that a response always follows the one it names.
     """
 
     def __init__(self, service: runs.AgentService, busy: set[tuple[str, str]], agent: str) -> None:
@@ -707,7 +705,7 @@ class Turns:
     ) -> tuple[str, str | None]:
         """Return the id of the response, which ends with that of its run, and its session.
 
-        One that is not kept, or whose client has brought the conversation, has none.
+        It has no session if it is not stored, or if the client sent the conversation.
 
         Raises:
             Problem: there is no such response for this user.
@@ -721,7 +719,7 @@ class Turns:
                 or not isinstance(named, str)
                 or not 1 <= len(named) <= 200
             ):
-                detail = "conversation: expected its name, and no previous_response_id beside it."
+                detail = "conversation: expected its name, without previous_response_id."
                 raise web.Problem(400, "invalid_value", detail, param="conversation")
             return f"resp_{root}_0_{run_id}", named
         if body.previous_response_id is not None:
@@ -734,7 +732,7 @@ class Turns:
         return f"resp_{root}_{turn + 1}_{run_id}", session
 
     async def forget(self, agent: ReactiveAgent[Any, Any], user: str | None, response: str) -> None:
-        """Delete the turn of a response, unless others go on with it.
+        """Delete the turn of a response, unless others continue it.
 
         Raises:
             Problem: its session is in use.
@@ -743,11 +741,11 @@ class Turns:
         try:
             info = await self._service.session(agent, user, f"resp_{root}")
         except web.Problem:
-            return  # it has none, or one that its client has named
+            return  # it has no session, or one that the client named
         if int(turn) != info.turns:
             return
         if (self._agent, info.session) in self._busy:
-            raise web.Problem(409, "response_in_progress", "A response goes on with it just now.")
+            raise web.Problem(409, "response_in_progress", "Another response is continuing it.")
         self._held = (self._agent, info.session)
         self._busy.add(self._held)
         sessions, spare = agent.sessions, runs.stored_name(user, f"resp_{secrets.token_hex(8)}")
@@ -772,7 +770,7 @@ class Turns:
             raise missing
         root, turn = parts[1], int(parts[2])
         if turn == 0:
-            missing.detail = "The response has no conversation here: send its messages."
+            missing.detail = "The server does not store the conversation of the response: send its messages."
             raise missing
         try:
             info = await self._service.session(agent, user, f"resp_{root}")
@@ -792,11 +790,11 @@ class Turns:
     def keep_until_ended(self, live: runs.LiveRun) -> None:
         """Hold the session until the run has ended."""
         live.on_end.append(self.release)
-        if live.has_ended:  # at once, before its client was told of it
+        if live.has_ended:  # before the client learns its id
             self.release()
 
     def release(self) -> None:
-        """Let others go on with the session."""
+        """Let others use the session."""
         if self._held is not None:
             self._busy.discard(self._held)
 
@@ -812,24 +810,24 @@ class AgentResponse:
 
     @classmethod
     def of(cls, run: Run, model: str) -> AgentResponse | None:
-        """Return the response that a run was begun for; ``None`` where it was for none."""
+        """Return the response of a run; ``None`` if it has none."""
         stored = run.metadata if isinstance(run, runs.LiveRun) else run.task.metadata
         match stored.get(_STORED):
             case {"id": str(known), "created_at": int(created), "request": dict(given)}:
                 try:
                     request = ResponseRequest.model_validate({**given, "model": model, "input": "-"})
                     return cls(known, created, model, request)
-                except (TypeError, ValueError):  # a client of another protocol has written it
+                except (TypeError, ValueError):  # a client of another protocol wrote it
                     return None
         return None
 
     def stored(self) -> JsonObject:
-        """Return what is kept of the response with its run."""
+        """Return the stored fields of the response."""
         request = self.body.model_dump(mode="json", include=set(_KEPT), exclude_none=True)
         return {"id": self.id, "created_at": self.created, "request": request}
 
     def document(self, run: Run | None) -> dict[str, Any]:
-        """Return the response; without a run, or before its end, it is in progress."""
+        """Return the response, in progress until its run has ended."""
         body, outcome = self.body, None if run is None else runs.outcome_of(run)
         status, output, usage, incomplete, error, about = "in_progress", [], None, None, None, None
         if run is not None and isinstance(outcome, events.TaskFailed):

@@ -1,9 +1,9 @@
-"""The process of a server: uvicorn that lets runs end before it does.
+"""The process of a server: uvicorn with a graceful shutdown of runs.
 
-On SIGTERM uvicorn closes its sockets at once and waits for connections. Here runs come first: while those
-under way end, their streams, answers and approvals go on, and a proxy learns from ``/readyz`` that no new
-ones are taken. A second signal ends the wait. What does not end in time is interrupted where it is durable,
-so that another process continues it, and cancelled otherwise.
+On SIGTERM, uvicorn alone would close its sockets at once. This server waits for runs first: while they end,
+their streams, answers and approvals still work, and ``/readyz`` tells a proxy that no new runs are accepted.
+A second signal ends the wait. After the time limit durable runs are interrupted, so that another process
+continues them, and other runs are cancelled.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from reactive_agents.server.runs import AgentService
 
 REQUEST_S = 10.0
-"""Seconds in which the head of a request has to come."""
+"""Seconds in which the headers of a request must arrive."""
 READ_S = 60.0
-"""Seconds in which a client has to read what is sent to it."""
+"""Seconds in which a client must read sent data."""
 MOST_CONNECTIONS = 10_000
 _LAST_ANSWERS_S = 5
 
 
 class TimedProtocol(H11Protocol):
-    """The protocol of a connection, which ends when its client takes its time.
+    """The protocol of a connection, which ends if its client is too slow.
 
     Attributes:
-        request_s: seconds in which the head of a request has to come.
-        read_s: seconds in which the client has to read what is sent to it.
+        request_s: seconds in which the headers of a request must arrive.
+        read_s: seconds in which the client must read sent data.
     """
 
     request_s = REQUEST_S
@@ -47,7 +47,7 @@ class TimedProtocol(H11Protocol):
         self._time_next_request()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Receive bytes from the client."""
         super().data_received(data)
         self._time_next_request()
 
@@ -59,12 +59,12 @@ class TimedProtocol(H11Protocol):
                 timer.cancel()
 
     def pause_writing(self) -> None:
-        """Hold what is sent: the client does not read it."""
+        """Pause sending, since the client does not read."""
         super().pause_writing()
         self._unread = self.loop.call_later(self.read_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Send again: the client has read."""
+        """Resume sending, since the client has read."""
         super().resume_writing()
         if self._unread is not None:
             self._unread.cancel()
@@ -90,8 +90,8 @@ class DrainingServer(uvicorn.Server):
     """A server that lets runs end before it closes its connections.
 
     Args:
-        service: whose runs are waited for; ``None`` for none.
-        drain_s: seconds that they have.
+        service: the service of the runs to wait for; ``None`` for none.
+        drain_s: seconds to wait.
     """
 
     def __init__(
@@ -114,22 +114,22 @@ class DrainingServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal: the first one begins the end, the second one hurries it."""
+        """Handle a signal: the first begins the shutdown, the second skips the wait."""
         self.hurry() if self.should_exit else super().handle_exit(sig, frame)
 
     def hurry(self) -> None:
-        """Wait for the runs under way no longer."""
+        """End the wait for runs."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._second_signal.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open the application and its sockets."""
         self._loop = asyncio.get_running_loop()
-        AppStatus.enable_automatic_graceful_drain = False  # which ends streams of A2A and MCP at the signal
+        AppStatus.enable_automatic_graceful_drain = False  # would end streams of A2A and MCP at the signal
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Wait for the runs under way, then close what is open."""
+        """Wait for the runs, then close the connections and the application."""
         if self._service is not None:
             draining = asyncio.create_task(self._service.drain(self._drain_s))
             hurrying = asyncio.create_task(self._second_signal.wait())
@@ -138,7 +138,7 @@ class DrainingServer(uvicorn.Server):
                 each.cancel()
             await asyncio.wait({draining, hurrying})
             await self._service.drain(0)
-        AppStatus.should_exit = True  # of the whole process: streams that have no end of their own
+        AppStatus.should_exit = True  # process-wide: streams that never end by themselves
         try:
             await super().shutdown(sockets)
         finally:
@@ -146,7 +146,7 @@ class DrainingServer(uvicorn.Server):
 
 
 def address_of(listening: socket.socket, host: str) -> str:
-    """Return the address of a server by the name of its host."""
+    """Return the URL of a server."""
     return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
 

@@ -1,8 +1,8 @@
-"""The runs of a server: begun, kept, followed by streams, and settled.
+"""The runs of a server: starting, buffering, streaming and settling them.
 
-A run belongs to the server, and not to the connection that began it: a separate task consumes its events.
-It keeps the latest of them under their numbers, so that a reader that was cut off goes on where it was. Of a
-durable run the record has the rest: it is found there after a restart, and in whatever process it goes on.
+A run belongs to the server, not to the connection that began it: a separate task consumes its events and
+buffers the latest under their numbers, so that a reader that was cut off can resume. A durable run is also
+found in its record: after a restart, and from every process.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from reactive_agents.server.web import Problem, json_bytes
 _log = logging.getLogger("reactive_agents")
 
 MOST_EVENTS = 10_000
-"""Events of a run that are kept; a stream that is further behind misses the oldest."""
+"""The maximum of buffered events of a run; a stream that is further behind misses the oldest."""
 MOST_ENDED = 1_000
 MOST_ENDED_EVENTS = 200_000
 ENDED_S = 600.0
-"""Seconds that a run is kept after its end, unless there are more runs, or events of them."""
+"""Seconds that an ended run is stored, unless there are too many runs or events."""
 ANSWER_S = 600.0
-"""Seconds that a run waits for a client that has to come back with an answer."""
+"""Seconds that a run waits for its client to return with an answer."""
 _CHECK_S = 2.0
 _CANCEL_S = 10.0
-"""Seconds that runs have to end after they were cancelled."""
+"""Seconds for cancelled runs to end."""
 
 _State = TypeVar("_State")
 
@@ -68,7 +68,7 @@ Answer: TypeAlias = (
     | tuple[Literal["question"], str]
     | tuple[Literal["call"], Json, str]
 )
-"""The kind of a request, and what a person or another program says to it."""
+"""The kind of a request, and the response of a person or another program."""
 
 
 # --- one run of this process ----------------------------------------------------------------------------
@@ -76,7 +76,7 @@ Answer: TypeAlias = (
 
 @define(eq=False)
 class KeptEvent:
-    """An event under its number, and its JSON text once a stream has asked for it."""
+    """A numbered event, and its JSON text once a stream needs it."""
 
     number: int
     event: AgentEvent
@@ -96,19 +96,19 @@ class KeptEvent:
 
 @define(eq=False)
 class LiveRun:
-    """A run that is, or was, under way in this process.
+    """A run that is, or was, in progress in this process.
 
     Attributes:
-        agent: the name that the agent is served under.
-        session: the name of its conversation for its user.
-        principal: the sender who began it.
-        asked: what it was begun for; ``None`` for one that is continued.
-        is_guarded: whether a guardrail checks the answer, before which its texts are not kept.
-        token: names this attempt, so that numbers of an earlier one are not mistaken for its own.
-        outcome: the last event; ``None`` while it is under way, and where it was interrupted.
-        refusal: why it could not be begun.
-        requests: what waits for people, by run and id.
-        ended_at: seconds of the monotonic clock; ``None`` while it is under way.
+        agent: the name of the agent in the API.
+        session: the user's name of the conversation.
+        principal: the sender who began the run.
+        asked: the request that began it; ``None`` if it was continued.
+        is_guarded: whether a guardrail checks the answer; its texts are not buffered before that.
+        token: identifies this attempt, whose event numbers differ from those of an earlier one.
+        outcome: the last event; ``None`` while it is in progress, and if it was interrupted.
+        refusal: why it could not begin.
+        requests: the open requests to people, by run and id.
+        ended_at: seconds of the monotonic clock; ``None`` while it is in progress.
     """
 
     agent: str
@@ -138,12 +138,12 @@ class LiveRun:
     _changed: anyio.Event | None = None
 
     def take(self, event: AgentEvent) -> None:
-        """Keep an event of the run, or of a run that its tools began."""
+        """Buffer an event of the run or of a sub-run."""
         if not self.last:
             self.run_id, self.task_id = event.run_id, event.task_id
             self.started_at = event.at
         if isinstance(event, events.ModelCallStarted) and event.request is not None:
-            event = evolve(event, request=None)  # the instructions are the program's, and not for its users
+            event = evolve(event, request=None)  # the instructions are not for the users of the program
         self.run_ids.add(event.run_id)
         kept = event if not self.is_guarded else _without_unchecked(event, self.run_id)
         if kept is not None:
@@ -171,7 +171,7 @@ class LiveRun:
         self._wake()
 
     def end(self, now: float) -> None:
-        """Take no more events."""
+        """Accept no more events."""
         self.ended_at = now
         self.requests.clear()
         self.is_interrupted = self.outcome is None
@@ -181,12 +181,12 @@ class LiveRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is nothing more to come."""
+        """Whether no more events can follow."""
         return self.ended_at is not None
 
     @property
     def status(self) -> RunState:
-        """The state of the run as it is listed."""
+        """The status of the run in lists."""
         match self.outcome:
             case events.TaskCompleted(result=result):
                 return result.status
@@ -197,7 +197,7 @@ class LiveRun:
         return "waiting" if self.requests else "paused" if self.is_paused else "running"
 
     async def changed(self, seconds: float) -> bool:
-        """Wait for the next event or the end; return whether it came in these seconds."""
+        """Wait up to these seconds for the next event or the end; return whether it came."""
         if self.has_ended:
             return True
         if self._changed is None:
@@ -211,7 +211,7 @@ class LiveRun:
     ) -> AsyncGenerator[KeptEvent | None, None]:
         """Yield the events after a number, until the run has ended.
 
-        ``None`` stands for a silence. Events that are no longer kept are left out: the numbers have a gap.
+        Yields ``None`` after a pause. Skips events that are no longer buffered: the numbers have a gap.
         """
         while True:
             while after < self.last and self.kept:
@@ -244,10 +244,10 @@ class RunRequest:
 
     Attributes:
         text: the task, with the labels of its parts.
-        user: whose it is to be; ``None`` for that of the key.
-        key: names the work, so that a repeated request begins it once; ``None`` for a new run.
-        run_id: of a new run; without it one is made.
-        tools: that this run has besides; it is never queued then.
+        user: the user of the run; ``None`` for that of the key.
+        key: the idempotency key: repeated requests begin the run once; ``None`` for a new run.
+        run_id: the id of the new run; by default a new id.
+        tools: further tools of this run, which is then never queued.
     """
 
     text: str
@@ -264,27 +264,27 @@ class RunRequest:
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
-"""Return the dependencies of a run that the sender of a request begins."""
+"""Create the dependencies of a run for the sender of a request."""
 
 
 class AgentService:
-    """The agents of a server, and their runs: all that a protocol needs.
+    """The agents of a server and their runs: the interface for protocols.
 
     Args:
-        agents: by the names that they are served under.
-        authenticate: tells who sends a request; ``None`` where anybody may.
-        limits: of anybody, where there are no keys.
-        deps: makes the dependencies of runs.
-        queue: puts the runs of durable agents into this queue, for workers; ``None`` to run them here.
-        url: the public address of the server; empty for that of each request.
-        shows_unchecked: whether senders of requests see what guardrails have not checked yet, as the owner of
-            the agents may.
+        agents: the agents by their names in the API.
+        authenticate: returns the sender of a request; ``None`` to accept all.
+        limits: limits of senders without keys.
+        deps: creates the dependencies of runs.
+        queue: the queue for runs of durable agents; ``None`` to run them in this process.
+        url: the public URL of the server; empty to use that of each request.
+        shows_unchecked: whether senders see texts that guardrails have not checked yet, as the owner of the
+            agents may.
 
     Attributes:
-        agents: by the names that they are served under.
-        anybody: the sender of requests where there are no keys.
-        is_draining: whether no more runs are begun.
-        lifespans: return contexts that are open as long as the application is; protocols append theirs.
+        agents: the agents by their names in the API.
+        anybody: the sender of all requests without keys.
+        is_draining: whether new runs are refused.
+        lifespans: return contexts to keep open while the application is open; protocols append theirs.
     """
 
     def __init__(
@@ -316,21 +316,21 @@ class AgentService:
 
     @property
     def needs_key(self) -> bool:
-        """Whether only known senders are admitted."""
+        """Whether requests must be authenticated."""
         return self._authenticate is not None
 
     def address(self, request: Request) -> str:
-        """Return the address that clients have of it, without a ``/`` at the end."""
+        """Return the URL for clients, without a ``/`` at the end."""
         path = request.scope.get("root_path", "").rstrip("/")
         return self._url or f"{str(request.base_url).rstrip('/').removesuffix(path)}{path}"
 
     # --- who asks, and for which agent ----------------------------------------------------------------------
 
     def principal(self, request: Request) -> Principal:
-        """Return who sends a request, and count it.
+        """Return the sender of a request, and count the request.
 
         Raises:
-            Problem: the key is missing or wrong, or has sent too many.
+            Problem: the key is missing or wrong, or has sent too many requests.
         """
         found = self.anybody if self._authenticate is None else self._authenticate(request)
         if found is None:
@@ -340,7 +340,7 @@ class AgentService:
         return found
 
     def agent(self, principal: Principal, name: str | None) -> tuple[str, ReactiveAgent[Any, Any]]:
-        """Return an agent by its name; without one, the only agent that there is.
+        """Return an agent by its name; without one, the only agent.
 
         Raises:
             Problem: there is none of this name for the principal.
@@ -357,7 +357,7 @@ class AgentService:
     # --- beginning ------------------------------------------------------------------------------------------
 
     async def start_here(self, principal: Principal, agent: str, asked: RunRequest) -> LiveRun:
-        """Begin a run in this process, also where others are queued: a client waits.
+        """Begin a run in this process, never in the queue, since its client waits.
 
         Raises:
             Problem: it is refused.
@@ -369,7 +369,7 @@ class AgentService:
     async def start(
         self, principal: Principal, agent: str | None, asked: RunRequest, *, here: bool = False
     ) -> LiveRun | RecordedRun:
-        """Begin a run, or put it into the queue; return it when it has its id.
+        """Begin or enqueue a run; return it when it has its id.
 
         Raises:
             Problem: it is refused.
@@ -413,7 +413,7 @@ class AgentService:
         except AgentError as error:
             raise _refused(error) from None
         known = None if asked.key is None or run_id is None else self._by_key.get(run_id)
-        if known is not None:  # begun by the same request meanwhile
+        if known is not None:  # the same request began it meanwhile
             return _same_task(known, asked)
         return await self._conduct(principal, name, task, run_id, asked)
 
@@ -431,7 +431,7 @@ class AgentService:
             options["tools"] = asked.tools
         if agent.deps_type is not None:
             options["deps"] = None if self._deps is None else self._deps(principal)
-        self._refuse_as_it_ends()  # it may have begun to end since the request came
+        self._refuse_as_it_ends()  # the shutdown may have begun since the request came
         self.uses.begin(principal, "runs")
         self._forget_ended()
         live = LiveRun(
@@ -472,7 +472,7 @@ class AgentService:
             with anyio.move_on_after(principal.limits.run_s):
                 await live.until_ended()
             if not live.has_ended:
-                agent.stop(live.task_id, "The time that the key allows for a run is over.")
+                agent.stop(live.task_id, "The time limit of the key for a run is exceeded.")
 
         spawn_on_this_loop(consume)
         spawn_on_this_loop(stop_late)
@@ -490,7 +490,7 @@ class AgentService:
             raise Problem(503, "draining", detail, headers={"retry-after": "5"})
 
     async def check_stores(self) -> None:
-        """Fail where runs cannot be recorded or logged now.
+        """Check that runs can be recorded and logged.
 
         Raises:
             Problem: a store cannot be written, or not within two seconds.
@@ -504,7 +504,7 @@ class AgentService:
                         await agent.runs.check()
                     if log is not None:
                         value_or_raise(await attempt(log.check()))
-                except AgentError:  # which the store has logged
+                except AgentError:  # the store has logged it
                     raise Problem(503, "store-unavailable", detail) from None
         if waiting.cancelled_caught:
             raise Problem(503, "store-unavailable", detail)
@@ -512,7 +512,7 @@ class AgentService:
     # --- finding --------------------------------------------------------------------------------------------
 
     async def find(self, principal: Principal, run_id: str) -> LiveRun | RecordedRun:
-        """Return a run, or the run of this process whose tools began it.
+        """Return a run; for a sub-run, its main run in this process.
 
         Raises:
             Problem: there is none of this id for the principal.
@@ -542,7 +542,7 @@ class AgentService:
     async def recent(
         self, principal: Principal, agent: str | None, user: str | None, state: RunState | None, limit: int
     ) -> list[LiveRun | RecordedRun]:
-        """Return runs, the latest first; without an agent those of all."""
+        """Return runs, latest first; without an agent those of all agents."""
         user = principal.acts_for(user)
         names = [self.agent(principal, agent)[0]] if agent else [*filter(principal.may_use, self.agents)]
         found: dict[str, LiveRun | RecordedRun] = {}
@@ -562,13 +562,13 @@ class AgentService:
         return started[:limit]
 
     def served_name(self, run: LiveRun | RecordedRun) -> str:
-        """Return the name that the agent of a run is served under."""
+        """Return the name in the API of a run's agent."""
         if isinstance(run, LiveRun):
             return run.agent
         return next(name for name, agent in self.agents.items() if agent.agent_id == run.agent_id)
 
     async def open_questions(self, run: LiveRun | RecordedRun) -> tuple[OpenQuestion, ...]:
-        """Return what waits for people in a run that is not under way here."""
+        """Return the open requests to people of a run that is not in this process."""
         if isinstance(run, LiveRun) or run.state != "waiting":
             return ()
         try:
@@ -577,7 +577,7 @@ class AgentService:
             raise _unavailable(error) from None
 
     def cancel(self, run: LiveRun) -> bool:
-        """Cancel a run that is under way here; return whether it could be."""
+        """Cancel a run of this process; return whether that was possible."""
         return not run.has_ended and isinstance(self.agents[run.agent].cancel(run.task_id), Success)
 
     # --- steering -------------------------------------------------------------------------------------------
@@ -585,12 +585,12 @@ class AgentService:
     async def order(
         self, principal: Principal, run: LiveRun | RecordedRun, order: str, reason: str = ""
     ) -> None:
-        """Have a run ``cancel``, ``stop``, ``pause`` or ``resume``.
+        """Cancel, stop, pause or resume a run.
 
-        One that was interrupted is continued here by ``resume``.
+        ``resume`` continues an interrupted run in this process.
 
         Raises:
-            Problem: it cannot, such as one that has ended.
+            Problem: the run does not allow it, for example because it has ended.
         """
         agent = self.agents[self.served_name(run)]
         if isinstance(run, LiveRun):
@@ -616,7 +616,7 @@ class AgentService:
             raise Problem(409, "run-not-under-way", error.error.message) from None
 
     async def delete(self, run: LiveRun | RecordedRun) -> None:
-        """Forget a run that has ended, here and in its record.
+        """Delete an ended run from memory and its record.
 
         Raises:
             Problem: the record cannot be written.
@@ -633,7 +633,7 @@ class AgentService:
                 raise _unavailable(error) from None
 
     async def settle(self, run: LiveRun | RecordedRun, run_id: str, request: str, answer: Answer) -> None:
-        """Settle a request of a run, or of one that its tools began.
+        """Settle a request of a run or sub-run.
 
         Raises:
             Problem: nothing of this kind waits under this id, or the answer to a question is blank.
@@ -681,7 +681,7 @@ class AgentService:
     async def sessions(
         self, agent: ReactiveAgent[Any, Any], user: str | None
     ) -> list[tuple[str, SessionInfo]]:
-        """Return the sessions of a user by their names for that user; without one, of all."""
+        """Return the sessions of a user by the user's names; without a user, all."""
         try:
             found = await agent.sessions.list(user)
         except AgentError as error:
@@ -689,9 +689,9 @@ class AgentService:
         return [(shown_name(each.user, each.session) or "", each) for each in found]
 
     async def session(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> SessionInfo:
-        """Return a session of a user by its name for that user.
+        """Return a session by its user's name for it.
 
-        Without a user it is a session without one.
+        Without a user, returns a session that has no user.
 
         Raises:
             Problem: the user has none of this name.
@@ -702,13 +702,15 @@ class AgentService:
         raise Problem(404, "session-not-found", "There is no such session.")
 
     async def _session_to_use(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> str:
-        """Return the name of a session in the store, in which names of users cannot meet."""
+        """Return the name of a session in the store, where users' names cannot clash."""
         if name in (".", ".."):
-            raise Problem(422, "invalid-session", "No session is named . or .., which paths cannot hold.")
+            raise Problem(
+                422, "invalid-session", "A session cannot be named . or .., which paths cannot contain."
+            )
         own = stored_name(user, name)
         if user is None or own == name:
             return own
-        try:  # one of this name that the program itself, or the command, has made for the user
+        try:  # a session of the user from the program itself or the command line
             found = await self.session(agent, user, name)
         except Problem:
             return own
@@ -717,10 +719,10 @@ class AgentService:
     # --- the end --------------------------------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> None:
-        """Begin no more runs, and wait for those under way.
+        """Refuse new runs, and wait for those in progress.
 
-        After these seconds durable runs are interrupted, so that another process or the next start continues
-        them, and others are cancelled. A durable run that waits for a person is interrupted at once.
+        After these seconds, durable runs are interrupted, so that another process or the next start continues
+        them, and other runs are cancelled. A durable run that waits for a person is interrupted at once.
         """
         self.is_draining = True
         for run in self._under_way():
@@ -741,7 +743,7 @@ class AgentService:
 
     @property
     def runs_under_way(self) -> int:
-        """The number of runs under way in this process."""
+        """The number of runs in progress in this process."""
         return len(self._under_way())
 
     def _forget_ended(self) -> None:
@@ -755,17 +757,17 @@ class AgentService:
             events_kept -= len(first.kept)
             ended.popleft()
             for known in (self._live, self._by_key):
-                if known.get(first.run_id) is first:  # and not the one that continued it
+                if known.get(first.run_id) is first:  # not the one that continued it
                     del known[first.run_id]
 
 
 class WaitingRuns(Generic[_State]):
-    """Runs whose clients have to come back with what they wait for.
+    """Runs that wait for their clients to return with answers.
 
-    One whose client does not come back is cancelled.
+    If a client does not return in time, its run is cancelled.
 
     Args:
-        on_late: called with the key and the state of a run that was cancelled.
+        on_late: called with the key and the state of such a run.
     """
 
     def __init__(
@@ -780,7 +782,7 @@ class WaitingRuns(Generic[_State]):
         self._left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = {}
 
     def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:
-        """Let a run wait for its client, who has seen the events up to a number."""
+        """Let a run wait for its client, which has seen the events up to a number."""
         earlier = self.take(key)
         if earlier is not None and earlier[0] is not run:
             self._service.cancel(earlier[0])
@@ -798,12 +800,12 @@ class WaitingRuns(Generic[_State]):
         spawn_on_this_loop(cancel_late)
 
     def look(self, key: str) -> tuple[LiveRun, int, _State] | None:
-        """Return the run that waits under a key, and go on waiting."""
+        """Return the run that waits under a key; it continues to wait."""
         left = self._left.get(key)
         return None if left is None else left[:3]
 
     def take(self, key: str) -> tuple[LiveRun, int, _State] | None:
-        """Return the run that waits under a key, for its client who has come back."""
+        """Return the run that waits under a key, and end the wait."""
         left = self._left.pop(key, None)
         if left is None:
             return None
@@ -812,14 +814,12 @@ class WaitingRuns(Generic[_State]):
 
 
 def question_id(question: OpenQuestion) -> str:
-    """Return the id of a recorded question: unlike its key, it fits into paths."""
+    """Return an id for a recorded question that, unlike its key, fits into paths."""
     return hashlib.sha256(question.key.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def stored_name(user: str | None, name: str) -> str:
-    """Return the name that a store has for a session of a user.
-
-    No two users have one, whatever they choose.
+    """Return the name of a user's session in the store, unique among all users.
 
     >>> stored_name("ada", "diary"), stored_name("ada:x", "diary"), stored_name(None, "diary")
     ('ada:diary', 'ada%3Ax:diary', 'diary')
@@ -837,17 +837,17 @@ def shown_name(user: str | None, stored: str | None) -> str | None:
 
 
 def guards(agent: ReactiveAgent[Any, Any], stage: GuardrailStage) -> bool:
-    """Return whether a guardrail of the agent looks at the texts of a stage."""
+    """Return whether a guardrail of the agent checks the texts of a stage."""
     guardrail = agent.container.governance.guardrail().value_or(None)
     looks_at = getattr(guardrail, "looks_at", None)
     return guardrail is not None and (looks_at is None or bool(looks_at(stage)))
 
 
 def _without_unchecked(event: AgentEvent, run_id: RunId) -> AgentEvent | None:
-    """Return an event without what the guardrail has not checked.
+    """Return an event without texts that the guardrail has not checked.
 
-    That is what a model says before the answer is checked, and what the runs that it began were told.
-    ``None`` for an event that is nothing else.
+    These are the model's texts before its answer is checked, and the tasks of sub-runs. ``None`` for an event
+    that contains nothing else.
     """
     match event:
         case (
@@ -885,7 +885,7 @@ def _began(run: LiveRun | RecordedRun) -> datetime:
 
 
 async def _begun(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> RecordedRun | None:
-    """Return a run of this task that another process has, or that has ended.
+    """Return the run of a task that another process holds or that has ended.
 
     Raises:
         AgentError: the record cannot be read.
@@ -944,7 +944,7 @@ def _not_waiting() -> Problem:
 
 
 def outcome_of(run: LiveRun | RecordedRun) -> AgentResult | events.TaskFailed | None:
-    """Return the result of a run, or its failure; ``None`` while there is none."""
+    """Return the result or failure of a run; ``None`` before its end."""
     if isinstance(run, LiveRun):
         match run.outcome:
             case events.TaskCompleted(result=result):
@@ -965,7 +965,7 @@ def has_output_type(agent: ReactiveAgent[Any, Any]) -> bool:
 
 
 def decoded_output(agent: ReactiveAgent[Any, Any], output: str | None) -> Json:
-    """Return an answer as JSON data: the value of the agent's type, or the text."""
+    """Return an answer as JSON data: a value of the output type, or a text."""
     decoded: Json = json.loads(output) if output and has_output_type(agent) else output
     return decoded
 

@@ -1,6 +1,6 @@
 """Bodies, problem details, event streams and checks of any HTTP application.
 
-Nothing here knows of agents: the page of ``studio`` is built of the same parts.
+This module does not depend on agents; ``studio`` uses it too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 DEEPEST_BODY = 64
 """Levels of arrays and objects in a body; deeper ones are refused."""
 MOST_VALUES = 100_000
-"""Values in a body; more of them would hold up the event loop for seconds."""
+"""Values in a body; more would block the event loop for seconds."""
 _MOST_PROBLEMS = 20
 _LONGEST_SHOWN = 200
 
@@ -45,10 +45,10 @@ class Problem(Exception):
     """An error of a request, sent as problem details (RFC 9457).
 
     Args:
-        status: of HTTP.
-        code: names the kind of problem, such as ``run-not-found``; its ``type`` ends with it.
+        status: the HTTP status.
+        code: the kind of problem, such as ``run-not-found``, with which ``type`` ends.
         detail: a sentence about this occurrence.
-        headers: of the response.
+        headers: headers of the response.
         fields: further members of the document.
     """
 
@@ -86,7 +86,7 @@ class Problem(Exception):
 
 
 class JsonText(Response):
-    """A response of JSON in ASCII, which no text in it can break out of."""
+    """A response of JSON in ASCII, safe against injection by its texts."""
 
     media_type = "application/json"
 
@@ -106,7 +106,7 @@ def json_bytes(content: Any) -> bytes:
 
 
 def as_problem(error: Exception) -> Problem:
-    """Return the problem that an exception of a handler is; unknown ones are logged."""
+    """Return the problem for an exception of a handler; unknown ones are logged."""
     match error:
         case Problem():
             return error
@@ -121,9 +121,9 @@ def as_problem(error: Exception) -> Problem:
 
 
 async def report(request: Request, error: Exception) -> Response:
-    """Answer a failed request with its problem, as a handler of exceptions."""
+    """Handle an exception: answer a failed request with its problem."""
     problem = as_problem(error)
-    if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:  # one route of the path alone is named by its error
+    if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:  # the error names only one route of the path
         fitting = [
             each
             for each in request.app.routes
@@ -144,15 +144,15 @@ class StrictBody(BaseModel):
 
 
 async def read_body(request: Request, kind: type[_Body], *, most: int, seconds: float) -> _Body:
-    """Return the JSON body of a request; none where no field is required.
+    """Return the JSON body of a request, which may be empty if no field is required.
 
     Args:
-        kind: the form of the body.
-        most: bytes that are read; more are refused before they are read.
-        seconds: until the whole body has to be there.
+        kind: the class of the body.
+        most: the maximum of bytes; a larger body is refused before it is read.
+        seconds: the time in which the whole body must arrive.
 
     Raises:
-        Problem: it is too long or too slow, no JSON, or of another form.
+        Problem: it is too long or too slow, not JSON, or does not fit the class.
     """
     needed = needs_body(kind)
     if not needed and not _is_announced(request):
@@ -165,7 +165,7 @@ async def read_body(request: Request, kind: type[_Body], *, most: int, seconds: 
 
 
 def needs_body(kind: type[BaseModel]) -> bool:
-    """Return whether a body of this form has a field that has to be there."""
+    """Return whether a body of this class has a required field."""
     return any(each.is_required() for each in kind.model_fields.values())
 
 
@@ -177,7 +177,7 @@ def _is_announced(request: Request) -> bool:
 
 
 def problem_of(error: ValidationError, code: str, data: Any) -> Problem:
-    """Return the problem of data that has not the form it should have."""
+    """Return the problem of data that does not fit its class."""
     found = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_PROBLEMS]
     problems = [
         {
@@ -191,22 +191,22 @@ def problem_of(error: ValidationError, code: str, data: Any) -> Problem:
 
 
 async def read_json(request: Request, *, most: int, seconds: float, empty: Any = None) -> Any:
-    """Return the JSON data of a request, as :func:`read_body` does without a form.
+    """Return the JSON data of a request, as :func:`read_body` does without a class.
 
     Args:
-        empty: returned for no bytes, unless it is ``None``.
+        empty: the result for an empty body, unless it is ``None``.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise Problem(415, "unsupported-media-type", "The body has to be sent as application/json.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Problem(415, "unsupported-encoding", "A compressed body is not taken.")
+        raise Problem(415, "unsupported-encoding", "A compressed body is not accepted.")
     data = await read_bytes(request, most=most, seconds=seconds)
     return empty if empty is not None and not data else parse_json(data)
 
 
 async def read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
-    """Return the body of a request, as :func:`read_body` does without looking into it."""
+    """Return the body of a request, as :func:`read_body` does without parsing it."""
     too_long = Problem(413, "body-too-large", f"The body has more than {most} bytes.", most_bytes=most)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and (len(announced) > 18 or int(announced) > most):
@@ -218,12 +218,12 @@ async def read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
             if len(received) > most:
                 raise too_long
     if waiting.cancelled_caught:
-        raise Problem(408, "body-too-slow", f"The body was not there within {seconds:g} s.")
+        raise Problem(408, "body-too-slow", f"The body did not arrive within {seconds:g} s.")
     return bytes(received)
 
 
 def with_body(request: Request, body: bytes) -> Request:
-    """Return a request whose body, which was read, can be read once more."""
+    """Return a request whose body, already read, can be read again."""
     bodies = [body]
 
     async def receive() -> Message:
@@ -233,10 +233,10 @@ def with_body(request: Request, body: bytes) -> Request:
 
 
 def parse_json(data: bytes) -> Any:
-    """Return JSON data: no ``NaN``, no lone surrogates, no member twice, not too deep.
+    """Return JSON data without ``NaN``, lone surrogates or repeated members.
 
     Raises:
-        Problem: it is none.
+        Problem: it is not such data, or nested too deeply.
     """
     check_values(data)
     try:
@@ -248,7 +248,7 @@ def parse_json(data: bytes) -> Any:
         )
     except (ValueError, RecursionError) as error:
         detail = "it is nested too deeply" if isinstance(error, RecursionError) else _shown(str(error))
-        raise Problem(400, "invalid-json", f"The body is no JSON: {detail}.") from None
+        raise Problem(400, "invalid-json", f"The body is not JSON: {detail}.") from None
     _check_json(value)
     return value
 
@@ -275,7 +275,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _once_each(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; of two values a proxy may have read the other one."""
+    """Return an object; refuse repeated members, of which a proxy may read another."""
     found = dict(members)
     if len(found) < len(members):
         raise ValueError("an object has a member twice")
@@ -290,7 +290,7 @@ def _finite(text: str) -> float:
 
 
 def _check_json(value: Any) -> None:
-    """Refuse texts that cannot be written as UTF-8, and depths that stores refuse."""
+    """Refuse texts that cannot be encoded as UTF-8, and nesting that stores refuse."""
     level = [value]
     for _ in range(DEEPEST_BODY + 1):
         inner: list[Any] = []
@@ -305,11 +305,11 @@ def _check_json(value: Any) -> None:
         if not inner:
             return
         level = inner
-    raise Problem(400, "invalid-json", "The body is no JSON: it is nested too deeply.")
+    raise Problem(400, "invalid-json", "The body is not JSON: it is nested too deeply.")
 
 
 def _pointer(location: tuple[int | str, ...], data: Any, *, is_missing: bool) -> str:
-    """Return the place of a field as a JSON pointer, without the names of forms."""
+    """Return the place of a field as a JSON pointer, without names of classes."""
     steps: list[str] = []
     for at, step in enumerate(location, 1):
         inner: Any = dict(enumerate(data)) if isinstance(data, list) else data
@@ -329,10 +329,10 @@ def _shown(text: str) -> str:
 
 
 class PartsRoute(Route):
-    """A route whose parts may hold any character, a ``/`` as ``%2F``."""
+    """A route whose parts may contain any character, a ``/`` as ``%2F``."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether the route is that of a request, and the parts of its path."""
+        """Return whether the route matches a request, and the parts of its path."""
         raw: bytes = scope.get("raw_path") or b""
         if b"%2f" not in raw.lower():
             return super().matches(scope)
@@ -350,9 +350,9 @@ def sse(data: bytes, *, event: str = "", number: str = "") -> bytes:
     r"""Return one server-sent event.
 
     Args:
-        data: on one line, as of :func:`json_bytes`.
-        event: its type.
-        number: its id, from which a reader goes on.
+        data: data on one line, as :func:`json_bytes` returns it.
+        event: the type of the event.
+        number: the id of the event, after which a reader resumes.
 
     >>> sse(b"{}", event="done", number="7")
     b'id: 7\nevent: done\ndata: {}\n\n'
@@ -364,22 +364,21 @@ def sse(data: bytes, *, event: str = "", number: str = "") -> bytes:
 
 
 HEARTBEAT = b": still here\n\n"
-"""A comment, by which proxies and readers know that the stream lives."""
+"""A comment that keeps the stream alive for proxies and readers."""
 
 
 class EventStream(StreamingResponse):
     """A response of server-sent events.
 
     Args:
-        source: yields what :func:`sse` returns, and ``HEARTBEAT`` in a silence; it is closed when the reader
-            leaves.
-        on_end: called when the response has ended, also one that was never begun.
+        source: yields results of :func:`sse`, and ``HEARTBEAT`` after a pause; closed when the reader leaves.
+        on_end: called when the response has ended, even if it never began.
     """
 
     media_type = "text/event-stream"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response; its head alone for a request of the method ``HEAD``."""
+        """Send the response; only its headers for a ``HEAD`` request."""
         try:
             if scope.get("method") != "HEAD":
                 await super().__call__(scope, receive, send)
@@ -403,7 +402,7 @@ class EventStream(StreamingResponse):
         super().__init__(source, headers=given)
 
     async def stream_response(self, send: Send) -> None:
-        """Send the events, and close their source in whatever way this ends."""
+        """Send the events, and always close their source."""
         async with aclosing(self._source):
             await super().stream_response(send)
 
@@ -439,13 +438,13 @@ SECURITY_HEADERS: Mapping[str, str] = {
 class Border:
     """Middleware that checks hosts and origins, and adds headers to responses.
 
-    A page of another site can make a browser send requests to a server on this machine, also under a name
-    that leads here: so the name has to be a known one, and the page one of this server.
+    A page of another site can make a browser send requests to a server on this machine, even under a name
+    that resolves to it. So the host name must be a known one, and the page must be from this server.
 
     Args:
-        hosts: names by which the server is reached, without ports; ``*`` for any.
+        hosts: accepted host names, without ports; ``*`` for any.
         origins: further origins whose pages may send requests, such as ``https://app.example``.
-        headers: of each response that does not set them itself.
+        headers: default headers of responses.
     """
 
     def __init__(
@@ -481,7 +480,9 @@ class Border:
                 has_begun = True
                 known = {name for name, _ in message["headers"]}
                 own = [each for each in self._headers if each[0] not in known]
-                if not is_read:  # the rest of the body would hold the connection, or be the next request
+                if (
+                    not is_read
+                ):  # the rest of the body would block the connection, or be taken for the next request
                     own.append((b"connection", b"close"))
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
@@ -508,10 +509,10 @@ class Border:
                 return Problem(400, "repeated-header", f"The header {name.decode()} is given twice.")
         host = given.get(b"host", [""])[0]
         if "*" not in self._hosts and host_name(host) not in self._hosts:
-            return Problem(421, "unknown-host", "The server is not reached by this name.")
+            return Problem(421, "unknown-host", "The server does not accept this host name.")
         origin = given.get(b"origin", [""])[0]
         site, mode = (given.get(name, [""])[0] for name in (b"sec-fetch-site", b"sec-fetch-mode"))
-        is_embedded = site == "cross-site" and mode != "navigate"  # as an image, which has no origin
+        is_embedded = site == "cross-site" and mode != "navigate"  # such as an image, which has no origin
         is_foreign = origin not in self._origins and urlsplit_host(origin) != host.lower()
         if is_foreign if origin else is_embedded:
             return Problem(403, "foreign-origin", "Pages of other sites may not send requests.")
@@ -541,7 +542,7 @@ _SINGLE = frozenset(
 
 
 def host_name(host: str) -> str:
-    """Return the name in a ``Host`` header without its port; empty for what is none.
+    """Return the name in a ``Host`` header without its port; empty if it is invalid.
 
     >>> host_name("Localhost:8000"), host_name("[::1]:8000"), host_name("evil.example:80@localhost")
     ('localhost', '::1', '')
@@ -557,7 +558,7 @@ def host_name(host: str) -> str:
 
 
 def urlsplit_host(origin: str) -> str:
-    """Return the host and port of an origin; empty for none, as of ``null``."""
+    """Return the host and port of an origin; empty for none, such as ``null``."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -565,9 +566,9 @@ def urlsplit_host(origin: str) -> str:
 
 
 async def until_disconnected(receive: Receive, work: Callable[[], Awaitable[_T]]) -> _T | None:
-    """Return the result of the work; cancel it when the client leaves.
+    """Return the result of the work; ``None``, and cancelled, if the client leaves.
 
-    That is ``None`` then. The body has to be read already.
+    The body must have been read before.
     """
     results: list[_T] = []
 

@@ -1,8 +1,7 @@
-"""The application of a studio: its page, and what the page asks.
+"""The application of a studio: its page, and the HTTP API of the page.
 
-It is made of the parts of ``server``: the border that checks host and origin, problem details, event streams
-and the runs of a process. The owner of the token in the address is the person at the machine; there are no
-other users.
+It reuses parts of ``server``: the checks of host and origin, problem details, event streams and the runs of a
+process. Its only user is the person at the machine, who has the token in the URL.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ CONTENT_POLICY: Final = (
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
     " require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""The page runs its own scripts alone, loads nothing from elsewhere, and makes no markup of a text."""
+"""The page runs only its own scripts, loads nothing from elsewhere, and creates no markup from texts."""
 
 _HEADERS: Final = {**SECURITY_HEADERS, "content-security-policy": CONTENT_POLICY}
 _TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -76,7 +75,7 @@ Open the address that the command printed.
 
 @frozen
 class StudioAgent:
-    """An agent whose runs are begun in a studio, and its configuration."""
+    """An agent that the studio can run, and its configuration."""
 
     agent: ReactiveAgent[Any, Any]
     config: AgentConfig
@@ -86,7 +85,7 @@ class StudioAgent:
 
 
 class TypedTask(StrictBody):
-    """A run that the person begins."""
+    """A run that the user begins."""
 
     agent: str
     task: str = Field(min_length=1, max_length=1_000_000)
@@ -101,7 +100,7 @@ class Order(StrictBody):
 
 
 class GivenAnswer(StrictBody):
-    """The answer of the person to what waits in a run."""
+    """The user's answer to a request of a run."""
 
     kind: Literal["approval", "question", "call"]
     id: str
@@ -111,7 +110,7 @@ class GivenAnswer(StrictBody):
 
 
 class NewFork(StrictBody):
-    """A run that shares the beginning of another one."""
+    """A fork of a run."""
 
     step: int = Field(ge=1)
     model: str | None = None
@@ -126,14 +125,14 @@ class OpenedFile(StrictBody):
 
 
 class ForgottenEntry(StrictBody):
-    """A memory that is to be deleted."""
+    """A memory to delete."""
 
     agent: str
     id: str
 
 
 class ForgottenLearning(StrictBody):
-    """A learning that is to be deleted."""
+    """A learning to delete."""
 
     id: str
 
@@ -150,26 +149,26 @@ def create_studio(
     records: StudioRecords | None = None,
     hosts: Collection[str] = LOOPBACK_HOSTS,
 ) -> Starlette:
-    """Return the ASGI application of a studio; ``app.state.service`` has its runs.
+    """Return the ASGI application of a studio; ``app.state.service`` manages its runs.
 
     Its lifespan opens and closes the agents.
 
     Args:
-        agents: those that runs are begun with; each with another name.
-        token: what the address of the page has to have once; the cookie has it then.
-        once: another one, which the first request with it uses up: other users of the machine see what a
-            browser is started with.
-        records: what the agents keep besides runs.
-        hosts: names by which it is reached.
+        agents: the agents that the user can run, with unique names.
+        token: the secret in the URL of the page, then in its cookie.
+        once: a second token, valid for one request, to start a browser with, whose command line other users
+            of the machine can see.
+        records: the stores of the agents besides runs.
+        hosts: accepted host names.
 
     Raises:
-        ValueError: the token is too short, or two agents have one name.
+        ValueError: the token is too short, or two agents have the same name.
     """
     if len(token) < 16:
         raise ValueError("token: expected 16 characters or more.")
     names = [each.agent.name for each in agents]
     if len(set(names)) < len(names):
-        raise ValueError(f"Two agents have one name: {', '.join(names)}.")
+        raise ValueError(f"Two agents have the same name: {', '.join(names)}.")
     service = AgentService({each.agent.name: each.agent for each in agents}, shows_unchecked=True)
     pages = _Pages(library, service, tuple(agents), records or StudioRecords())
 
@@ -200,11 +199,11 @@ def create_studio(
 class OwnerOnly:
     """Middleware that refuses requests without the token.
 
-    It is in the address once, and in a cookie from then on.
+    The token is in the URL of the first request, then in a cookie.
 
     Args:
         token: a secret of the process.
-        once: another one that an address may have a single time; empty for none.
+        once: a second token, valid for one request; empty for none.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, once: str = "") -> None:
@@ -214,7 +213,7 @@ class OwnerOnly:
         self._cookie = f"studio-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on the request of the owner, and refuse others."""
+        """Pass on requests of the owner, and refuse others."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -353,7 +352,7 @@ class _Pages:
         return JsonText({"runs": [await self._summary(each) for each in found]})
 
     async def _summary(self, run: LoggedRun) -> JsonObject:
-        """Return what is listed of a run, with its present state where it has not ended."""
+        """Return the summary of a run for lists, with its current state."""
         shown: JsonObject = {**run_summary(run), "opened": self.library.is_opened(run.run_id)}
         if run.ended_at is None and not shown["opened"] and run.agent in self.service.agents:
             found = await self._found(run.run_id)
@@ -368,9 +367,10 @@ class _Pages:
         return JsonText(await self._document(known))
 
     async def _document(self, known: KnownRun, after: int = 0, *, is_first: bool = True) -> JsonObject:
-        """Return all that is shown of a run, or what changed after an event.
+        """Return the document of a run, or its changes after an event.
 
-        What can be done is in it for who asks first, also after a restart, and where it may change.
+        A first request, also after a restart, gets the possible actions; later ones when they may have
+        changed.
         """
         timeline = known.timeline
         document = timeline.document(after)
@@ -389,7 +389,7 @@ class _Pages:
         }
 
     async def stream(self, request: Request) -> Response:
-        """Follow a run by what changes; messages have the number of the last event."""
+        """Stream the changes of a run; messages have the number of the last event."""
         known = await self._known(request.path_params["run"])
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         after = int(given) if given.isdecimal() and len(given) < 10 else 0
@@ -417,7 +417,7 @@ class _Pages:
             else:
                 if not await live.changed(_POLL_S):
                     silent_s += _POLL_S
-                await anyio.sleep(_PAUSE_S)  # what comes at once is sent together
+                await anyio.sleep(_PAUSE_S)  # simultaneous events are sent together
                 seen, said = _said(live, run_id, seen, said)
                 if said != shown:
                     shown, silent_s = said, 0.0
@@ -458,7 +458,7 @@ class _Pages:
     async def _known(self, run_id: str) -> KnownRun:
         known = await self.library.known(run_id)
         if known is None and await self._found(run_id) is not None:
-            for _ in range(_PAUSES):  # it has begun, and its first events are on their way to the log
+            for _ in range(_PAUSES):  # it has begun, but its first events are not logged yet
                 await anyio.sleep(_PAUSE_S)
                 known = await self.library.known(run_id)
                 if known is not None:
@@ -497,7 +497,7 @@ class _Pages:
             ("order", "stop", "resume", "answer", "fork", "recording"), False
         )
         if self.library.is_opened(run_id):
-            return {**nothing, "reason": "It was opened from a file: it can be looked at."}
+            return {**nothing, "reason": "It was opened from a file and is read-only."}
         found, recorder = await self._found(run_id), await self._recorder(run_id)
         recorded = recorder is not None
         live = isinstance(found, LiveRun) and not found.has_ended
@@ -510,7 +510,7 @@ class _Pages:
                 f"No agent {known.run.agent!r} is loaded: its configuration is needed to steer and fork runs."
             )
         elif not recorded:
-            reason = "It has no record, as only durable runs have: it cannot be forked."
+            reason = "Only durable runs have a record and can be forked."
         return {
             "order": is_own and (live or (is_held and state in ("running", "paused", "waiting"))),
             "stop": is_own and live,
@@ -582,16 +582,16 @@ class _Pages:
     # --- files --------------------------------------------------------------------------------------------
 
     async def export(self, request: Request) -> Response:
-        """Answer with a run as a file that another studio opens."""
+        """Export a run as a file that another studio can open."""
         known = await self._known(request.path_params["run"])
         return Response(await self.library.export(known.run.run_id), media_type="application/x-ndjson")
 
     async def recording(self, request: Request) -> Response:
-        """Answer with the recording of a run that ``testing.RecordedRunPlayer`` plays."""
+        """Return the recording of a run for ``testing.RecordedRunPlayer``."""
         run_id = request.path_params["run"]
         recorder = await self._recorder(run_id)
         if recorder is None:
-            raise Problem(409, "not-recorded", "The run has no record: only durable runs can be saved so.")
+            raise Problem(409, "not-recorded", "The run has no record: only durable runs have a recording.")
         return JsonText(await recorder.runs.recording(run_id))
 
     async def open(self, request: Request) -> Response:
@@ -612,7 +612,7 @@ class _Pages:
         return JsonText({"sessions": [encode(each) for each in found]})
 
     async def session(self, request: Request) -> Response:
-        """Answer with a conversation, also with one that is to begin."""
+        """Return a conversation, which may still be empty."""
         agent, name = self._agent(request.path_params["agent"]).agent, request.path_params["session"]
         known = {each.session: each for each in await _told(agent.sessions.list())}
         if name not in known:
@@ -620,7 +620,7 @@ class _Pages:
         messages = await _told(agent.sessions.read(name))
         shown = [{"tag": type(each).__name__, **encode(each)} for each in messages]  # type: ignore[dict-item]
         found = known[name]
-        own = shown_name(found.user, name)  # by which the user goes on with it
+        own = shown_name(found.user, name)  # the name with which the user continues it
         return JsonText({"name": own, "title": found.title, "user": found.user, "messages": shown})
 
     async def memory(self, request: Request) -> Response:

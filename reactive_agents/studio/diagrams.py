@@ -1,6 +1,6 @@
-"""Plans and trees of thoughts as diagrams: places of boxes, Mermaid and SVG.
+"""Diagrams of plans and trees of thoughts: layout, Mermaid and SVG.
 
-The places are part of a run's document, so that the page draws the same picture as the command.
+The layout is part of a run's document, so that the page draws the same picture as the command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GAP_ACROSS, _GAP_ALONG = 22, 56
 _MARGIN = 12
 _MOST_BOXES = 2_000
 _LINE, _NOTE = 27, 32
-"""Characters on a line of a box: of its title, which has two lines, and of its note."""
+"""Characters per line of a box: of its title, which has two lines, and of its note."""
 
 _COLOURS: Mapping[str, tuple[str, str]] = {
     "completed": ("#e7f4ec", "#2f7d4f"),
@@ -83,19 +83,19 @@ class Diagram:
 
 
 def diagram_of(plan: Mapping[str, Any] | None, tree: Mapping[str, Any] | None) -> Diagram | None:
-    """Return the diagram of a run's tree of thoughts, else of its plan, if it has one."""
+    """Return the diagram of a run's tree of thoughts or else plan, if there is one."""
     if tree is not None:
         return tree_diagram(tree)
     return None if plan is None else plan_diagram(plan)
 
 
 def plan_diagram(plan: Mapping[str, Any]) -> Diagram:
-    """Return the steps of a plan, each below those that it needs."""
+    """Return the diagram of a plan, each step below those that it depends on."""
     steps = plan["steps"][:_MOST_BOXES]
     known = {each["id"] for each in steps}
     before: dict[str, list[str]] = {}
     level: dict[str, int] = {}
-    for each in steps:  # a step that needs a later one, as no plan has, is not put below it
+    for each in steps:  # a dependency on a later step, which no valid plan has, is ignored
         needed = [name for name in each["needs"] if name in level]
         before[each["id"]] = needed
         level[each["id"]] = 1 + max((level[name] for name in needed), default=-1)
@@ -120,7 +120,7 @@ def plan_diagram(plan: Mapping[str, Any]) -> Diagram:
 
 
 def persona_diagram(plan: PersonaPlan) -> Diagram:
-    """Return the goal of a persona's plan and its steps, each below the one before."""
+    """Return the diagram of a persona's plan: its goal and steps, one below the other."""
     goal = Box("goal", plan.plan.goal, plan.plan.status, plan.plan.status)
     steps = (
         Box(each.id, each.instruction, each.error or each.status, each.status) for each in plan.plan.steps
@@ -136,7 +136,7 @@ def persona_diagram(plan: PersonaPlan) -> Diagram:
 
 
 def tree_diagram(tree: Mapping[str, Any]) -> Diagram:
-    """Return the thoughts of a tree, each to the right of the one that it continues."""
+    """Return the diagram of a tree, each thought to the right of its parent."""
     nodes = {each["id"]: each for each in tree["nodes"][:_MOST_BOXES]}
     chosen = set(tree["chosen"])
     children: dict[str | None, list[str]] = {}
@@ -261,7 +261,7 @@ def svg(diagram: Diagram | None) -> str:
 
 
 def edge_path(first: Box, then: Box, *, flows_down: bool) -> str:
-    """Return the curve between two boxes, as the path of an SVG."""
+    """Return the curve between two boxes, as an SVG path."""
     if flows_down:
         x0, y0 = first.x + BOX_WIDTH / 2, first.y + BOX_HEIGHT
         x1, y1 = then.x + BOX_WIDTH / 2, then.y
@@ -274,7 +274,7 @@ def edge_path(first: Box, then: Box, *, flows_down: bool) -> str:
 
 
 def title_lines(text: str) -> tuple[str, ...]:
-    """Return a title on at most two lines of a box."""
+    """Return a title as at most two lines."""
     lines = wrap(one_line(text), _LINE, break_long_words=True) or [""]
     return tuple(lines) if len(lines) < 3 else (lines[0], _cut(f"{lines[1]} {lines[2]}", _LINE))
 
@@ -284,7 +284,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text for XML, without characters that XML cannot have."""
+    """Return a text escaped for XML, without characters that XML forbids."""
     return escape(_NOT_XML.sub(" ", text))
 
 

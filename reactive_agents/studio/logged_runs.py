@@ -1,6 +1,6 @@
-"""The runs that a studio shows: of a run log, and from files.
+"""The runs that a studio shows, from a run log and from files.
 
-The timeline of a run is kept for the next request, and is given only the events that are new.
+The timeline of a run is cached, and updated with new events only.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from reactive_agents.studio.run_document import KnownEvents, RunTimeline, turn_b
 
 MOST_OPENED = 50
 _MOST_KEPT = 12
-"""Timelines that are kept, the latest asked for."""
+"""The maximum of cached timelines."""
 _MOST_EVENTS = 200_000
 
 
 class RunUnreadable(Exception):
-    """A run log or a file of a run that cannot be read; its text says why."""
+    """A run log or run file cannot be read; the message says why."""
 
 
 @define(eq=False)
 class KnownRun:
-    """A run with the events that are known of it by now."""
+    """A run with its events so far."""
 
     run: LoggedRun
     timeline: RunTimeline
@@ -46,7 +46,7 @@ class KnownRun:
     children: tuple[LoggedRun, ...] = ()
 
     def add(self, events: Sequence[LoggedEvent]) -> None:
-        """Take the next events."""
+        """Add the next events."""
         for each in events:
             self.timeline.add(each)
             body = {name: value for name, value in each.body.items() if name != "request"}
@@ -54,11 +54,11 @@ class KnownRun:
 
 
 class RunLibrary:
-    """Runs to look at.
+    """The runs to show.
 
     Args:
-        path: the file of a run log, which need not be there yet, or the address of a Postgres database.
-        read_only: never make or change the file, as where no runs are begun.
+        path: the file of a run log, which need not exist yet, or a Postgres URL.
+        read_only: never create or change the file, for a studio that begins no runs.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = True) -> None:
@@ -74,7 +74,7 @@ class RunLibrary:
         await self._log.aclose()
 
     async def has_log(self) -> bool:
-        """Return whether there is a run log to ask."""
+        """Return whether there is a run log."""
         if not self._has_log:
             self._has_log = await anyio.to_thread.run_sync(self._is_made)
         return self._has_log
@@ -84,7 +84,7 @@ class RunLibrary:
         return run_id in self._opened
 
     async def runs(self, chosen: LoggedRunFilter) -> list[LoggedRun]:
-        """Return the runs that fit, the latest first; those from files come before."""
+        """Return the matching runs: first those from files, then the latest."""
         opened = [run for run, _ in reversed(self._opened.values()) if _fits(run, chosen)]
         logged = await _read(self._log.runs(chosen)) if await self.has_log() else ()
         return [*opened, *logged][: chosen.limit]
@@ -96,7 +96,7 @@ class RunLibrary:
         return await _read(self._log.run(RunId(run_id))) if await self.has_log() else None
 
     async def known(self, run_id: str) -> KnownRun | None:
-        """Return a run with all that has happened by now; ``None`` for none."""
+        """Return a run with all events so far; ``None`` if there is none."""
         run = await self.find(run_id)
         if run is None:
             return None
@@ -114,13 +114,13 @@ class RunLibrary:
             return known
         after = known.timeline.last
         new = await _read(self._log.events(run.run_id, after, with_requests=False))
-        if known.timeline.last == after:  # another request has not read them meanwhile
+        if known.timeline.last == after:  # unless another request read them meanwhile
             known.add(new)
         known.children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=500)))
         return known
 
     async def requests(self, known: KnownRun, row_id: int) -> tuple[JsonObject, JsonObject]:
-        """Return the request of a model call, and that of the turn before; empty for none."""
+        """Return the request of a model call, and of the previous turn; empty for none."""
         row = known.timeline.row(row_id)
         before = None if row is None else turn_before(known.timeline, row)
         run_id = known.run.run_id
@@ -142,7 +142,7 @@ class RunLibrary:
     async def export(self, run_id: RunId) -> str:
         """Return a run as JSON lines, as ``reactive-agents runs export`` writes it.
 
-        The runs that it began follow.
+        Its sub-runs follow.
         """
         lines: list[str] = []
         waiting = [run_id]
@@ -161,12 +161,12 @@ class RunLibrary:
         return "\n".join(lines) + "\n"
 
     async def open(self, text: str) -> list[RunId]:
-        """Take the runs of a file, until the studio ends; return their ids.
+        """Add the runs of a file until the studio ends; return their ids.
 
-        A run whose id is known already gets another one.
+        A run gets a new id if its id is already known.
 
         Raises:
-            RunUnreadable: it is no such file.
+            RunUnreadable: it is not a run file.
         """
         found = parse_runs(text)
         names: dict[str, RunId] = {}
@@ -189,7 +189,7 @@ def parse_runs(text: str) -> list[tuple[LoggedRun, tuple[LoggedEvent, ...]]]:
     """Return the runs of a file of JSON lines, each with its events.
 
     Raises:
-        RunUnreadable: it is no such file.
+        RunUnreadable: it is not a run file.
     """
     found: list[tuple[LoggedRun, dict[int, LoggedEvent]]] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -200,9 +200,7 @@ def parse_runs(text: str) -> list[tuple[LoggedRun, tuple[LoggedEvent, ...]]]:
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
-            raise RunUnreadable(
-                f"Line {number} is no JSON: expected a file of a run, as JSON lines."
-            ) from None
+            raise RunUnreadable(f"Line {number} is not JSON: expected a run file of JSON lines.") from None
         kind, value = next(iter(document.items()), ("", None)) if isinstance(document, dict) else ("", None)
         if kind == "run" and isinstance(value, dict):
             known = {name: each for name, each in value.items() if name != "duration_s"}
@@ -211,9 +209,9 @@ def parse_runs(text: str) -> list[tuple[LoggedRun, tuple[LoggedEvent, ...]]]:
             event = _decoded(value, LoggedEvent, number)
             found[-1][1][event.sequence] = event
         else:
-            raise RunUnreadable(f"Line {number} is neither a run nor an event of one.")
+            raise RunUnreadable(f"Line {number} is neither a run nor one of its events.")
     if not found:
-        raise RunUnreadable("The file has no run in it.")
+        raise RunUnreadable("The file contains no run.")
     return [(run, tuple(events[each] for each in sorted(events))) for run, events in found]
 
 

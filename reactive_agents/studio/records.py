@@ -1,4 +1,4 @@
-"""Memory, spending, audit logs and personas, as the page of a studio shows them."""
+"""Memory, usage, audit logs and personas for the page of a studio."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MOST_PLANS = 20
 
 @define(eq=False)
 class StudioRecords:
-    """The stores that the configurations of agents and personas name.
+    """The stores of the configured agents and personas.
 
     Attributes:
         personas: by their ids.
@@ -52,7 +52,7 @@ class StudioRecords:
     # --- memory -------------------------------------------------------------------------------------------
 
     async def memories(self, config: AgentConfig, agent: AgentId, text: str) -> list[Json]:
-        """Return the entries with every word of a text, or the latest."""
+        """Return the entries that contain every word of a text, or the latest."""
         path = _existing(None if config.memory is None else config.memory.path)
         if path is None:
             return []
@@ -65,7 +65,7 @@ class StudioRecords:
         return [encode(each) for each in _value(found)]
 
     async def forget(self, config: AgentConfig, entry: str) -> int:
-        """Delete an entry; return how many there were."""
+        """Delete an entry; return the number of deleted ones."""
         path = _existing(None if config.memory is None else config.memory.path)
         if path is None:
             return 0
@@ -76,7 +76,7 @@ class StudioRecords:
     # --- spending -----------------------------------------------------------------------------------------
 
     def spending(self, runs: Sequence[LoggedRun]) -> dict[str, Json]:
-        """Return the totals of runs, by agent and by day of UTC."""
+        """Return the totals of runs, by agent and by UTC day."""
         days = sorted(
             _totals((f"{each.started_at:%Y-%m-%d}", each) for each in runs), key=_name, reverse=True
         )
@@ -84,7 +84,7 @@ class StudioRecords:
         return {"by_agent": list(agents), "by_day": list(days[:31])}
 
     async def limits(self, name: str, config: AgentConfig) -> list[JsonObject]:
-        """Return the budgets of an agent, with what is spent of those of days and months."""
+        """Return the budgets of an agent, with the amount spent per day and month."""
         cost = config.cost
         if cost is None:
             return []
@@ -146,7 +146,7 @@ class StudioRecords:
         return [{"id": key, "name": config.name} for key, config in self.personas.items()]
 
     async def persona(self, name: str) -> JsonObject:
-        """Return the latest plans of a persona, explained, and its learnings."""
+        """Return the latest plans of a persona with explanations, and its learnings."""
         config = self._config(name)
         path = _existing(config.memory)
         if path is None:
@@ -171,7 +171,7 @@ class StudioRecords:
             return {"plans": plans, "learnings": [encode(each) for each in learnings]}
 
     async def forget_learning(self, name: str, learning: str) -> bool:
-        """Delete a learning, which is not learned again; return whether there was one."""
+        """Delete a learning and prevent relearning it; return whether it existed."""
         config = self._config(name)
         path = _existing(config.memory)
         if path is None:
@@ -195,7 +195,7 @@ def _reasoning(config: PersonaConfig, store: SqlitePersonaStore) -> PersonaReaso
 
 
 def _existing(place: str | None) -> Path | str | None:
-    """Return the file or address of a store, if there is one by now."""
+    """Return the file or URL of a store if it exists."""
     if place is None or is_postgres(place):
         return place
     return Path(place) if place != IN_PROCESS and Path(place).is_file() else None

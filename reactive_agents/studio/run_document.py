@@ -1,12 +1,12 @@
 """One run as a document: a pure function of its logged events.
 
-A document has the rows of a timeline in the order in which they began, the plan, the tree of thoughts and
-the attempts of reflexion as they stand, what waits for people, and the totals. Events are taken one by one,
-so that a run under way costs as much as what is new of it; what an event changes has its number, so that a
-page that has the document up to some event is sent the rest alone.
+A document has the rows of a timeline in the order in which they began, the current plan, tree of thoughts and
+attempts of reflexion, the open requests to people, and the totals. Events are added one by one, so that an
+update costs only its new events. Each change has the number of its event, so that a page gets only the
+changes after the event that it knows.
 
-The events may come from the file of another person. Nothing here trusts their bodies: whatever is missing or
-of another type is taken as absent, and no event makes it fail.
+The events may come from another person's file, so their bodies are untrusted: values that are missing or of
+another type are ignored, and no event causes a failure.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from reactive_agents.core.texts import counted, dollars, one_line
 RowState: TypeAlias = Literal["running", "done", "failed", "waiting", "denied", "recorded", "note", "skipped"]
 
 _Errors: TypeAlias = errors.RuntimeErrors | errors.LLMErrors | errors.MemoryErrors
-"""The errors that events have."""
+"""The union of errors in events."""
 
 _LONGEST_READ = 1_000
-"""Characters of a text that the line beside a row's title is made of; all of it is in the row's details."""
+"""Characters of a text that the line beside a row's title shows; the row's details have all of it."""
 
 _LOOP_PHASES = frozenset({"think", "act", "observe"})
 _QUESTIONS: Mapping[str, str] = {
@@ -52,7 +52,7 @@ _QUESTIONS: Mapping[str, str] = {
     "select": "Choose a strategy",
     "output-type": "Answer in the output type",
 }
-"""Titles of model calls that are no turn, by their purpose."""
+"""Titles of model calls other than turns, by their purpose."""
 
 _SHOWN_OF_ROW = (
     *("id", "kind", "title", "note", "depth", "at_ms", "took_ms", "state"),
@@ -71,14 +71,14 @@ class Row:
         note: a text beside the title, on one line.
         depth: levels below the phases of the run.
         at_ms: milliseconds from the start of the run.
-        took_ms: milliseconds; ``None`` while it goes on, and where nothing takes time.
-        is_minor: whether it is shown only when everything is.
-        label: the pass of the strategy that it belongs to.
+        took_ms: duration in milliseconds; ``None`` while it is running, and for a row without duration.
+        is_minor: whether it is hidden unless all rows are shown.
+        label: its pass of the strategy.
         changed: the number of the last event that changed it.
-        content: all that makes it the same as, or another than, a row of another run.
+        content: the value by which rows of two runs are compared.
         end: the number of the event that ended it; 0 for none.
-        purpose: of a call of a model.
-        is_reused: whether the tool was not run for this call.
+        purpose: the purpose of a model call.
+        is_reused: whether an earlier result was used instead of running the tool.
     """
 
     id: int
@@ -107,7 +107,7 @@ class Row:
 
     @property
     def digest(self) -> int:
-        """A number that is equal for rows of the same content."""
+        """A number that is equal for rows with the same content."""
         text = json.dumps([self.kind, self.title, self.content], sort_keys=True)
         return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
@@ -138,12 +138,12 @@ class RunTimeline:
     _phase: Row | None = None
     _turns: int = 0
     _asked: list[tuple[str, JsonObject]] = field(factory=list)
-    """Calls that the model made and that have not begun, with what is known of them."""
+    """Calls of the model that have not begun, with their known fields."""
     _thought: Row | None = None
-    """The last turn, whose steps come next."""
+    """The last turn, to which the next steps belong."""
 
     def add(self, event: LoggedEvent) -> None:
-        """Take the next event of the run."""
+        """Add the next event of the run."""
         self.last = event.sequence
         take = getattr(self, f"_{event.kind}", None)
         if take is None or not event.kind[:1].isupper():
@@ -156,7 +156,7 @@ class RunTimeline:
         return self._by_id.get(row_id)
 
     def document(self, after: int = 0) -> JsonObject:
-        """Return the document, of rows and parts those that changed after an event.
+        """Return the document, with the rows and parts that changed after an event.
 
         Args:
             after: the number of the event; 0 for everything.
@@ -264,7 +264,7 @@ class RunTimeline:
         if self._phase is None or self._phase.title != "reasoning":
             phase = self._enter(event, "reasoning")
             phase.note = _line(f"{self.strategy}, {reason}")
-        else:  # the one before has given up, or chosen another one
+        else:  # the earlier strategy gave up, or chose another one
             self._row(event, "strategy", self.strategy, reason, depth=1, content=self.strategy)
 
     def _ReasoningStepCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
@@ -617,7 +617,7 @@ class RunTimeline:
         )
 
     def _other(self, event: LoggedEvent, body: JsonObject) -> None:
-        """Show an event without a special row by its name and its texts."""
+        """Add a row for any other event, with its name and texts."""
         name = _WORD_START.sub(" ", event.kind).capitalize()
         texts = [value for key, value in body.items() if isinstance(value, str) and key != "agent_id"]
         problem = _text(body, "problem") or _message(body)
@@ -630,7 +630,7 @@ class RunTimeline:
 
     @property
     def _depth(self) -> int:
-        """The level of turns: below a step of a plan that is under way."""
+        """The depth of turns: below a running step of a plan."""
         return 2 if any(each.kind == "step" for each in self._open.values()) else 1
 
     def _row(
@@ -666,7 +666,7 @@ class RunTimeline:
     def _enter(self, event: LoggedEvent, name: str) -> Row:
         self._leave(event)
         phase = self._phase = self._row(event, "phase", name, state="running")
-        phase.is_minor = True  # until there is something in it
+        phase.is_minor = True  # until it has content
         self._open[phase.id] = phase
         return phase
 
@@ -698,7 +698,7 @@ _NO_TOTALS: Mapping[str, Any] = {
 
 
 def timeline_of(run: LoggedRun, events: Iterable[LoggedEvent]) -> RunTimeline:
-    """Return the timeline of a run with these events, in their order."""
+    """Return the timeline of a run with these events, in order."""
     made = RunTimeline(run.started_at)
     for event in events:
         made.add(event)
@@ -706,9 +706,10 @@ def timeline_of(run: LoggedRun, events: Iterable[LoggedEvent]) -> RunTimeline:
 
 
 def place_children(timeline: RunTimeline, children: Sequence[LoggedRun]) -> list[JsonObject]:
-    """Return the runs that tools of a run began, each with the row of its tool call.
+    """Return the sub-runs of a run, each with the row of its tool call.
 
-    That is the call under way when it began; of several, one of a tool with the name of its agent.
+    This is the call that was running when the sub-run began; of several, a call of a tool named like the
+    agent.
     """
     placed: list[JsonObject] = []
     tools = [each for each in timeline.rows if each.kind == "tool"]
@@ -741,15 +742,14 @@ def place_children(timeline: RunTimeline, children: Sequence[LoggedRun]) -> list
 # --- two runs side by side --------------------------------------------------------------------------------
 
 _NOT_COMPARED = frozenset({"phase", "other", "pause", "attempt", "start", "context", "person", "failure"})
-"""Kinds of rows that a comparison leaves out."""
+"""Kinds of rows that a comparison ignores."""
 
 
 def compare(one: RunTimeline, other: RunTimeline) -> JsonObject:
     """Return the steps of two runs in pairs.
 
-    They are one beside the other up to the first that differs, and then as they fit.
-
-    What is compared is what was said, called and returned; times, ids and figures are not.
+    They are paired by position up to the first difference, then aligned by content. Texts, calls and results
+    are compared; times, ids and usage are not.
     """
     left = [each for each in one.rows if each.kind not in _NOT_COMPARED and not each.is_minor]
     right = [each for each in other.rows if each.kind not in _NOT_COMPARED and not each.is_minor]
@@ -783,7 +783,7 @@ class KnownEvents:
     by_number: dict[int, LoggedEvent] = field(factory=dict)
 
     def body(self, number: int) -> JsonObject:
-        """Return the fields of an event; none for one that is not there."""
+        """Return the fields of an event; empty for a missing one."""
         found = self.by_number.get(number)
         return {} if found is None else found.body
 
@@ -796,11 +796,11 @@ class KnownEvents:
 
 
 def model_call_details(row: Row, known: KnownEvents, request: JsonObject, before: JsonObject) -> JsonObject:
-    """Return what the model of a call saw and said, with what is new.
+    """Return the request and response of a model call, with new messages marked.
 
     Args:
-        request: of the call; empty where it is not logged.
-        before: of the turn before; empty for none.
+        request: the request of the call; empty if it was not logged.
+        before: the request of the previous turn; empty for none.
     """
     begun, ended = known.body(row.id), known.body(row.end)
     details: dict[str, Json] = {
@@ -856,7 +856,7 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
 
 
 def _steps_before(row: Row, known: KnownEvents, name: str) -> Iterator[JsonObject]:
-    """Yield the actions that a call of a tool may come from, the last first."""
+    """Yield the actions that a tool call may come from, last first."""
     for number in range(row.id - 1, max(0, row.id - 40), -1):
         event = known.by_number.get(number)
         if event is not None and event.kind == "ReasoningStepCompleted":
@@ -870,7 +870,7 @@ def _written(result: Json) -> str:
 
 
 def message_changes(messages: Sequence[Json], before: Sequence[Json]) -> dict[str, Json]:
-    """Return the messages of a request, each with whether it is new, and those gone."""
+    """Return the messages of a request, each with whether it is new, and removed ones."""
     left = Counter(map(_key, before))
     shown: list[Json] = []
     for each in messages:
@@ -892,17 +892,17 @@ def _key(value: Json) -> str:
 
 
 def turn_before(timeline: RunTimeline, row: Row) -> Row | None:
-    """Return the turn before a turn: of the same pass where there is one."""
+    """Return the previous turn, preferably of the same pass."""
     earlier = [each for each in timeline.rows if each.kind == row.kind and each.id < row.id]
     of_pass = [each for each in earlier if each.label == row.label]
     return next(reversed(of_pass or earlier), None)
 
 
 def recorded_step(timeline: RunTimeline, row: Row, steps: Iterable[tuple[str, str, int]]) -> int | None:
-    """Return the number of the recorded step that a row shows; ``None`` for none.
+    """Return the number of the recorded step of a row; ``None`` for none.
 
-    The record has steps in the order in which they ended, as the rows of the last attempt have; so the third
-    call of a tool here is its third there.
+    The record and the rows of the last attempt have steps in the order in which they ended, so that the third
+    call of a tool is the third in both.
 
     Args:
         steps: the kind of each step, the purpose of its request or its tool, and its number.
@@ -938,7 +938,7 @@ def _object(body: Mapping[str, Any], name: str) -> JsonObject:
 
 
 def _message(body: Mapping[str, Any]) -> str:
-    """Return what the error of an event says, also where it is made of fields."""
+    """Return the message of an event's error, also of one in fields."""
     error = _object(body, "error")
     read = decode(error, _Errors) if error else None
     if isinstance(read, Success):
@@ -968,7 +968,7 @@ def _integer(body: Mapping[str, Any], name: str) -> int:
 
 
 def _shown(value: Json) -> str:
-    """Return arguments or a result on one line, as a person writes them."""
+    """Return arguments or a result as one readable line."""
     if isinstance(value, str):
         return _line(value)
     if isinstance(value, dict):

@@ -121,7 +121,7 @@ def test_an_event_that_waits_is_dropped(tmp_path: Path) -> None:
         await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))
 
     with_bench(path, wait, ScriptedLLM())
-    assert "Drop an event," in command("persona", "inbox", "--help").stdout
+    assert "Drop an event permanently" in command("persona", "inbox", "--help").stdout
     (row,) = command("persona", "inbox", "list", *place(path)).stdout.splitlines()
     assert row.split("\t")[1:4] == ["waiting", "general", "event-1"]
     assert command("persona", "inbox", "drop", row.split("\t")[0], *place(path)).exit_code == 0

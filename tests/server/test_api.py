@@ -255,7 +255,7 @@ async def test_a_run_beyond_the_time_of_its_key_is_stopped() -> None:
     agent = builder(forever(call("wait"))).with_tools(wait).build()
     async with asking(create_app(agent, limits=KeyLimits(run_s=0.05))) as client:
         found = await ended(client, await begun(client))
-    assert (found["status"], "time that the key allows" in found["reason"]) == ("partial", True)
+    assert (found["status"], "time limit of the key" in found["reason"]) == ("partial", True)
 
 
 # --- requests to people ---------------------------------------------------------------------------------
