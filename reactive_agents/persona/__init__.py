@@ -1,16 +1,14 @@
 """Long-lived agents that plan, adapt, evaluate the outcome and learn from it.
 
-An agent does one task; a persona receives events for as long as it lives, and uses what it learned from the
-earlier ones. That is built in layers. Decisions are pure functions over frozen plans: whether to engage
-(``domain``), how a plan goes on after a failed step (``adaptation``), what an outcome does to learnings
-(``learnings``), how steps are replaced (``plan_changes``). Model calls ask for one structured draft each
-(``plan_changes``, ``prompts``). ``persona`` is the only module that puts them in order, and every change of a
-plan is stored before the next step begins, so that a restart resumes it.
+An agent does one task; a persona receives events for as long as it lives, and learns from them. Decisions are
+pure functions over frozen plans: whether to engage (``domain``), how a plan continues after a failed step
+(``adaptation``), how an outcome changes learnings (``learnings``), how steps are replaced (``plan_changes``).
+Each model call returns one structured draft (``plan_changes``, ``prompts``). Only ``persona`` sequences them,
+and it stores every change of a plan before the next step begins, so that a restart resumes the plan.
 
 What must stay true: each step is a full run of the domain's engine, with its guardrails and budgets; a
-failing store never stops an event, it is reported and the default is used; texts of events, results and
-learnings are data in every prompt, never instructions; clocks and ids are read through
-their ports only.
+failing store never stops an event: the failure is reported and a default used; texts of events, results and
+learnings are data in every prompt, never instructions; clocks and ids are read through their ports only.
 """
 
 from __future__ import annotations

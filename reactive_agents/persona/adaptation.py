@@ -1,8 +1,8 @@
 """Adaptation of a plan after a step: continue, use a contingency, replan or abort.
 
-The decision is a pure function of the plan and the step's outcome; replanning is its only model call. Which
-contingency applies depends on the kind of error, which is read from the error's class first, and from its
-message only where the class does not determine it.
+The decision is a pure function of the plan and the step's outcome; replanning is the only model call. The
+kind of error selects the contingency. It comes from the error's class, or from its message if the class does
+not determine it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reactive_agents.reasoning.structured_output.question import Question
 
 
 def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: int) -> PlanAdjustment:
-    """Decide how the plan goes on after a step.
+    """Decide how the plan continues after a step.
 
     After a success: ``CONTINUE``. After a failure for which the plan has a contingency: ``CONTINGENCY``, with
     its steps inserted after the failed one. After another failure: ``REPLAN``, at most ``max_replans`` times
@@ -144,10 +144,10 @@ FAILURE_IMPORTANCE = 0.8
 
 
 async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> PlanAdjustment:
-    """Decide how the plan goes on after a step, and replan with the model if needed.
+    """Decide how the plan continues after a step, and replan with the model if needed.
 
-    When the model gives no usable plan, the task is tried in a single step. That counts as a new plan too, so
-    there are at most ``max_replans`` of them.
+    If the model returns no usable plan, the task is tried in a single step. That also counts as one of at
+    most ``max_replans`` new plans.
     """
     decided = decide_adjustment(plan, outcome, max_replans=cycle.settings.max_replans)
     if outcome.success:

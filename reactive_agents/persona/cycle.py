@@ -1,7 +1,7 @@
 """The context of one event's processing: settings, services, events, usage.
 
-Every stage gets a :class:`Cycle`. It publishes events and records them in the journal, and it is where a
-failing store is reported and replaced by a default, so that no stage has to.
+Every stage gets a :class:`Cycle`. It publishes events, records them in the journal, and handles a failing
+store for all stages: it reports the failure and returns a default.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 OVER_LIMIT = "The limit of US dollars of the day is reached."
 RECALLED_THOUGHTS = 5
 MOST_HEARD = 200
-"""Messages of a room by which it is decided whether to engage, and whether a lesson leaves it."""
+"""Messages of a room for deciding on engagement, and whether a lesson may leave the room."""
 RECALLED_KINDS: tuple[personas.ThoughtKind, ...] = ("observation", "decision", "self-reflection")
 
 
@@ -61,7 +61,7 @@ class PersonaServices:
     """Services of a persona.
 
     Attributes:
-        comparison: similarity of learned patterns by meaning; without it their words are compared.
+        comparison: semantic similarity of learned patterns; without it their words are compared.
     """
 
     store: PersonaStore
@@ -72,11 +72,11 @@ class PersonaServices:
 
 
 class OvertakenError(Exception):
-    """Another process has the event by now; this one stops without a trace."""
+    """Another process has taken the event; this one stops without recording anything."""
 
 
 class UnreadableError(Exception):
-    """Something that an event depends on cannot be read now; it is tried later."""
+    """Data that an event needs cannot be read now; the event is retried later."""
 
 
 @define(eq=False)
@@ -84,14 +84,14 @@ class Cycle:
     """The processing of one event, or the evaluation of its plan.
 
     Attributes:
-        meter: counts the tokens and dollars of planning and evaluation; steps are runs with own totals.
-        room: the place of the event; nothing of other rooms is read.
-        claim: the item of the queue; ``None`` where the store failed.
-        transcript: earlier messages of the room that prompts have, oldest first.
-        heard: as many of them as decisions on engagement need.
-        thoughts: the notes on the room that its plan and its answer are shown.
-        left_usd: US dollars that it may cost by the limits of the day; ``None`` for no limit.
-        stored_usd: US dollars of it that the store knows of.
+        meter: counts the tokens and dollars of planning and evaluation; steps are runs with their own totals.
+        room: the room of the event; nothing of other rooms is read.
+        claim: the item of the queue; ``None`` if the store failed.
+        transcript: earlier messages of the room for prompts, oldest first.
+        heard: the latest of them, for decisions on engagement.
+        thoughts: the notes on the room for the plan and the answer.
+        left_usd: US dollars that remain in the limits of the day; ``None`` for no limit.
+        stored_usd: US dollars of this event that are stored already.
         step_tokens: tokens of the steps so far.
         step_cost_usd: US dollars of the steps so far.
     """
@@ -120,7 +120,7 @@ class Cycle:
 
     @property
     def local_time(self) -> str:
-        """The time now, in words, where the steps of the domain can schedule events."""
+        """The current time in words, if the steps of the domain can schedule events."""
         if not self.domain.reminders:
             return ""
         zone = self.settings.engagement.timezone
@@ -134,21 +134,21 @@ class Cycle:
 
     @property
     def cost_usd(self) -> float:
-        """US dollars so far, of the model calls whose price is known."""
+        """US dollars so far, of model calls with a known price."""
         return self.meter.usage.cost_usd + self.step_cost_usd
 
     @property
     def unstored_usd(self) -> float:
-        """US dollars so far that the store does not know of."""
+        """US dollars so far that are not stored yet."""
         return self.cost_usd - self.stored_usd
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether the limits of the day allow no further call."""
+        """Whether the limits of the day are used up."""
         return self.left_usd is not None and self.cost_usd >= self.left_usd
 
     async def check(self, text: str, stage: GuardrailStage) -> GuardrailReport:
-        """Return the report of the domain's guardrail; one that fails blocks the text."""
+        """Return the report of the domain's guardrail, which blocks the text if it fails."""
         guardrail = self.domain.engine.ports.guardrail.value_or(None)
         if guardrail is None:
             return GuardrailReport(allowed=True)
@@ -162,7 +162,7 @@ class Cycle:
         return report
 
     async def read_limits(self) -> str:
-        """Read what is left of the dollars of the day; return the limit that is reached."""
+        """Read the remaining dollars of the day; return the limit that is reached, if any."""
         room, store = self.room, self.services.store
         event = None if self.claim is None else self.claim.event
         chosen: dict[str, dict[str, Any]] = {
@@ -183,7 +183,7 @@ class Cycle:
         return ""
 
     async def engage(self) -> str:
-        """Take a place among the events of the day; return the limit that is reached."""
+        """Count the event for the day; return the limit that is reached, if any."""
         limits = self.settings.limits
         if self.claim is None or not limits.of_events:
             return ""
@@ -209,7 +209,7 @@ class Cycle:
         self.thoughts = await self.attempt_or("recall", thoughts, ())
 
     async def plans(self, **chosen: Any) -> tuple[personas.PersonaPlan, ...]:
-        """Return the latest plans of the room that fit; none where the store fails."""
+        """Return the latest matching plans of the room; none if the store fails."""
         room = self.room
         listed = self.services.store.list_plans(
             room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant, **chosen
@@ -220,10 +220,10 @@ class Cycle:
         """Store the plan.
 
         Args:
-            progress: whether the event has come further, so that its tries are counted from zero.
+            progress: whether the event has made progress, which resets its count of tries.
 
         Raises:
-            OvertakenError: another process has the event by now.
+            OvertakenError: another process has taken the event.
         """
         cost_usd = self.unstored_usd
         stored = self.services.store.save_plan(plan, self.claim, progress=progress, cost_usd=cost_usd)
@@ -252,9 +252,9 @@ class Cycle:
         return outcome.unwrap()
 
     async def read(self, pending: Effect[_T, errors.MemoryErrors], default: _T) -> _T:
-        """Await what an event cannot be answered without.
+        """Await an effect that the event cannot be answered without.
 
-        Where it is in no queue, that is the default, as of :meth:`attempt_or`.
+        For an event outside of the queue, a failure returns the default, as in :meth:`attempt_or`.
 
         Raises:
             UnreadableError: the store failed.
@@ -284,10 +284,10 @@ class Cycle:
     async def ask(
         self, stage: Literal["plan", "replan", "evaluate"], question: Question[_T], task: str
     ) -> Result[Structured[_T], errors.StructuredOutputError]:
-        """Ask a model outside of a run; a failure is published as that of the stage.
+        """Ask a model outside of a run; publish a failure as that of the stage.
 
         Args:
-            task: the description of the task that the question belongs to.
+            task: the description of the task of the question.
         """
         if self.is_over_limit:
             error = errors.StructuredOutputError(question.purpose, OVER_LIMIT, 0)
@@ -334,7 +334,7 @@ class Cycle:
     async def _checked(
         self, question: Question[_T], answer: Structured[_T]
     ) -> Result[Structured[_T], errors.StructuredOutputError]:
-        """Return the answer as the guardrail leaves it; a blocked one is none."""
+        """Return the answer after the guardrail; fails if it is blocked."""
         report = await self.check(to_json(answer.value), "output")
         if report.allowed and report.redacted is None:
             return Success(answer)
@@ -410,7 +410,7 @@ async def add_thought(
 async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle) -> personas.StepOutcome:
     """Execute a step and return its outcome.
 
-    A partial run, one that abstained and one that timed out are failures.
+    Runs that are partial, abstain or time out are failures.
     """
     services, domain, engine = cycle.services, cycle.domain, cycle.domain.engine
     started = services.clock.monotonic()
@@ -478,7 +478,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
 
 def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> tuple[personas.StepCall, ...]:
-    """Return the tool calls of a run with their results; its answer is none.
+    """Return the tool calls of a run with their results, without its final answer.
 
     Args:
         decided: whether calls were approved.
@@ -502,7 +502,7 @@ def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> 
 
 
 def _budget(cycle: Cycle) -> dict[str, BudgetConfig]:
-    """Return the budget of a step: that of the domain, within what the day leaves."""
+    """Return the budget of a step: that of the domain, within the rest of the day's."""
     own = cycle.domain.engine.settings.budget
     if cycle.left_usd is None:
         return {}
@@ -511,7 +511,7 @@ def _budget(cycle: Cycle) -> dict[str, BudgetConfig]:
 
 
 async def _followed(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.LearningEntry, ...]:
-    """Return the learnings that the plan follows, as they are now."""
+    """Return the current learnings that the plan follows."""
     found = []
     for learning_id in plan.follows:
         known = await cycle.attempt_or("recall", cycle.services.store.get_learning(learning_id), Nothing)
@@ -522,7 +522,7 @@ async def _followed(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.
 
 
 def is_abstention(outcome: personas.StepOutcome) -> bool:
-    """Return whether the run of a step found it to be impossible."""
+    """Return whether the run of a step abstained, as impossible."""
     return isinstance(outcome.error, errors.StepIncomplete) and outcome.error.terminated_by == ABSTENTION
 
 

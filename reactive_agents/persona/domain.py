@@ -1,4 +1,4 @@
-"""A domain of a persona: its events, its engine, its answers, whether to engage."""
+"""A domain of a persona: events, engine, delivery and engagement policy."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Channel
 
 Describe: TypeAlias = Callable[[personas.DomainEvent], str]
-"""Makes the description of a task from an event, as a sentence."""
+"""Return the description of an event's task, as a sentence."""
 
 Engage: TypeAlias = Callable[..., Any]
-"""Decides on an event that the policy allows: ``def engage(event, transcript)``, plain or ``async``.
+"""Decide on an event that the policy allows: ``def engage(event, transcript)``, sync or async.
 
 It returns ``True`` or ``False``, or an ``EngagementDecision`` with the reason. ``transcript`` has the earlier
 messages of the room, oldest first.
 """
 
 Check: TypeAlias = Callable[..., Any]
-"""Judges an answer: ``def check(event, answer, calls)``, plain or ``async``.
+"""Judge an answer: ``def check(event, answer, calls)``, sync or async.
 
-It returns ``True`` or ``False``, or ``None`` where it cannot tell. ``calls`` are the tool calls of the plan's
+It returns ``True`` or ``False``, or ``None`` if it cannot decide. ``calls`` are the tool calls of the plan's
 steps in order, each a ``StepCall``.
 """
 
 Deliver: TypeAlias = Callable[..., Awaitable[str | None]]
-"""Delivers a message: ``async def deliver(event, text)``, or ``deliver(event, text, key)``.
+"""Deliver a message: ``async def deliver(event, text)``, or ``deliver(event, text, key)``.
 
-It may raise, and is then called again later. ``key`` is the same in each of these calls, so that a platform
-that knows such keys sends the message once. It may return the platform's id of the message.
+If it raises, it is called again later with the same ``key``, so that a platform with idempotency keys sends
+the message once. It may return the platform's id of the message.
 """
 
 _SENTENCES: Mapping[personas.Domain, str] = MappingProxyType(
@@ -60,20 +60,20 @@ class PersonaDomain:
     Attributes:
         name: ``chat``, ``code``, ``game``, ``academy``, or a custom name.
         engine: runs the steps, with the tools, the model and the instructions of this domain.
-        describe: makes the task's description from an event; ``None`` for the standard sentence.
+        describe: returns the task's description for an event; ``None`` for the standard sentence.
         deliver: delivers answers; ``None`` leaves them to the caller.
         templates: plans for known kinds of events; the first that matches is used.
         deps: the dependencies of the runs of the steps.
-        channel: the platform of its events and answers, in place of ``deliver``.
-        reasoning: as that of the persona; ``None`` for the same.
+        channel: the platform of its events and answers, instead of ``deliver``.
+        reasoning: whether events are planned and evaluated; ``None`` for the persona's setting.
         engage: decides on events that the policy allows.
-        schedules: events that come again and again.
+        schedules: recurring events.
         reminders: whether its steps can schedule events.
-        check: judges answers; what it says counts more than the verdict of the model.
-        tenants: of its channel, one of which each event is of; empty for any.
+        check: judges answers; overrides the verdict of the model.
+        tenants: the accepted tenants of its channel; empty for any.
 
     Raises:
-        ValueError: a template has no steps, or its pattern is no regular expression.
+        ValueError: a template has no steps, or its pattern is not a regular expression.
     """
 
     name: personas.Domain
@@ -99,7 +99,7 @@ class PersonaDomain:
     async def decide(
         self, event: personas.DomainEvent, transcript: Sequence[Utterance]
     ) -> personas.EngagementDecision:
-        """Return the decision of the function of the program.
+        """Return the decision of the program's function.
 
         Raises:
             Exception: as the function does.
@@ -119,7 +119,7 @@ class PersonaDomain:
     async def judge(
         self, event: personas.DomainEvent, answer: str, calls: Sequence[personas.StepCall]
     ) -> bool | None:
-        """Return what the check of the program says of an answer, if anything.
+        """Return the verdict of the program's check on an answer, if any.
 
         Raises:
             Exception: as the function does.
@@ -130,25 +130,25 @@ class PersonaDomain:
         return None if judged is None else bool(judged)
 
     def problem_of(self, event: personas.DomainEvent) -> InvalidEvent | None:
-        """Return what is wrong with an event here; ``None`` where nothing is."""
+        """Return the problem of an event in this domain; ``None`` for none."""
         if event.problem is None and self.tenants and event.tenant not in self.tenants:
-            expected = f"a tenant of the channel of {self.name!r}"  # their names are not for each other
+            expected = f"a tenant of the channel of {self.name!r}"  # tenants must not see others
             return InvalidEvent("tenant", event.id, repr(event.tenant), expected)
         return event.problem
 
     @property
     def delivers(self) -> bool:
-        """Whether messages are delivered by the persona, not by its caller."""
+        """Whether the persona delivers messages, not its caller."""
         return self.channel is not None or self.deliver is not None
 
     def description_of(self, event: personas.DomainEvent) -> str:
-        """Return the description of the task that an event makes."""
+        """Return the description of an event's task."""
         if self.describe is not None:
             return self.describe(event)
         return _SENTENCES.get(self.name, "Deal with the event: {content}").replace("{content}", event.content)
 
     async def send(self, event: personas.DomainEvent, text: str, key: str, *, again: bool) -> str:
-        """Deliver a message, and return the platform's id of it, if the function says it.
+        """Deliver a message, and return the platform's id of it, if known.
 
         Args:
             again: whether an earlier try may have delivered it.
@@ -178,16 +178,13 @@ class PersonaDomain:
 
 
 LONGEST_MATCHED = 2_000
-"""Maximum characters of an event that is matched with templates; a longer one matches none."""
+"""Maximum characters of an event for templates; a longer one matches none."""
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 def template_problem(template: personas.PlanTemplate) -> InvalidConfig | None:
-    """Return the first problem of a template, named by its field.
-
-    ``None`` for a valid one.
-    """
+    """Return the first problem of a template, with its field; ``None`` if valid."""
     if not template.steps:
         return InvalidConfig(f"templates.{template.name}.steps", "none", "one step or more")
     try:
@@ -201,7 +198,7 @@ def template_problem(template: personas.PlanTemplate) -> InvalidConfig | None:
 def matching_template(
     templates: Sequence[personas.PlanTemplate], content: str
 ) -> personas.PlanTemplate | None:
-    """Return the first template that matches the whole content, filled in."""
+    """Return the first template that matches the whole content, with values filled in."""
     if len(content) > LONGEST_MATCHED:
         return None
     for template in templates:
@@ -242,9 +239,9 @@ def should_engage(
     """Decide whether a persona engages with an event.
 
     Args:
-        name: the persona's own name; it does not answer its own messages.
-        recent: when it engaged with events of the same room.
-        peer_turns: number of messages of personas since the last one of a person.
+        name: the persona's name; it does not answer its own messages.
+        recent: the times of its engagements in the same room.
+        peer_turns: the number of messages from personas since the last one from a person.
         transcript: the earlier messages of the room, oldest first.
     """
     if event.author == name:
@@ -268,7 +265,7 @@ def should_engage(
         limit = policy.min_priority
         return personas.EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
     window = timedelta(seconds=policy.window_s)
-    count = sum(abs(now - each) < window for each in recent)  # a clock that was set back is not waited for
+    count = sum(abs(now - each) < window for each in recent)  # not in the future, if the clock was set back
     if count >= policy.max_events:
         return personas.EngagementDecision(
             False,
@@ -295,9 +292,9 @@ def is_quiet(policy: personas.EngagementPolicy, now: datetime) -> bool:
 
 
 def _is_addressed(event: personas.DomainEvent, names: Sequence[str], transcript: Sequence[Utterance]) -> bool:
-    """Return whether an event is for the persona.
+    """Return whether an event is addressed to the persona.
 
-    That is a mention, a private message, or one in a thread in which it has answered.
+    That is a mention, a private message, or a message in a thread in which it has answered.
     """
     if event.details.get("mentioned") is True or event.details.get("direct") is True:
         return True

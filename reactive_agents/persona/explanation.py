@@ -1,4 +1,4 @@
-"""Explanation of a plan in words, from the journal alone; no model is asked."""
+"""Explanations of plans in words, from the journal, without a model call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reactive_agents.core.persona_queue import WorkItem
 from reactive_agents.core.personas import Evaluation, EvidenceSource, PersonaPlan, StepCall, StepOutcome
 
 MOST_NAMED = 10
-"""Events of a transcript that an explanation names, the latest."""
+"""The maximum of transcript events in an explanation, the latest."""
 
 
 @frozen
@@ -27,14 +27,14 @@ class ExplanationLine:
 
 
 def explain(journal: Iterable[persona_events.PersonaEvent]) -> tuple[ExplanationLine, ...]:
-    """Return the lines from the event to the learnings, in the order of the journal."""
+    """Return the lines from the event to the learnings, in journal order."""
     return tuple(
         ExplanationLine(event.at, stage, text) for event in journal for stage, text in explain_event(event)
     )
 
 
 def explain_event(event: persona_events.PersonaEvent) -> Iterator[tuple[str, str]]:
-    """Yield the lines of one event of the journal: stage and sentence."""
+    """Yield the lines of a journal event: stage and sentence."""
     match event:
         case persona_events.PersonaEventReceived(event=received, domain=domain):
             yield "event", f"{received.author} in {domain}/{received.context_id}: {received.content}"
@@ -120,7 +120,7 @@ def _called(call: StepCall) -> str:
 
 
 def explain_work(items: Iterable[WorkItem]) -> tuple[ExplanationLine, ...]:
-    """Return a line for each item of an event: its tries and its status."""
+    """Return a line for each queue item of an event: its tries and status."""
     lines = []
     for item in sorted(items, key=lambda each: each.number):
         words = [item.status, f"{item.attempts} attempt(s)"]
@@ -135,7 +135,7 @@ def explain_work(items: Iterable[WorkItem]) -> tuple[ExplanationLine, ...]:
 
 
 def explain_feedback(plan: PersonaPlan) -> Iterator[ExplanationLine]:
-    """Yield a line for the opinion of each user about the answer of a plan."""
+    """Yield a line for each user's opinion of a plan's answer."""
     for each in plan.feedback:
         opinion = "good" if each.good else "bad"
         yield ExplanationLine(

@@ -1,9 +1,9 @@
 """Whether a lesson may leave the room that it was learned in.
 
-A lesson that is used in every room of a tenant has no word of the first room alone, no name, no number and
-no quotation. Rooms are compared by their words and nothing else, so that this holds in every language: a
-word that one room has used, and no other, stays there until a person has approved the lesson. Words of the
-persona's own instructions and tools are known everywhere.
+A lesson for every room of a tenant contains no word that only its first room uses, no name, no number and no
+quotation. Rooms are compared by their words alone, so that this works in every language: a lesson with a word
+that only one room has used stays there until a person approves it. Words of the persona's instructions and
+tools are allowed everywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attrs import field, frozen
 _SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-"""Letters of scripts without a space between words, such as Thai, Khmer, Japanese and Chinese."""
+"""Letters of scripts without spaces between words, such as Thai, Khmer, Japanese and Chinese."""
 _LETTERS = rf"(?:(?![{_SPACELESS}])[^\W\d_])+"
 _WORD = re.compile(rf"[{_SPACELESS}]+|{_LETTERS}(?:['\u2019]{_LETTERS})*")
 _NUMBER = re.compile(r"[^\s\w]?\w*\d[\w.,:/%-]*")
@@ -27,19 +27,19 @@ _QUOTATION = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?:^|[.!?:]\s+|\n\s*)\W*$")
 _STEM = 5
-"""Characters from the beginning by which a word is one of its room: other forms of a word are that word."""
+"""Length of the prefix by which words are compared, so that inflected forms are equal."""
 _ENDING = 4
-"""Letters that a shorter word of the room may have more at its end: "Adalar" is "Ada"."""
+"""Letters that may follow a shorter word of the room: "Adalar" is "Ada"."""
 
 
 @frozen
 class RoomWords:
-    """The words by which a lesson of one room is judged, in lower case.
+    """The words for judging a lesson of one room, in lower case.
 
     Attributes:
-        own: beginnings of the words that were used in the room, and of the names of who spoke; pairs of
-            letters where nothing stands between words.
-        names: words of the room that begin with a capital within a sentence, and the names of who spoke.
+        own: prefixes of the words used in the room and of the speakers' names; pairs of letters in scripts
+            without spaces.
+        names: words of the room with a capital within a sentence, and the speakers' names.
         elsewhere: words of other rooms.
         known: words of the persona's instructions, tools and templates.
     """
@@ -57,7 +57,7 @@ def room_words(
 
     Args:
         said: texts of the room.
-        speakers: names and ids of who spoke there.
+        speakers: names and ids of its speakers.
         elsewhere: texts of other rooms.
         known: instructions, names of tools and other texts of the program.
     """
@@ -71,7 +71,7 @@ def room_words(
 def general_form(lesson: str, words: RoomWords) -> str:
     """Return a lesson without quotations, addresses, numbers and names.
 
-    It is general when nothing had to be replaced.
+    The lesson is general if nothing had to be replaced.
     """
     text = _QUOTATION.sub("[quotation]", lesson)
     text = _ADDRESS.sub("[address]", text)
@@ -91,7 +91,7 @@ def general_form(lesson: str, words: RoomWords) -> str:
 
 
 def _is_private(word: str, words: RoomWords) -> bool:
-    """Return whether a word is one that was used in this room and in no other."""
+    """Return whether a word was used only in this room."""
     if word in words.elsewhere:
         return False
     shared = words.elsewhere | words.known

@@ -1,7 +1,7 @@
-"""A worker for the queue of a persona: in order within a room, rooms side by side.
+"""A worker for the queue of a persona: in order within a room, rooms in parallel.
 
-The queue is in the persona's store, so that nothing that was accepted is lost with the process; any number of
-processes may work on one. This object takes events in, claims what is due, and reports the outcome.
+The queue is in the persona's store, so that accepted events survive the process; any number of processes may
+work on one queue. A worker accepts events, claims due items, and reports outcomes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reactive_agents.kernel import RunEvents
 from reactive_agents.persona.persona import Persona, close_group, open_group, try_later
 
 OnOutcome: TypeAlias = Callable[[PersonaOutcome], Awaitable[None] | None]
-"""Called with each outcome; again, in this or a later process, when it raises or the process ends in it."""
+"""Called with each outcome; again, in this or a later process, if it raises or its process ends."""
 
 _POLL_S = 0.5
 _KINDS: tuple[WorkKind, ...] = ("event", "delivery", "evaluation")
@@ -37,8 +37,8 @@ _log = logging.getLogger("reactive_agents")
 class PersonaInbox:
     """A worker that is active while it is entered as a context manager.
 
-    Leaving it waits until all work is done; after :meth:`drain` it finishes what is under way alone, and
-    cancelling it stops that where it is. The rest stays in the queue, for the next one.
+    Leaving it waits until all work is done; after :meth:`drain`, only for work in progress. Cancelling it
+    interrupts that too. The rest stays in the queue for the next worker.
 
     Args:
         on_outcome: called with the outcome of each processed event.
@@ -52,7 +52,7 @@ class PersonaInbox:
         self._changed = anyio.Event()
         self._busy: dict[WorkKind, int] = dict.fromkeys((*_KINDS, "schedule"), 0)
         self._is_closing = self._is_draining = False
-        self._looking: anyio.Lock  # made on the event loop on which it is entered
+        self._looking: anyio.Lock  # created on the event loop on which it is entered
 
     async def __aenter__(self) -> PersonaInbox:
         self._is_closing = self._is_draining = False
@@ -75,7 +75,7 @@ class PersonaInbox:
             await close_group(group, kind, error, trace)
 
     def drain(self) -> None:
-        """Begin no further event or evaluation; messages that are due are still sent."""
+        """Begin no further event or evaluation; due messages are still sent."""
         self._is_draining = True
         self._tell()
 
@@ -91,13 +91,13 @@ class PersonaInbox:
     async def submit(
         self, domain: Domain, event: DomainEvent, *, wait: bool = False
     ) -> Result[Submission, InboxFull | InvalidEvent | UnknownDomain | MemoryErrors]:
-        """Add an event to the queue; it is on disk when this ends.
+        """Add an event to the queue; it is on disk when this returns.
 
-        An event that is known is not added again. When the inbox is full, its policy decides: the oldest
-        event is dropped, or this one is rejected.
+        A known event is not added again. If the inbox is full, its policy decides: the oldest event is
+        dropped, or this one is rejected.
 
         Args:
-            wait: wait until there is place, in place of a rejection; not where it is drained.
+            wait: wait for space instead of a rejection, unless the inbox is being drained.
 
         Fails with ``UnknownDomain``, ``InvalidEvent``, ``InboxFull``, or ``MemoryUnavailable``.
 
@@ -124,7 +124,7 @@ class PersonaInbox:
             submission = added.unwrap()
             if submission.item is not None:
                 break
-            if not wait or self._is_draining:  # no place will be free
+            if not wait or self._is_draining:  # no space will become free
                 return Failure(InboxFull(config.capacity, event.id))
             with anyio.move_on_after(_POLL_S):
                 await changed.wait()
@@ -143,13 +143,13 @@ class PersonaInbox:
                 item = await self._next(kind)
                 if item is None:
                     return
-                if kind == "event" and item.attempts > 1:  # its process ended: it may be why
+                if kind == "event" and item.attempts > 1:  # it may be the reason why its process ended
                     await self._work_alone(item, places)
                     continue
                 group.start_soon(self._work, item, places)
 
     async def _work_alone(self, item: WorkItem, places: anyio.Semaphore) -> None:
-        """Process an event at which a process ended without any other beside it."""
+        """Process an event, at which a process ended, alone."""
         while self._busy["event"] > 1:
             changed = self._changed
             with anyio.move_on_after(_POLL_S):
@@ -157,11 +157,11 @@ class PersonaInbox:
         await self._work(item, places)
 
     async def _next(self, kind: WorkKind) -> WorkItem | None:
-        """Return the next item, which is under way then; ``None`` when there will be none."""
+        """Claim and return the next item; ``None`` when there will be no more."""
         in_turn = kind == "evaluation" and self.persona.settings.evaluation == "after"
         while True:
             changed = self._changed
-            async with self._looking:  # what is just being claimed neither waits nor is under way
+            async with self._looking:  # an item that is being claimed neither waits nor is in progress
                 if (self._is_draining and kind != "delivery") or (self._is_closing and kind == "schedule"):
                     return None
                 if not (in_turn and self._busy["event"]):  # events evaluate their plans themselves
@@ -177,7 +177,7 @@ class PersonaInbox:
                 await changed.wait()
 
     async def _is_done(self) -> bool:
-        """Return whether nothing waits and nothing is under way here."""
+        """Return whether nothing waits or is in progress in this process."""
         if any(self._busy.values()):
             return False
         for kind in _KINDS:
@@ -223,7 +223,7 @@ class PersonaInbox:
         await self.persona.end_event(item)
 
     def _tell(self) -> None:
-        """Wake all that waits for a change."""
+        """Wake everything that waits for a change."""
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 

@@ -1,13 +1,13 @@
 """Learned patterns: their selection for a plan, and their update by its outcome.
 
-Pure functions with the figures of a policy. Confidence is the rule of succession (P.-S. Laplace, 1814) over
-weighted outcomes: one success gives two thirds, one failure a third, so that a single lucky task proves
-nothing; each later outcome makes the earlier ones count less, so that what was learned by many successes is
-unlearned by three failures when the world has changed. It rises above a half only as far as tasks that follow
-a pattern succeed more often than similar ones that do not. Where trusted patterns fail, and their earlier
-outcomes make that improbable, the world has changed: each one is then tried once more, and by how many hold
-it is decided whether the others are. Confidence decays while a pattern is not used. Evidence counts for the
-patterns that a plan followed, and for no others. What failed of late is shown as a warning.
+Pure functions of a policy. Confidence is the rule of succession (P.-S. Laplace, 1814) over weighted outcomes:
+one success gives two thirds, one failure a third, so that a single lucky task proves nothing. Each later
+outcome reduces the weight of earlier ones, so that three failures unlearn a pattern of many successes when
+the world has changed. Confidence exceeds a half only if tasks that follow the pattern succeed more often than
+similar tasks that do not. If trusted patterns fail, and their earlier outcomes make that improbable, the
+world has changed: the others are doubted, and tried again if enough of the tried ones hold. Confidence decays
+while a pattern is not used. Evidence counts only for the patterns that a plan followed. Recent failures are
+shown as warnings.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle
 
 FORGETTING = 0.7
-"""The weight of an outcome beside that of the next one."""
+"""The weight of an outcome relative to the next one."""
 MOST_OUTCOMES = 12
-"""Latest outcomes that a learning keeps; earlier ones would weigh less than a fiftieth."""
+"""Latest outcomes stored in a learning; earlier ones would weigh less than a fiftieth."""
 SURPRISE = 10_000
-"""How much likelier the latest outcomes are after a change than without one, where the world has changed."""
+"""The likelihood ratio of the latest outcomes, with and without a change, that proves a change."""
 BROKEN = 0.9
-"""How often a pattern fails that no longer holds."""
+"""The failure rate of a pattern that no longer holds."""
 ALONE = 0.003
-"""How likely a pattern has broken by itself; so one that fails again and again is no change of the world."""
+"""The probability that a single pattern broke, so that repeated failures of one prove no change."""
 WORTH_A_TRY = 0.15
-"""The share of patterns that held since a change, from which on those not tried since are tried again."""
+"""The share of patterns that held since a change above which untried ones are tried again."""
 DOUBT = 0.5
-"""The factor of a confidence whose evidence is from before a change."""
+"""The factor for a confidence with evidence from before a change."""
 _ALIKE = 0.8
-"""The share of the highest similarity that another failure needs to be a warning."""
+"""The share of the highest similarity that a failure needs to be a warning."""
 MOST_SOURCES = 50
 """Maximum number of tasks that a learning lists as its sources; the oldest are removed first."""
 
@@ -69,9 +69,9 @@ def confidence_of(outcomes: Sequence[bool], without: Sequence[bool] = ()) -> flo
     """Return the confidence in a pattern, between 0 and 1.
 
     Args:
-        outcomes: of the tasks that followed it, the latest last.
-        without: those of similar tasks that did not. Above a half, confidence is at most the probability that
-            a task succeeds more often with the pattern than without it.
+        outcomes: outcomes of the tasks that followed the pattern, latest last.
+        without: outcomes of similar tasks that did not. Above a half, confidence is at most the probability
+            that tasks succeed more often with the pattern than without it.
 
     >>> round(confidence_of([]), 2), round(confidence_of([True]), 2), round(confidence_of([True] * 9), 2)
     (0.5, 0.67, 0.81)
@@ -113,13 +113,13 @@ def select_learnings(
     task: str,
     similarity: Similarity,
 ) -> tuple[LearningEntry, ...]:
-    """Return the learnings that a plan is shown, with present confidence, best first.
+    """Return the learnings for the prompt of a plan, best first.
 
-    They are ranked by the sum of confidence and similarity to the task, as a share of the highest one: by
-    confidence alone, the same few would be shown for every task.
+    They have their current confidence, and are ranked by the sum of confidence and relative similarity to the
+    task. By confidence alone, every task would get the same few.
 
     Args:
-        similarity: compares it with a learning's topic; see :func:`topic_of`.
+        similarity: compares the task with a learning's topic; see :func:`topic_of`.
     """
     present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
     least = {
@@ -140,10 +140,10 @@ def select_learnings(
 def select_warnings(
     known: Sequence[LearningEntry], policy: LearningPolicy, *, task: str, similarity: Similarity
 ) -> tuple[LearningEntry, ...]:
-    """Return what failed of late in tasks like this one, the latest first.
+    """Return the recent failures in tasks like this one, latest first.
 
-    These are lessons of failures, patterns whose last task failed and that are trusted no more, and those in
-    doubt that are not worth a try. They are few, since what failed long ago may work by now.
+    These are lessons of failures, patterns that failed last and are no longer trusted, and doubted patterns
+    that are not worth a try. They are few, since earlier failures may no longer apply.
     """
     retried = is_worth_a_try(known)
     failed = [
@@ -161,22 +161,22 @@ def _warns(learning: LearningEntry, policy: LearningPolicy) -> bool:
 
 
 def is_worth_a_try(known: Iterable[LearningEntry]) -> bool:
-    """Return whether patterns not tried since a change are to be tried again.
+    """Return whether to try patterns again that were not tried since a change.
 
-    By the share of the others that held (rule of succession): whether one of them still works is more
-    probable then than that a guess does.
+    This depends on the share of the others that held (rule of succession): the pattern must be more likely to
+    work than a guess.
     """
     held = [each.held for each in known if each.held is not None]
     return (sum(held) + 1) / (len(held) + 2) >= WORTH_A_TRY
 
 
 def is_refuted(learning: LearningEntry) -> bool:
-    """Return whether the latest task of a learning failed, or it is in doubt."""
+    """Return whether the latest task of a learning failed, or it is doubted."""
     return learning.doubted or not all(outcomes_of(learning)[-1:])
 
 
 def outcomes_of(learning: LearningEntry) -> tuple[bool, ...]:
-    """Return the latest outcomes; of a learning of an earlier version, by its counts."""
+    """Return the latest outcomes; those of an earlier version follow from its counts."""
     if learning.outcomes or not learning.success_count + learning.failure_count:
         return learning.outcomes
     worked = min(learning.success_count, MOST_OUTCOMES // 2)
@@ -193,7 +193,7 @@ def usable_in(room: Room, known: Iterable[LearningEntry]) -> tuple[LearningEntry
 
 
 def topic_of(learning: LearningEntry) -> str:
-    """Return the text by which a learning is compared with tasks."""
+    """Return the text of a learning for comparison with tasks."""
     return f"{learning.pattern} {learning.context}"
 
 
@@ -209,18 +209,16 @@ def learn_from(
 ) -> tuple[LearningUpdate, ...]:
     """Return the changes of a domain's learnings after an evaluated task.
 
-    Each learning occurs once.
-
-    A success confirms, and a failure weakens, the learnings that the plan followed. When it followed none, it
-    is evidence for the learning that its own lesson restates only where the plan was reused, so that it did
-    the same, or where plans are not shown that learning, so that none can follow it. A lesson that restates
-    no learning becomes a new one. After failures that are a surprise, learnings that were not tried since are
-    doubted. Learnings whose confidence is too low, by failures or by time, are dropped.
+    Each learning occurs once. A success confirms, and a failure weakens, the learnings that the plan
+    followed. If it followed none, it is evidence for the learning that its own lesson restates only if the
+    plan was reused, and so did the same, or if plans are not shown that learning, and so cannot follow it. A
+    lesson that restates no learning becomes a new one. After surprising failures, learnings that were not
+    tried since are doubted. Learnings with too little confidence, by failures or by time, are dropped.
 
     Args:
         known: all learnings of the persona in the domain.
-        recent: the latest plans of the domain, the newest first, with which the outcome is compared.
-        new_id: the id of a new learning, if there is one.
+        recent: the latest plans of the domain for comparison, newest first.
+        new_id: the id for a new learning.
         measure: decides which known pattern the lesson restates.
     """
     lesson = evaluation.pattern.strip()
@@ -233,7 +231,7 @@ def learn_from(
             above=measure.same_above,
             similarity=measure.similarity,
         )
-    if similar is not None and similar.rejected:  # a person has deleted it
+    if similar is not None and similar.rejected:  # a person deleted it
         lesson, similar = "", None
     affected = [each for each in known if each.id in plan.follows and not each.rejected]
     if not affected and similar is not None:
@@ -267,7 +265,7 @@ def after_feedback(
 ) -> tuple[LearningUpdate, ...]:
     """Return the changes of learnings after the users' reactions to an answer.
 
-    They are evidence for the learnings that the plan followed, and for the one that was learned from it.
+    Reactions are evidence for the learnings that the plan followed and for the one learned from it.
     """
     affected = (each for each in known if each.id in plan.follows or plan.task.id in each.learned_from)
     updates = [_with_outcome(each, plan, good, now, recent) for each in affected if not each.rejected]
@@ -304,12 +302,12 @@ def outcomes_without(
 ) -> tuple[bool, ...]:
     """Return the outcomes of similar tasks that did not follow a learning.
 
-    The latest is the last. Such a task is as similar as the middle one of those that followed or taught it:
-    a lesson for one kind of task is compared within that kind, and one that is followed everywhere with all
+    Similar tasks are at least as similar as the median of those that followed or taught the learning: a
+    lesson for one kind of task is compared within that kind, and one that is followed everywhere with all
     tasks.
 
     Args:
-        recent: plans, the newest first.
+        recent: plans, newest first.
     """
     task = plan.task
     others = [
@@ -332,15 +330,15 @@ def outcomes_without(
 def _after_surprise(
     known: Sequence[LearningEntry], recent: Sequence[PersonaPlan], policy: LearningPolicy
 ) -> dict[LearningId, LearningUpdate]:
-    """Return the changes where the latest outcomes of trusted learnings surprise.
+    """Return the changes if the latest outcomes of trusted learnings are surprising.
 
-    For each moment: how much likelier are the outcomes since, of all learnings together, where every second
-    one has broken then, than by the share of earlier failures, with those that break by themselves (a mixture
-    over the learnings, Y. Xie and D. Siegmund, 2013)? At the moment for which that is most, the world has
-    changed. Learnings that were tried since have held, or keep that failure alone; the others are doubted.
+    For each moment, computes the likelihood ratio of all later outcomes: that every second learning broke
+    then, against the earlier failure rate with learnings that break by themselves (a mixture over the
+    learnings, Y. Xie and D. Siegmund, 2013). The world changed at the moment with the highest ratio.
+    Learnings that were tried since have held, or keep only that failure; the others are doubted.
 
     Args:
-        recent: the latest plans of the domain, the newest first.
+        recent: the latest plans of the domain, newest first.
     """
     trusted = {
         each.id: each
@@ -393,7 +391,7 @@ def _after_change(learning: LearningEntry, *, trusted: bool, tried: bool) -> Lea
 def _should_drop(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> bool:
     """Return whether a learning failed too often or was not used for too long.
 
-    What a person has set stays, and so does what a person has deleted: it would be learned again.
+    Learnings that a person set stay, and so do deleted ones, which would be learned again.
     """
     if learning.pinned or learning.rejected:
         return False
@@ -432,7 +430,7 @@ _T = TypeVar("_T")
 
 @frozen(eq=False)
 class SimilarityMeasure:
-    """A similarity of texts, with the threshold above which two texts state the same.
+    """A similarity of texts, with the threshold above which two texts are equivalent.
 
     Attributes:
         same_above: the threshold, 0 to 1.
@@ -445,10 +443,7 @@ class SimilarityMeasure:
 def most_similar(
     text: str, among: Iterable[_T], text_of: Callable[[_T], str], *, above: float, similarity: Similarity
 ) -> _T | None:
-    """Return the most similar candidate above the threshold.
-
-    The first of equal ones, ``None`` for none.
-    """
+    """Return the most similar candidate above the threshold, if any."""
     best: _T | None = None
     for candidate in among:
         similarity_of_candidate = similarity(text, text_of(candidate))
@@ -463,8 +458,8 @@ def most_similar(
 async def choose_measure(text: str, others: Sequence[str], cycle: Cycle) -> SimilarityMeasure:
     """Return the measure for comparing the text with the others.
 
-    By meaning where the persona has a comparison service, else by words. A comparison that fails is
-    published, and the words are compared.
+    Compares by meaning if the persona has a comparison service, else by words. If the service fails, the
+    failure is published and the words are compared.
     """
     policy = cycle.settings.learning
     by_words = SimilarityMeasure(word_similarity, policy.merge_above)

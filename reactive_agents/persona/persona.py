@@ -1,4 +1,4 @@
-"""A persona: takes each event through planning, steps, delivery and evaluation."""
+"""A persona, which processes events by planning, steps, delivery and evaluation."""
 
 from __future__ import annotations
 
@@ -67,28 +67,28 @@ from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 _log = logging.getLogger("reactive_agents")
 DECISION_IMPORTANCE = 0.6
 MOST_DELAY = timedelta(days=1)
-"""The time for which a channel can put off a message before its tries are counted."""
+"""How long a channel can delay a message before its tries are counted."""
 BLOCKED = "[A message that a guardrail blocked.]"
 BLOCKED_NAME = "[A name that is not shown.]"
 UNCHECKED = "[A message that was not checked.]"
 _TRIES_WITHOUT_CALLS = 3
 _MOST_NAMES = 1_000
-"""Names that were allowed and are not checked again."""
+"""The maximum of allowed names, which are not checked again."""
 REMINDER = "A reminder that was asked for here: "
 MOST_REMINDERS = 100
-"""Maximum number of reminders of one user that wait."""
+"""Maximum number of waiting reminders of one user."""
 MOST_DELAYED = timedelta(days=366)
 _MOST_SCHEDULES = 10_000
 _CRON = "cron/"
 _TYPING_S = 20.0
-"""Seconds after which it is shown again that an answer is being made."""
+"""Seconds between typing indicators."""
 _POLL_S = 0.5
-"""Seconds after which a worker looks again for work of other processes."""
+"""Seconds between checks of a worker for work of other processes."""
 
 
 @frozen
 class Evaluated:
-    """An evaluation with its cost; ``None`` when the model gave none."""
+    """An evaluation with its cost; ``None`` if the model returned none."""
 
     evaluation: Evaluation | None
     tokens: int
@@ -96,14 +96,13 @@ class Evaluated:
 
 
 class Persona:
-    """A long-lived named agent whose events come from one or more domains.
+    """A long-lived named agent with events from one or more domains.
 
-    Every event is an item of its store's queue before anything else happens, and so is every message that it
-    sends: another process, or a later one, goes on where this one ends. Events of one room are processed in
-    the order of their arrival, those of several rooms side by side.
+    Every event and every message is stored in a queue first, so that another or later process can continue.
+    Events of one room are processed in the order of arrival, those of several rooms in parallel.
 
-    Entered as an async context manager, it evaluates in the background where its settings say so, and waits
-    for that at the end; otherwise it evaluates at once.
+    Entered as an async context manager, it evaluates in the background if so configured, and waits for that
+    at the end; otherwise it evaluates at once.
 
     Raises:
         ValueError: two domains have the same name.
@@ -120,7 +119,7 @@ class Persona:
         self._processing: set[tuple[Room, EventId]] = set()
         self._taken: dict[
             tuple[Room, EventId], PersonaOutcome | None
-        ] = {}  # by who waited before in the room
+        ] = {}  # set by an earlier waiter of the room
         self._under_way = 0
         self._allowed_names: set[tuple[Domain, str]] = set()
         self._background: anyio.abc.TaskGroup | None = None
@@ -142,7 +141,7 @@ class Persona:
     def problem_of(
         self, domain: Domain, event: DomainEvent
     ) -> errors.UnknownDomain | errors.InvalidEvent | None:
-        """Return why the persona cannot be given an event; ``None`` where it can."""
+        """Return why the persona cannot process an event; ``None`` if it can."""
         known = self.domains.get(domain)
         return errors.UnknownDomain(domain, tuple(self.domains)) if known is None else known.problem_of(event)
 
@@ -156,11 +155,11 @@ class Persona:
     ) -> Result[PersonaOutcome, errors.UnknownDomain | errors.InvalidEvent]:
         """Process one event: engagement, plan, steps, delivery, evaluation.
 
-        Events that arrived before it in its room come first. One that was sent before is declined; a new one
-        that another worker takes is waited for. A plan that failed is an outcome with the reason.
+        Earlier events of its room are processed first. A repeated event is declined; if another worker takes
+        a new one, waits for that worker. A failed plan is an outcome with the reason.
 
-        Fails only with ``UnknownDomain`` and, for one that lacks a text or has a wrong name, with
-        ``InvalidEvent``.
+        Fails only with ``UnknownDomain``, and with ``InvalidEvent`` for an event without text or with a wrong
+        name.
         """
         problem = self.problem_of(domain, event)
         if problem is not None:
@@ -177,12 +176,12 @@ class Persona:
 
     @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], errors.MemoryErrors]:
-        """Do all work that is left of earlier processes: events, messages and evaluations.
+        """Do the remaining work of earlier processes: events, messages and evaluations.
 
-        Completed steps are not repeated; a step that was running is executed again. Work of domains that were
-        removed, and of processes that are alive, is left alone. Returns the outcomes of the events.
+        Completed steps are not repeated; a step that was running is executed again. Skips work of removed
+        domains and of processes that are alive. Returns the outcomes of the events.
 
-        Fails with ``MemoryUnavailable`` when the queue cannot be read.
+        Fails with ``MemoryUnavailable`` if the queue cannot be read.
         """
         outcomes: list[PersonaOutcome] = []
         if self.has_schedules:
@@ -210,7 +209,7 @@ class Persona:
 
     @property
     def has_schedules(self) -> bool:
-        """Whether events of it can come later."""
+        """Whether it can have scheduled events."""
         return any(each.schedules or each.reminders for each in self.domains.values())
 
     @effect
@@ -228,7 +227,7 @@ class Persona:
         return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
 
     async def arm_schedules(self) -> None:
-        """Store the schedules of the domains; drop those that they have no more."""
+        """Store the schedules of the domains; drop removed ones."""
         store, now, keys = self.services.store, self.services.clock.now(), set[tuple[Room, str]]()
         for domain in self.domains.values():
             for each in domain.schedules:
@@ -245,18 +244,18 @@ class Persona:
                 await attempt(store.order_work(item.number, "drop"))
 
     async def _come_due(self, item: WorkItem) -> None:
-        """Add the event of a schedule to the queue, and wait for its next time."""
+        """Add the event of a schedule to the queue, and reschedule it."""
         store, now, event = self.services.store, self.services.clock.now(), item.event
         due, following = item.due or now, None
         if item.key.startswith(_CRON):
             cron, timezone = str(event.details.get("cron")), str(event.details.get("timezone"))
             due = latest_time(cron, timezone, due, now)
             following = next_time(cron, timezone, now)
-            local = due.astimezone(ZoneInfo(timezone))  # an hour that comes twice has one event
+            local = due.astimezone(ZoneInfo(timezone))  # an hour that occurs twice has one event
             event = evolve(event, id=EventId(f"{event.id}@{local:%Y-%m-%dT%H:%M:%S}"))
         room = self.room_of(item.room.domain, event)
         added = await attempt(store.add_event(room, evolve(event, at=due)))
-        if isinstance(added, Failure):  # its time is a part of its id, and stays
+        if isinstance(added, Failure):  # its time is a part of its id, and does not change
             await attempt(store.release(item, due=item.due))
         elif following is None:
             await attempt(store.end_work(item))
@@ -269,10 +268,10 @@ class Persona:
     async def feedback_of(
         self, domain: Domain, reaction: Reaction
     ) -> Result[DomainEvent | None, errors.MemoryErrors]:
-        """Return the event of a reaction; ``None`` where there is no such message.
+        """Return the event of a reaction; ``None`` if there is no such message.
 
-        One that is sent again is the same event; without an id of the platform, so is the same opinion of a
-        user about a message. Fails with ``MemoryUnavailable``.
+        A repeated reaction is the same event; without a platform id, so is the same opinion of the same user
+        about a message. Fails with ``MemoryUnavailable``.
         """
         chosen = WorkFilter(
             self.settings.id,
@@ -309,7 +308,7 @@ class Persona:
     async def claim(
         self, kind: WorkKind, room: Room | None = None
     ) -> Result[WorkItem | None, errors.MemoryErrors]:
-        """Claim the next item of a kind, of the persona's domains or of one room.
+        """Claim the next item of a kind in the persona's domains or one room.
 
         Fails with ``MemoryUnavailable``.
         """
@@ -319,10 +318,10 @@ class Persona:
     async def work_event(self, item: WorkItem, event: DomainEvent | None = None) -> PersonaOutcome | None:
         """Process a claimed event up to its stored end; it stays claimed.
 
-        Returns ``None`` when another process has it by now. A cancelled event is given back.
+        Returns ``None`` if another process has taken it. A cancelled event is released.
 
         Args:
-            event: as it was sent; the stored one is without secrets.
+            event: the original event; the stored one is without secrets.
         """
         if item.status == "answered" and item.outcome is not None:
             return await self._with_plan(item.outcome, item)
@@ -344,7 +343,7 @@ class Persona:
             EVENT_UNDER_WAY.reset(under_way)
 
     async def _with_plan(self, outcome: PersonaOutcome, item: WorkItem) -> PersonaOutcome:
-        """Return the stored outcome of an event, which has no plan, with its plan."""
+        """Return the stored outcome of an event, with its plan added."""
         plan = None
         if item.plan_id is not None:
             read = await attempt(self.services.store.get_plan(item.plan_id))
@@ -354,10 +353,10 @@ class Persona:
     async def work_item(self, item: WorkItem, text: str | None = None) -> Evaluated | None:
         """Do a claimed delivery, evaluation or schedule; return the evaluation.
 
-        One that fails is given back for a later try, or ended as a dead letter after the last.
+        If it fails, it is released for a later try, or becomes a dead letter after the last.
 
         Args:
-            text: of the message, as it was written; the stored one is without secrets.
+            text: the original text of the message; the stored one is without secrets.
         """
         if item.kind == "delivery":
             await self._deliver(item, item.message if text is None else text)
@@ -368,16 +367,18 @@ class Persona:
         return await self._evaluate(item)
 
     async def end_event(self, item: WorkItem) -> None:
-        """End an event whose outcome was reported."""
+        """End an event after its outcome was reported."""
         status: WorkStatus = "dead" if self._is_given_up(item) else "done"
         await attempt(self.services.store.end_work(item, status))
 
     def _is_given_up(self, item: WorkItem) -> bool:
-        """Return whether as many processes ended at an event as its tries.
+        """Return whether an event ended as many processes as it has tries.
 
-        The first one does not count: it may have ended for another event that was under way in it. Later
-        tries are made alone. Where no tool can have been called it is tried more often: nothing is done
-        twice, and it is seldom the event's fault that processes are ended from outside.
+        The first one does not count: another event in progress may have ended it. Later tries run alone. If
+            no tool
+        can have been called there are more tries: nothing is done twice, and processes are seldom ended by
+            the
+        event.
         """
         called = item.plan_id and self.domains[item.room.domain].tool_names()
         return item.attempts > self.settings.delivery.tries * (1 if called else _TRIES_WITHOUT_CALLS) + 1
@@ -388,7 +389,7 @@ class Persona:
         added = await attempt(self.services.store.add_event(room, event))
         own = added.map(lambda submission: submission.item).value_or(None)
         is_new = added.map(lambda submission: submission.is_new).value_or(False)
-        if own is None:  # the store failed: the event is answered all the same
+        if own is None:  # the store failed, but the event is answered
             cycle = begin_cycle(
                 self.settings, self.services, self.domains[room.domain], TaskId(self.services.ids.new()), room
             )
@@ -421,7 +422,7 @@ class Persona:
             if is_new and now.outcome is not None:  # another worker was faster
                 return await self._with_plan(now.outcome, now)
             if (now.holder or not now.is_open) and taken is _NOT_TAKEN and not (is_new and now.is_open):
-                if looked:  # it is not one of this process, which would be here by now
+                if looked:  # it is not of this process, which would have returned
                     ended = _CANCELLED if now.status == "dropped" else _HANDLED
                     return _declined(event, room, _UNDER_WAY if now.is_open else ended)
                 looked = True
@@ -435,7 +436,7 @@ class Persona:
         return next(iter(found.value_or(())), gone)
 
     async def _work_for_another(self, item: WorkItem) -> None:
-        """Process an event that comes first in the room, for who waits for it."""
+        """Process an earlier event of the room, for its waiter."""
         key = (item.room, item.event.id)
         ended: PersonaOutcome | None = None
         self._taken[key] = None
@@ -450,7 +451,7 @@ class Persona:
                 self._taken[key] = ended
 
     async def _finish(self, item: WorkItem, outcome: PersonaOutcome, *, waits: bool = True) -> PersonaOutcome:
-        """Deliver and evaluate what an event left in the queue, and end it.
+        """Do the queued deliveries and evaluation of an event, and end it.
 
         Args:
             waits: whether to wait for further tries of the event's messages.
@@ -487,7 +488,7 @@ class Persona:
                 await anyio.sleep(min(_POLL_S, max(0.001, left_s)))
 
     async def evaluated(self, event: WorkItem, outcome: PersonaOutcome) -> PersonaOutcome:
-        """Evaluate the plan of an event in its turn; return the full outcome."""
+        """Evaluate the plan of an event in turn; return the full outcome."""
         made = await self._evaluate_in_turn(event)
         if made is None:
             return outcome
@@ -525,7 +526,7 @@ class Persona:
         await cycle.publish(
             persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
-        event, blocked = await self._guarded(event, cycle)  # later prompts have those that are declined too
+        event, blocked = await self._guarded(event, cycle)  # later prompts include declined events
         try:
             if blocked:
                 decision = EngagementDecision(engage=False, reason=blocked)
@@ -587,7 +588,7 @@ class Persona:
         return await self._execute(plan, cycle)
 
     async def _take_correction(self, event: DomainEvent, cycle: Cycle) -> None:
-        """Take an event as the opinion that the last answer to its author was bad."""
+        """Record that the last answer to the event's author was bad."""
         for plan in await cycle.plans():
             if plan.event.user_id == event.user_id and plan.event.id != event.id:
                 feedback = Feedback(plan.id, event.user_id, good=False, at=event.at)
@@ -620,11 +621,11 @@ class Persona:
         return decision
 
     async def _guarded(self, event: DomainEvent, cycle: Cycle) -> tuple[DomainEvent, str]:
-        """Return the event as the guardrail leaves it, and why it is blocked, if it is.
+        """Return the event after the guardrail, and why it is blocked, if so.
 
-        Prompts have the name of its author too, so that a new one is checked like the content. It is not
-        redacted: the rules of engagement go by it. A guardrail may ask a model: beyond the dollars of the day
-        nothing is checked, and later prompts have a note in place of the event.
+        The author's name, which is part of prompts, is checked like the content when it is new. It is not
+        redacted, since the engagement rules use it. A guardrail may call a model, so once the dollars of the
+        day are used up nothing is checked, and later prompts have a note instead of the event.
         """
         if cycle.domain.engine.ports.guardrail == Nothing:
             return event, ""
@@ -645,7 +646,7 @@ class Persona:
         return changed, blocked and f"A guardrail blocked the event: {blocked}"
 
     async def _check_name(self, event: DomainEvent, cycle: Cycle) -> str:
-        """Check the name of an author, once; return why it is blocked, if it is."""
+        """Check the name of an author, once; return why it is blocked, if so."""
         name = (cycle.domain.name, event.author)
         if name in self._allowed_names:
             return ""
@@ -661,7 +662,7 @@ class Persona:
         return event.author if (cycle.domain.name, event.author) in self._allowed_names else BLOCKED_NAME
 
     async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
-        """End an event at which several processes ended, so that it ends no more of them."""
+        """End an event that ended several processes."""
         ends = 0 if cycle.claim is None else cycle.claim.attempts - 1
         reason = f"Its process ended {ends} times without progress, and it is given up."
         if plan is not None:
@@ -682,7 +683,7 @@ class Persona:
         abstained = False
         reason = "Every step succeeded or was recovered from."
         while (step := plan.next_step) is not None:
-            reached = await cycle.read_limits()  # others of the tenant spend at the same time
+            reached = await cycle.read_limits()  # other events of the tenant spend at the same time
             if reached:
                 status, reason = "failed", reached
                 break
@@ -691,12 +692,12 @@ class Persona:
                 plan = expanded
                 continue
             plan = begin_step(plan, step.id, services.clock.now())
-            await cycle.save(plan, progress=False)  # a step that ends the process is not begun for ever
+            await cycle.save(plan, progress=False)  # bounds the retries of a step that ends the process
             await cycle.publish(persona_events.PersonaStepStarted, plan_id=plan.id, step=step)
             outcome = await execute_step(plan, step, cycle)
             adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
             plan = adjustment.plan
-            if adjustment.action == "ABORT":  # on disk at once, so that no restart goes on with it
+            if adjustment.action == "ABORT":  # on disk at once, so that a restart does not continue it
                 status, reason, abstained = "failed", adjustment.reasoning, is_abstention(outcome)
                 plan = end_plan(plan, status, services.clock.now())
             await cycle.save(plan)
@@ -747,7 +748,7 @@ class Persona:
         end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.unstored_usd, is_dead)
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))
-            if isinstance(stored, Failure):  # it would be lost as well with the process: it is done again
+            if isinstance(stored, Failure):  # it is lost with the process too, and done again
                 reason = stored.failure().message
                 spent = cycle.unstored_usd
                 await try_later(cycle.claim, reason, policy, self.services, spent, is_unanswered=True)
@@ -758,7 +759,7 @@ class Persona:
         return await self._end_unrecorded(end, cycle)
 
     async def _end_unrecorded(self, end: EventEnd, cycle: Cycle) -> PersonaOutcome:
-        """Deliver and evaluate at once, where there is no queue to do it from."""
+        """Deliver and evaluate at once, without a queue."""
         outcome, plan = end.outcome, end.plan
         for message in end.messages:
             if plan is not None and not message.is_delivered:
@@ -782,7 +783,7 @@ class Persona:
 
     async def _deliver(self, item: WorkItem, text: str) -> None:
         cycle, store = self._cycle_of(item), self.services.store
-        # where it is interrupted it may have been sent, so the try counts
+        # an interrupted try counts, since the message may have been sent
         async with _given_back(item, cycle, reason="Its delivery was interrupted."):
             again = item.attempts > 1
             sent = await self._send(item.event, text, item.delivery_key, cycle, again=again)
@@ -792,9 +793,9 @@ class Persona:
                 await try_later(item, sent.failure().message, self.settings.delivery, self.services)
 
     async def _delayed(self, item: WorkItem, failed: errors.DeliveryFailed) -> bool:
-        """Give a message back until its channel takes it, without counting a try.
+        """Release a message until its channel accepts it, without counting a try.
 
-        One that its channel has put off for a day is tried like any other.
+        After a day of delays by its channel, tries count again.
         """
         now = self.services.clock.now()
         if failed.retry_after_s is None or now - item.created_at > MOST_DELAY:
@@ -845,7 +846,7 @@ class Persona:
 EVENT_UNDER_WAY: ContextVar[tuple[Persona, Room, DomainEvent] | None] = ContextVar(
     "event_under_way", default=None
 )
-"""The event that a persona processes now, with its room."""
+"""The event that a persona is processing, with its room."""
 
 
 async def remind(at: str, text: str) -> str:
@@ -879,7 +880,7 @@ async def remind(at: str, text: str) -> str:
         event,
         id=EventId(f"reminder-{services.ids.new()}"),
         content=f"{REMINDER}{text}",
-        priority=1.0,  # its time was asked for, so it comes in quiet hours too
+        priority=1.0,  # the user chose the time, so it comes in quiet hours too
         details={**event.details, "direct": True},
     )
     stored = await attempt(persona.schedule(room.domain, later, due))
@@ -892,13 +893,13 @@ _UNDER_WAY = "It is being processed already."
 _HANDLED = "It was handled already."
 _CANCELLED = "It was cancelled."
 _MOST_FAILURES = 5
-"""Failed readings of the queue in a row, after which the caller of an event waits no longer."""
+"""Consecutive failures to read the queue after which the caller of an event stops waiting."""
 _NOT_TAKEN = object()
 
 
 @asynccontextmanager
 async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
-    """Let the channel of the event show that an answer is being made."""
+    """Show a typing indicator in the channel of the event."""
     channel = cycle.domain.channel
     if channel is None:
         yield
@@ -926,7 +927,7 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _given_back(item: WorkItem, cycle: Cycle, *, reason: str = "") -> AsyncIterator[None]:
-    """Give an item back where its work is cancelled or raises."""
+    """Release an item if its work is cancelled or raises."""
     try:
         yield
     except BaseException:
@@ -945,11 +946,11 @@ async def try_later(
     *,
     is_unanswered: bool = False,
 ) -> None:
-    """Give an item back after a failed try, or end it as a dead letter after the last.
+    """Release an item after a failed try, or make it a dead letter after the last.
 
     Args:
-        cost_usd: of the try, as far as it was not stored.
-        is_unanswered: whether the fallback is to be sent after the last try.
+        cost_usd: the unstored cost of the try.
+        is_unanswered: whether to send the fallback after the last try.
     """
     store = services.store
     if item.attempts < policy.tries:
@@ -998,7 +999,7 @@ async def close_group(
 ) -> None:
     """Wait for the tasks of the group.
 
-    Cancel them when the body raised, and pass its exception unwrapped.
+    If the body raised, cancels them and raises its exception unwrapped.
     """
     try:
         await group.__aexit__(kind, error, trace)
@@ -1010,7 +1011,7 @@ async def close_group(
 # --- comparison of personas on the same events ----------------------------------------------------------
 
 OutcomeJudge: TypeAlias = Callable[[DomainEvent, PersonaOutcome], bool]
-"""Returns whether an outcome is a success; it should judge the answer, not the persona's own evaluation."""
+"""Return whether an outcome is a success; judge the answer, not the persona's own evaluation."""
 
 
 @frozen

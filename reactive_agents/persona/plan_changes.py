@@ -1,4 +1,4 @@
-"""Pure changes of a plan's steps, and plans and evaluations out of model drafts.
+"""Pure changes of a plan's steps; plans and evaluations from model drafts.
 
 No step is lost, and completed ones stay completed.
 """
@@ -37,7 +37,7 @@ def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] =
 def begin_step(plan: personas.PersonaPlan, step_id: str, now: datetime) -> personas.PersonaPlan:
     """Return the plan with the step in progress.
 
-    A step that was in progress before counts one retry.
+    A step that was already in progress counts a retry.
     """
     step = step_of(plan, step_id)
     again = step.retries + 1 if step.status == "in_progress" else step.retries
@@ -76,7 +76,7 @@ def usable_contingency(
 ) -> personas.Contingency | None:
     """Return the contingency for a failed step.
 
-    ``None`` when there is none, or when the step is part of that contingency itself.
+    ``None`` if there is none, or if the step is part of that contingency.
     """
     if kind in _kinds_tried(plan, step_id):
         return None
@@ -131,15 +131,12 @@ def depth_of(plan: personas.PersonaPlan, step_id: str) -> int:
 
 
 def end_plan(plan: personas.PersonaPlan, status: PlanStatus, now: datetime) -> personas.PersonaPlan:
-    """Return the ended plan; steps that were not reached are skipped."""
+    """Return the ended plan, with unreached steps skipped."""
     return _with_steps(plan, _without_open(plan), now).with_plan(status=status)
 
 
 def answer_of(plan: personas.PersonaPlan) -> str:
-    """Return the plan's answer: the result of its last completed step.
-
-    Empty when there is none.
-    """
+    """Return the plan's answer: the result of its last completed step, or empty."""
     done = [step for step in plan.plan.steps if step.status == "completed"]
     return done[-1].result or "" if done else ""
 
@@ -338,7 +335,7 @@ def plan_of(
     source: personas.PlanSource,
     now: datetime,
 ) -> personas.PersonaPlan:
-    """Return an active plan of these actions, without risks and contingencies."""
+    """Return an active plan with these actions, without risks and contingencies."""
     plan = Plan(
         id=plan_id,
         task_id=task.id,
@@ -357,7 +354,7 @@ def plan_of(
 def with_draft(
     plan: personas.PersonaPlan, draft: PlanDraft, follows: Sequence[LearningId]
 ) -> personas.PersonaPlan:
-    """Return the plan with the parts of a draft besides its steps.
+    """Return the plan with all parts of a draft but its steps.
 
     Args:
         follows: the learned patterns that the plan follows.
@@ -377,7 +374,7 @@ def with_large_steps(
 ) -> personas.PersonaPlan:
     """Return the plan with the draft's large steps marked.
 
-    ``ids``: those of the draft's steps, in order.
+    ``ids``: the ids of the draft's steps, in order.
     """
     large = {step_id for step_id, step in zip(ids, draft.steps, strict=True) if step.large}
     return evolve(plan, large_steps=plan.large_steps | large)
@@ -392,10 +389,7 @@ def contingencies_of(draft: PlanDraft) -> tuple[personas.Contingency, ...]:
 
 
 def evaluation_of(plan: personas.PersonaPlan, draft: EvaluationDraft, now: datetime) -> personas.Evaluation:
-    """Return the evaluation that a draft describes.
-
-    A criterion without an entry was not met.
-    """
+    """Return the evaluation in a draft; a criterion without an entry was not met."""
     entries = {each.number: each for each in reversed(draft.criteria)}
     verdicts = tuple(
         personas.CriterionVerdict(criterion, entries[number].met, entries[number].evidence)

@@ -1,8 +1,8 @@
 """Planning: a plan for a task, and later for each of its large steps.
 
-A plan comes from a matching template, from an earlier plan for a similar task, or from the model, tried in
-this order because the first two cost nothing. When the model gives no valid plan, the task is a single step:
-an event is always answered.
+A plan comes from a matching template, from an earlier plan for a similar task, or from the model, in this
+order, because the first two cost nothing. If the model returns no valid plan, the task is a single step, so
+that every event is answered.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class FormulatedPlan:
     """A plan with its origin.
 
     Attributes:
-        reason: how the plan was made, in a sentence.
-        shown: the learnings that the planner was shown.
-        warnings: the patterns that it was warned of.
+        reason: the origin of the plan, in a sentence.
+        shown: the learnings in the planning prompt.
+        warnings: the warnings in the planning prompt.
         corrects: whether the event says that the last answer to its author was wrong.
     """
 
@@ -63,10 +63,10 @@ class FormulatedPlan:
 
 
 async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan:
-    """Return a plan for the task; a single step, with the reason, when planning fails.
+    """Return a plan for the task; a single step, with the reason, if planning fails.
 
-    Two kinds of plans need no model call: that of a template that matches the event, and a completed plan of
-    the same domain for a similar task, which is reused.
+    Needs no model call for a template that matches the event, or to reuse a completed plan of the same domain
+    for a similar task.
     """
     if not cycle.reasons:
         return FormulatedPlan(_reactive_plan(task, event, cycle), "Planning is switched off.")
@@ -110,7 +110,7 @@ def followed_learnings(
 
     Args:
         shown: the learned patterns in the order of their numbers.
-        same_above: 0 to 1; a stated learning that is more similar to a pattern than this restates it.
+        same_above: 0 to 1; a stated learning with more similarity to a pattern restates it.
     """
     return tuple(
         learning.id
@@ -146,7 +146,7 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
         learned = cycle.services.store.list_learnings(room.persona_id, domain=room.domain, tenant=room.tenant)
         learnings = await cycle.attempt_or("recall", learned, ())
         refuted = {task for each in learnings if is_refuted(each) for task in each.learned_from}
-    # a plan of another room may name what was said there
+    # a plan of another room may contain private words
     proven = _proven(await cycle.plans(), task.description, refuted)
     # by words: two tasks may be close in meaning, yet need different plans
     known = most_similar(
@@ -180,11 +180,11 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
 def _proven(plans: Sequence[PersonaPlan], task: str, refuted: Container[TaskId]) -> list[PersonaPlan]:
     """Return the plans that may be reused for a task.
 
-    A plan whose latest reuse failed is none, and neither is one that has words of the earlier task, as the
-    number of another order, which the new task has not.
+    Excludes plans whose latest reuse failed, and plans with words of the earlier task that the new task
+    lacks, such as another order number.
 
     Args:
-        refuted: the tasks of learnings that failed last or are in doubt; their plans are not reused.
+        refuted: the tasks of learnings that failed last or are doubted; their plans are not reused.
     """
     latest: dict[str, PersonaPlan] = {}
     by_id = {str(each.id): each for each in plans}
@@ -270,8 +270,8 @@ def _new_plan(
 async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> PersonaPlan | None:
     """Plan a large step, and return the plan with the new steps in its place.
 
-    ``None`` when the step is not large, when it is at the depth limit, or when the model gives no valid plan
-    for it: it is then executed as it is.
+    ``None`` if the step is not large, is at the depth limit, or the model returns no valid plan for it; it is
+    then executed unchanged.
     """
     settings = cycle.settings
     if step.id not in plan.large_steps or plan_changes.depth_of(plan, step.id) >= settings.max_depth:

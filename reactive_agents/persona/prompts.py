@@ -1,4 +1,4 @@
-"""Prompts of a persona: trusted instructions, and contents with fenced data."""
+"""Prompts of a persona: trusted instructions, and content with fenced data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ This plan was made for an earlier, similar event. Where it names details of that
 this event instead."""
 
 MOST_CALLS = 20
-"""Maximum number of tool calls in a prompt, the latest; their texts are short."""
+"""Maximum number of latest tool calls in a prompt, whose texts are short."""
 RESULT_CHARACTERS = 4_000
 """Maximum characters of an earlier step's result in a prompt."""
 
 EVENT_CHARACTERS = 8_000
-"""Maximum characters of an event, its task or a goal in a prompt; steps have the whole event."""
+"""Maximum characters of an event, task or goal in a prompt; steps get the whole event."""
 
 PLANNING = """\
 Make a plan for the task before anything is executed. Work through these points in order:
@@ -69,7 +69,7 @@ def step_instructions(settings: personas.PersonaSettings, domain: str, *, is_las
     """Return the instructions for a step: role, domain, voice.
 
     Args:
-        domain: the instructions of the domain's agent; the standard ones where it has none.
+        domain: the instructions of the domain's agent; by default the standard ones.
         is_last: whether the result of the step is sent.
     """
     voice = f"How you sound: {settings.voice}" if is_last and settings.voice else ""
@@ -87,7 +87,7 @@ def room_messages(transcript: Sequence[Utterance]) -> tuple[Message, ...]:
 
 
 def origin_of(learning: personas.LearningEntry) -> str:
-    """Return where a learning comes from, in a few words."""
+    """Return the origin of a learning, in a few words."""
     if learning.pinned:
         return "set by a person"
     place = "this room" if learning.room is not None else f"{len(learning.learned_from)} task(s)"
@@ -225,7 +225,7 @@ def step_content(
     Args:
         thoughts: notes on the room.
         learnings: the patterns that the plan follows.
-        now: the time; empty where nothing depends on it.
+        now: the time; empty if nothing depends on it.
     """
     is_last = is_last_step(plan, step)
     known = [*_now(now), *(_known(thoughts, learnings) if is_last else [])]

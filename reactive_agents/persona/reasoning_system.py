@@ -43,7 +43,7 @@ async def evaluate_outcome(
 ) -> Result[personas.Evaluation, StructuredOutputError]:
     """Evaluate a plan that ended, criterion by criterion, and record the evaluation.
 
-    Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unevaluated.
+    Fails with ``StructuredOutputError`` if the model returns none; the plan then stays unevaluated.
     """
     answer, calls = answer_of(plan), await _calls_of(plan, cycle)
     try:
@@ -75,7 +75,7 @@ async def evaluate_outcome(
 
 
 async def _calls_of(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.StepCall, ...]:
-    """Return the tool calls of a plan's steps, in order, by its journal."""
+    """Return the tool calls of a plan's steps, in order, from its journal."""
     journal = await cycle.attempt_or("recall", cycle.services.store.journal(plan.task.id), ())
     ended = (each for each in journal if isinstance(each, PersonaStepEnded) and each.plan_id == plan.id)
     return tuple(call for each in ended for call in each.outcome.calls)
@@ -87,10 +87,10 @@ def _by_evidence(
     calls: Sequence[personas.StepCall],
     checked: bool | None,
 ) -> personas.Evaluation:
-    """Return the evaluation by the best evidence that there is.
+    """Return the evaluation by the best available evidence.
 
     Args:
-        checked: what the check of the program says, if anything.
+        checked: the verdict of the program's check, if any.
     """
     found: tuple[personas.EvidenceSource, bool]
     if plan.liked is not None:
@@ -108,7 +108,7 @@ def _by_evidence(
 async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Evaluation, cycle: Cycle) -> None:
     """Update the learnings of the domain from an evaluation.
 
-    It reads what it writes back, so only one call may run at a time.
+    It reads, changes and writes, so only one call may run at a time.
     """
     settings, services = cycle.settings, cycle.services
     room = plan.room
@@ -152,9 +152,9 @@ async def _shared(
     updates: Sequence[LearningUpdate],
     cycle: Cycle,
 ) -> tuple[LearningUpdate, ...]:
-    """Return the new learning for every room of the tenant, when it is general.
+    """Return the new learning for every room of the tenant, if it is general.
 
-    An older one is not judged again: what it was drawn from may be out of sight by now.
+    Older learnings are not judged again, since the messages behind them may no longer be available.
     """
     created = [each.learning for each in updates if each.change == "created"]
     if cycle.settings.learning.sharing != "general" or not created:
@@ -168,7 +168,7 @@ async def _shared(
 
 
 def is_waiting(learning: personas.LearningEntry) -> bool:
-    """Return whether it may still be approved for every room of its tenant."""
+    """Return whether a learning can still be approved for every room of its tenant."""
     return learning.room is not None and not learning.reviewed and not learning.rejected
 
 
@@ -184,7 +184,7 @@ _PHRASES = (
     "Reuses plan, whose task is similar. "
     "Step failed in the plan for. Learned. Tool, arguments."
 )
-"""Words that notes on a room and tool calls have from this package."""
+"""Words of this package in notes on a room and tool calls."""
 
 
 async def _words_of(
@@ -194,10 +194,10 @@ async def _words_of(
     heard = await cycle.read(cycle.services.store.transcript(plan.room, limit=MOST_HEARD), ())
     others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
     earlier = (*(each.content for each in heard), *(each.content for each in cycle.thoughts))
-    steps, calls = plan.plan.steps, await _calls_of(plan, cycle)  # tools know more than was said
+    steps, calls = plan.plan.steps, await _calls_of(plan, cycle)  # tools know more than the messages
     found = [text for each in steps for text in (each.result, each.error) if text]
     found += [text for each in calls for text in (each.arguments, each.result)]
-    found += [plan.task.description] if domain.describe is not None else []  # it may tell details
+    found += [plan.task.description] if domain.describe is not None else []  # it may contain details
     learned = [text for each in learnings if each.room is not None for text in (each.pattern, each.context)]
     said = (event.content, *earlier, *found, *learned)
     speakers = (event.author, event.user, *(each.author for each in heard))
@@ -220,7 +220,7 @@ class PersonaReasoningSystem:
     def __init__(self, settings: personas.PersonaSettings, services: PersonaServices) -> None:
         self.settings = settings
         self._services = services
-        self._changing = anyio.Lock()  # learnings and self state are read and written back
+        self._changing = anyio.Lock()  # guards reading, changing and writing learnings and self state
 
     async def formulate_plan(
         self, task: personas.PersonaTask, event: personas.DomainEvent, cycle: Cycle
@@ -242,7 +242,7 @@ class PersonaReasoningSystem:
     ) -> Result[personas.Evaluation, StructuredOutputError]:
         """Evaluate a plan that ended, and update learnings and self state from it.
 
-        Fails with ``StructuredOutputError`` when the model gives no evaluation; nothing is learned then.
+        Fails with ``StructuredOutputError`` if the model returns no evaluation; nothing is learned then.
         """
         evaluated = await evaluate_outcome(plan, cycle)
         if isinstance(evaluated, Failure):
@@ -325,7 +325,7 @@ class PersonaReasoningSystem:
     async def learnings(
         self, domain: personas.Domain | None = None, *, min_confidence: float = 0.0
     ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
-        """Return the learnings with their present confidence, the most confident first.
+        """Return the learnings with their current confidence, most confident first.
 
         Fails with ``MemoryUnavailable``.
         """
@@ -344,8 +344,7 @@ class PersonaReasoningSystem:
     async def delete_learning(self, learning_id: LearningId) -> Result[None, RecordNotFound | MemoryErrors]:
         """Delete a learning: it is not used or learned again.
 
-        Its text stays in the records, to recognise it. Fails with ``RecordNotFound``, or with
-        ``MemoryUnavailable``.
+        Its text stays stored, to recognise it. Fails with ``RecordNotFound`` or ``MemoryUnavailable``.
         """
         changed = await self._change_learning(learning_id, lambda known: evolve(known, rejected=True))
         return changed.map(lambda _: None)
@@ -359,8 +358,8 @@ class PersonaReasoningSystem:
         Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
 
         Args:
-            pattern: its general wording; by default names, numbers and quotations are taken out.
-            shared: ``False`` keeps it in its room; it is not proposed again.
+            pattern: its general wording; by default names, numbers and quotations are removed.
+            shared: ``False`` keeps it in its room, without proposing it again.
         """
         nothing = room_words((), (), elsewhere=(), known=(self.settings.role, self.settings.voice))
 
@@ -393,7 +392,7 @@ class PersonaReasoningSystem:
         confidence: float | None = None,
         pattern: str | None = None,
     ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
-        """Set a learning by hand, which pins it; without any value it is unpinned.
+        """Set a learning by hand and pin it; without a value, unpin it.
 
         Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
 
@@ -401,7 +400,7 @@ class PersonaReasoningSystem:
             confidence: 0 to 1; below the policy's ``min_confidence`` the learning is not shown to plans.
 
         Raises:
-            ValueError: ``confidence`` is out of its range.
+            ValueError: ``confidence`` is out of range.
         """
 
         def overridden(known: personas.LearningEntry) -> personas.LearningEntry:
