@@ -1,7 +1,7 @@
 """Implementations of the ports: models, tools, memory, governance, telemetry.
 
-Why they are apart from everything else: whatever touches the world is here, so that everything above is a
-function of the answers of the ports. An adapter knows ``core`` and ``ports`` and never another subject;
-what several subjects need is a module at this level: SQLite files, background loops, clock, ids and the
-redactor that knows the environment. Failures of libraries become values here, and exceptions go no further.
+All I/O is in this package, so that everything above is a function of the ports' answers. An adapter imports
+``core`` and ``ports``, never an adapter of another subject. Modules that several subjects need are at this
+level: SQLite files, background loops, clock, ids and the redactor that knows the environment. Exceptions of
+libraries become error values here.
 """

@@ -1,9 +1,8 @@
 """An event loop in a thread, for services that outlive their caller's loop.
 
-Why: an agent may be used from many event loops, one after the other or at once (``run_sync`` from a pool of
-threads is a loop for each call), while a connection to a server belongs to the loop that opened it. A service
-with such connections keeps them on a background loop, and is called from whatever loop there is. It runs on
-asyncio, whatever the caller runs on.
+An agent may be used from many event loops, one after the other or at once (``run_sync`` uses a loop for each
+call), but a connection to a server belongs to the loop that opened it. A service with such connections keeps
+them on a background loop, and can be called from any loop. The background loop always uses asyncio.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _POLL_S = 0.005
 
 
 class LoopStopped(Exception):
-    """The background loop was stopped before the call had ended."""
+    """The background loop was stopped before the call ended."""
 
 
 class _Call(Generic[_T]):
-    """A coroutine on the background loop, and its caller who waits on another loop."""
+    """A coroutine on the background loop, and its caller, which waits on another loop."""
 
     def __init__(self, body: Callable[[], Coroutine[Any, Any, _T]]) -> None:
         self.ended = anyio.Event()
@@ -46,7 +45,7 @@ class _Call(Generic[_T]):
         self._error: Exception | None = LoopStopped("the background loop was stopped")
 
     async def run(self) -> None:
-        """Run the body on the background loop; lets only a cancellation out."""
+        """Run the body on the background loop; raises only on cancellation."""
         try:
             with anyio.CancelScope() as self._scope:
                 if self._cancelled:
@@ -75,7 +74,7 @@ class _Call(Generic[_T]):
 class BackgroundLoop:
     """An asyncio event loop in a daemon thread, from :meth:`start` to :meth:`stop`.
 
-    What still runs at the end of the program is cancelled then, and has 15 seconds to end what it began.
+    At the end of the program, running calls are cancelled and have 15 seconds to clean up.
     """
 
     def __init__(self, name: str) -> None:
@@ -91,13 +90,13 @@ class BackgroundLoop:
 
     @property
     def alive(self) -> bool:
-        """Whether calls can be made; false in a forked process, which has no such thread."""
+        """Whether calls can be made; false in a forked process, which lacks the thread."""
         return self._process == os.getpid() and self._thread.is_alive() and not self._ended
 
     def start(self) -> None:
         """Start the thread; blocks until the loop runs.
 
-        Where the system lets no loop be made, calls raise ``LoopStopped``.
+        If the system cannot create a loop, calls raise ``LoopStopped``.
         """
         self._thread.start()
         self._ready.wait()
@@ -106,10 +105,10 @@ class BackgroundLoop:
     async def run(self, function: Callable[..., Coroutine[Any, Any, _T]], *arguments: Any) -> _T:
         """Await ``function(*arguments)`` on the background loop, from any event loop.
 
-        A cancellation is passed on, and waited for. The function sees the caller's context variables.
+        A cancellation is passed on, and its end is awaited. The function sees the caller's context variables.
 
         Raises:
-            LoopStopped: the loop does not run any more.
+            LoopStopped: the loop is not running.
         """
         call = _Call(lambda: function(*arguments))
         context = contextvars.copy_context()
@@ -131,12 +130,12 @@ class BackgroundLoop:
         """Start a detached task; call it on the background loop itself.
 
         Args:
-            function: lets no exception but a cancellation out.
+            function: must raise nothing but a cancellation.
         """
         self._group.start_soon(function, *arguments)
 
     def request_stop(self) -> None:
-        """Let the loop end soon, from any thread."""
+        """Request the end of the loop, from any thread."""
         self._call_soon(lambda: self._stopping.set())
 
     def stop(self) -> None:
@@ -154,8 +153,8 @@ class BackgroundLoop:
             with self._lock:
                 self._ended = True
                 calls, self._calls = self._calls, set()
-            self._ready.set()  # also of one that could not be made
-            for call in calls:  # which came too late to begin
+            self._ready.set()  # also of a loop that could not be created
+            for call in calls:  # calls that came too late to begin
                 call.end()
 
     async def _serve(self) -> None:
@@ -163,13 +162,13 @@ class BackgroundLoop:
             self._call_soon, self._stopping = calls_on_this_loop(), anyio.Event()
             self._ready.set()
             await self._stopping.wait()
-            with anyio.move_on_after(_LAST_CALLS_S):  # what was told of the end gets to tell its caller
+            with anyio.move_on_after(_LAST_CALLS_S):  # cancelled calls can still report to their callers
                 while self._calls:  # noqa: ASYNC110 - other threads add calls
                     await anyio.sleep(_POLL_S)
             self._group.cancel_scope.cancel()
 
     def _begin(self, call: _Call[Any]) -> None:
-        with suppress(ImportError):  # only trio brings it, and its name must not travel with the context
+        with suppress(ImportError):  # set by trio only, and must not be passed on with the context
             import sniffio
 
             sniffio.current_async_library_cvar.set("asyncio")

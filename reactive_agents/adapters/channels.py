@@ -1,9 +1,8 @@
 """Channels over plain HTTP: signed webhooks, Slack, Matrix.
 
-All that a platform sends is from a stranger until its signature was compared: before that nothing of a body
-is read but its bytes, and no answer says more than that it was refused. The tenant of an event is the one
-whose secret signed it, never a field of its body. Messages carry the key by which a platform that was sent
-one twice shows it once.
+A request is untrusted until its signature has been verified: before that its body is not parsed, and the
+response says only that it was refused. The tenant of an event is the one whose secret signed it, never a
+field of its body. Messages carry an idempotency key, so that a platform shows a repeated message once.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ from reactive_agents.effects import effect
 from reactive_agents.ports import Channel, Clock
 
 REPLAY_WINDOW_S = 300.0
-"""Seconds by which the time of a signature may differ from the clock."""
+"""The maximum difference of a signature's time from the clock, in seconds."""
 MOST_TEXT = 100_000
 """Maximum characters of an event's content."""
 BODY_BYTES = 1_000_000
-"""Maximum length of a body that anyone may send."""
+"""Maximum length of a body before authentication."""
 TRANSACTION_BYTES = 10_000_000
-"""Maximum length of a body that a homeserver sends: a hundred events."""
+"""Maximum length of a homeserver's body: a hundred events."""
 DEEPEST = 64
 """Levels of arrays and objects in a body."""
 _MOST_NAME = 200
@@ -69,11 +68,11 @@ def open_channel(
     """Return the channel that a configuration describes.
 
     Args:
-        name: of the persona, for mentions of its user.
+        name: the name of the persona, for mentions of its user.
         environment: variables with the secrets.
-        option: the place of the configuration, for errors.
+        option: the path of the configuration, for errors.
 
-    Fails with ``InvalidConfig`` for a missing or short secret, two tenants with one, or a wrong address.
+    Fails with ``InvalidConfig`` for a missing or short secret, a shared secret, or a wrong URL.
     """
 
     def wrong(field_name: str, value: str, expected: str) -> Result[Channel, InvalidConfig]:
@@ -124,7 +123,7 @@ def _is_address(url: str) -> bool:
 
 
 def signature_of(secret: bytes, timestamp: str, body: bytes) -> str:
-    """Return the signature of a body and the time at which it was sent.
+    """Return the signature of a body with its time.
 
     >>> signature_of(b"8f742231b10e8888", "1531420618", b"{}")[:11]
     'v0=afdd3027'
@@ -164,8 +163,8 @@ def parsed_object(body: bytes) -> dict[str, Any] | None:
 def parsed_transaction(body: bytes) -> list[dict[str, Any]] | None:
     """Return the events of a homeserver's transaction.
 
-    ``None`` where there is no list of them. An event that anyone made unreadable is left out: it must not
-    hold up the others, which would come again with it for ever.
+    ``None`` if there is no list of events. Unreadable events are skipped, since they would block the others,
+    which would be repeated with them forever.
     """
     try:
         value = json.loads(body.decode("utf-8", "replace"), parse_constant=str, parse_int=_short)
@@ -209,7 +208,7 @@ def _cleaned(value: Any, levels: int) -> Any:
 
 
 class _Client:
-    """The requests of a channel: without redirects, in a bounded time and size."""
+    """The HTTP client of a channel: without redirects, limited in time and size."""
 
     def __init__(self) -> None:
         self._http: httpx.AsyncClient | None = None
@@ -217,10 +216,10 @@ class _Client:
     async def send(
         self, method: str, url: str, *, headers: Mapping[str, str], content: bytes | None = None
     ) -> dict[str, Any]:
-        """Return the document of a response; it is empty where it has none.
+        """Return the JSON document of a response; empty if it has none.
 
         Raises:
-            DeliveryDelayed: the platform wants it later.
+            DeliveryDelayed: the platform asks for a later retry.
             RuntimeError: the platform refuses it.
             httpx.HTTPError: the platform cannot be reached.
         """
@@ -252,9 +251,9 @@ class _Channel:
     """A channel with its connections to a platform.
 
     Args:
-        secret: which its requests are signed with, or have.
-        token: of the requests to it.
-        name: of the persona, for mentions of its user.
+        secret: the secret that signs incoming requests, or that they contain.
+        token: the token of outgoing requests.
+        name: the name of the persona, for mentions of its user.
     """
 
     _config: ChannelConfig
@@ -274,9 +273,9 @@ class _Channel:
 
 
 def retry_after_s(value: str, now: datetime) -> float | None:
-    """Return the seconds of a ``Retry-After`` header; ``None`` without a valid one.
+    """Return the seconds of a ``Retry-After`` header; ``None`` if it is invalid.
 
-    It has seconds or a date.
+    The header contains seconds or a date.
 
     >>> retry_after_s("3", datetime.now(UTC)), retry_after_s("soon", datetime.now(UTC))
     (3.0, None)
@@ -299,7 +298,7 @@ def _text(value: Any, *path: str) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """Return a text of so many bytes at most."""
+    """Return a text, truncated to a number of bytes."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= most else data[: most - 3].decode("utf-8", "ignore") + "…"
 
@@ -328,10 +327,10 @@ class WebhookEvent:
 
 @frozen
 class WebhookReaction:
-    """The body of a webhook about an answer, by the id that its receiver gave it.
+    """The body of a webhook: a reaction to an answer, which has the receiver's id.
 
     Attributes:
-        id: of the reaction, by which one that is sent again is known; the time of the request by default.
+        id: the id of the reaction, which identifies repeats; by default the time of the request.
     """
 
     message: str = field(validator=_name)
@@ -341,12 +340,12 @@ class WebhookReaction:
 
 
 class WebhookChannel:
-    """Implements ``Channel``: signed events by POST, signed answers to an address.
+    """Implements ``Channel``: signed events by POST, signed answers to a URL.
 
     Args:
-        url: where answers are posted.
-        secrets: of each tenant.
-        tenant: the one of requests without a tenant in their path.
+        url: the URL for answers.
+        secrets: the secret of each tenant.
+        tenant: the tenant of requests without a tenant in their path.
     """
 
     def __init__(self, url: str, secrets: Mapping[str, bytes], *, tenant: str, clock: Clock) -> None:
@@ -374,7 +373,7 @@ class WebhookChannel:
             return Failure(_FORGED)
         document = parsed_object(request.body)
         if document is None:
-            return Failure(ChannelRefused(400, "invalid-json", "The body is no JSON object."))
+            return Failure(ChannelRefused(400, "invalid-json", "The body is not a JSON object."))
         if "message" in document:
             about = decode(document, WebhookReaction)
             if isinstance(about, Failure):
@@ -402,7 +401,7 @@ class WebhookChannel:
         return Success(Received((event,)))
 
     async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
-        """Post an answer, and return the platform's id of it, if it says one.
+        """Post an answer, and return the platform's id of it, if any.
 
         Raises:
             RuntimeError: the channel has no such tenant, or the platform refuses it.
@@ -416,7 +415,7 @@ class WebhookChannel:
             "key": key,
         }
         secret = self._secrets.get(event.tenant)
-        if secret is None:  # it was taken out of the configuration since
+        if secret is None:  # it was removed from the configuration since
             raise RuntimeError(f"the channel has no tenant {event.tenant!r}")
         body, timestamp = _json(document), str(int(self._clock.now().timestamp()))
         headers = {
@@ -427,7 +426,7 @@ class WebhookChannel:
         return _text(await self._client.send("POST", self._url, headers=headers, content=body), "id")
 
     async def typing(self, event: DomainEvent) -> None:
-        """Show nothing: there is no such signal."""
+        """Do nothing: webhooks have no typing indicator."""
 
     async def aclose(self) -> None:
         """Close its connections; the next message opens them again."""
@@ -435,7 +434,7 @@ class WebhookChannel:
 
 
 _NO_SECRET = b"\x00" * 32
-"""Compared with where there is no such tenant, which takes as long as for one."""
+"""Compared with for an unknown tenant, so that the time does not reveal tenants."""
 
 
 # --- Slack --------------------------------------------------------------------------------------------------
@@ -457,9 +456,9 @@ _SLACK_METADATA = "reactive_agents_message"
 class SlackChannel(_Channel):
     """Implements ``Channel`` with Slack's Events API and ``chat.postMessage``.
 
-    A workspace is a tenant, and a thread is a room: a message outside of threads begins one with its answer.
-    A direct conversation is one room. Every message carries its key as metadata, which Slack keeps: before
-    one is sent again, it is looked for in its thread.
+    A workspace is a tenant, and a thread is a room: the answer to a message outside of threads begins one. A
+    direct conversation is one room. Every message carries its key as Slack metadata; before a retry, the
+    thread is searched for it.
     """
 
     _tokens: Mapping[str, str] = field(kw_only=True, alias="tokens")
@@ -474,7 +473,7 @@ class SlackChannel(_Channel):
             return Failure(_FORGED)
         document = parsed_object(request.body)
         if document is None:
-            return Failure(ChannelRefused(400, "invalid-json", "The body is no JSON object.", _NO_RETRY))
+            return Failure(ChannelRefused(400, "invalid-json", "The body is not a JSON object.", _NO_RETRY))
         if document.get("type") == "url_verification":
             return Success(Received(reply={"challenge": _text(document, "challenge")}))
         event, reaction = self._event(document, now), self._reaction(document)
@@ -541,7 +540,7 @@ class SlackChannel(_Channel):
             return f"{channel}/{known}"
         document: JsonObject = {
             "channel": channel,
-            "text": escape(_shortened(text, _SLACK_BYTES), quote=False),  # mentions nobody, hides no link
+            "text": escape(_shortened(text, _SLACK_BYTES), quote=False),  # no mentions, no hidden links
             "metadata": {"event_type": _SLACK_METADATA, "event_payload": {"key": key}},
             "unfurl_links": False,
             "unfurl_media": False,
@@ -552,7 +551,7 @@ class SlackChannel(_Channel):
         return f"{channel}/{_text(answered, 'ts')}"
 
     async def _sent(self, event: DomainEvent, key: str) -> str:
-        """Return the time of the message with a key; empty when it was not sent."""
+        """Return the time of the message with a key; empty if it was not sent."""
         channel, _, thread = event.context_id.partition("/")
         method = "conversations.replies" if thread else "conversations.history"
         query = {"channel": channel, "include_all_metadata": "true", "limit": "200"}
@@ -567,7 +566,7 @@ class SlackChannel(_Channel):
                 if _text(each, "metadata", "event_payload", "key") == key:
                     return _text(each, "ts")
             cursor = _text(found, "response_metadata", "next_cursor")
-            if not (thread and cursor):  # a channel is looked through as far as one page goes back
+            if not (thread and cursor):  # only one page of a channel is searched
                 return ""
 
     async def typing(self, event: DomainEvent) -> None:
@@ -590,10 +589,7 @@ class SlackChannel(_Channel):
 
 
 def _bot_of(document: dict[str, Any]) -> str:
-    """Return the user id of the bot that an event of Slack is for.
-
-    It is empty where the event does not say it.
-    """
+    """Return the user id of the bot that an event of Slack is for; empty if unknown."""
     given = document.get("authorizations")
     for each in given if isinstance(given, list) else ():
         if isinstance(each, dict) and each.get("is_bot") is True:
@@ -623,7 +619,7 @@ def _plain(text: str, bot: str, name: str) -> str:
 # --- Matrix -------------------------------------------------------------------------------------------------
 
 _MATRIX_USER = re.compile(r"@[^\x00-\x20\x7f:]{1,200}:[^\x00-\x20\x7f/]{1,200}")
-_MATRIX_ROOM = re.compile(r"![^\x00-\x20\x7f/]{1,255}")  # what follows a slash is a thread
+_MATRIX_ROOM = re.compile(r"![^\x00-\x20\x7f/]{1,255}")  # a slash separates the thread
 _MATRIX_EVENT = re.compile(r"\$[^\x00-\x20\x7f]{1,255}")
 _OPINIONS = {**dict.fromkeys("👍❤✅✔🎉💯", True), **dict.fromkeys("👎❌✖🚫", False)}
 _MATRIX_BYTES = 32_000
@@ -634,12 +630,12 @@ _TYPING_MS = 30_000
 class MatrixChannel(_Channel):
     """Implements ``Channel`` as an application service of a Matrix homeserver.
 
-    The homeserver sends each transaction until it is answered with 200, so that none is lost, and shows a
-    message once whose transaction id it knows. A room is a room, and so is each thread in it.
+    The homeserver repeats each transaction until it is answered with 200, so that none is lost, and shows a
+    message with a known transaction id once. A Matrix room is a room, and so is each thread in it.
     """
 
     def most_bytes(self, headers: Mapping[str, str]) -> int:
-        """Return the maximum length of a body; that of a stranger is shorter."""
+        """Return the maximum length of a body; shorter without authentication."""
         return TRANSACTION_BYTES if self._knows(headers) else BODY_BYTES
 
     def _knows(self, headers: Mapping[str, str]) -> bool:
@@ -693,7 +689,7 @@ class MatrixChannel(_Channel):
     def _event(self, given: dict[str, Any], now: datetime) -> DomainEvent | None:
         """Return the message of a person; ``None`` for everything else.
 
-        One event that cannot be read does not hold up the others of its transaction.
+        An unreadable event does not block the others of its transaction.
         """
         content, user = given.get("content"), _text(given, "sender")
         room, name = _text(given, "room_id"), _text(given, "event_id")
@@ -726,7 +722,7 @@ class MatrixChannel(_Channel):
         )
 
     def _invites(self, given: dict[str, Any]) -> bool:
-        """Return whether an event invites the persona's user, by one who may."""
+        """Return whether an event is an allowed invitation of the persona's user."""
         if given.get("type") != "m.room.member" or given.get("state_key") != self._config.user:
             return False
         inviter = _text(given, "sender")
@@ -737,7 +733,7 @@ class MatrixChannel(_Channel):
     async def _join(self, room: str) -> ChannelRefused | None:
         try:
             await self._call("POST", f"join/{quote(room, safe='')}", {})
-        except RuntimeError:  # the invitation was taken back
+        except RuntimeError:  # the invitation was withdrawn
             return None
         except (DeliveryDelayed, httpx.HTTPError):
             detail = "The invitation cannot be accepted now."

@@ -1,12 +1,12 @@
-"""Queues of DBOS, which hand the runs of a record to workers on many machines.
+"""Queues of DBOS, which distribute recorded runs to workers on many machines.
 
-A workflow is the call ``run(run_id)`` and nothing else: DBOS begins it at least once, the record makes its
-effects happen once. So the tables of DBOS hold ids, and never what a run is about. What must stay true: each
-process is a separate executor, since DBOS runs the workflows of a known executor once more; the workflow
-of a run has the id of the run; and a workflow whose worker is gone, which the record's lease tells, is put
-back into its queue by any other worker.
+A workflow is only the call ``run(run_id)``: DBOS begins it at least once, and the record makes its effects
+happen once. So the tables of DBOS contain ids, and no data of runs. What must stay true: each process is a
+separate executor, since DBOS repeats the workflows of a known executor; the workflow of a run has the id of
+the run; and if the record's lease shows that the worker of a workflow is gone, any other worker puts it back
+into its queue.
 
-DBOS has one instance in a process. Adding runs needs none: that is done by its client.
+A process has one instance of DBOS. Adding runs needs only its client.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from reactive_agents.ports import Clock
 APPLICATION, WORKFLOW, VERSION = "reactive-agents", "reactive_agents.run", "1"
 POLL_S, _PAUSE_S = 0.25, 0.05
 SETTLED_S = 5.0
-"""Seconds that a worker has from taking a run out of the queue to holding it in the record."""
+"""Seconds for a worker between dequeuing a run and claiming it in the record."""
 
 _NEEDS_NEW_SQLITE = sys.version_info >= (3, 12)  # it asks for milliseconds there
 _HIGHEST = 2**30
@@ -54,7 +54,7 @@ Begin = Callable[[RunId], Awaitable[bool]]
 
 
 class _Listener:
-    """Runs workflows on the event loop of a worker, for the event loop of DBOS."""
+    """Runs workflows of the DBOS event loop on the event loop of a worker."""
 
     def __init__(self, begin: Begin) -> None:
         self._begin = begin
@@ -62,7 +62,7 @@ class _Listener:
         self.handed_over: list[str] = []
 
     async def run(self, run_id: str) -> None:
-        """Return when the run is done with; never for one that is handed over."""
+        """Return when the run is done; never if another worker takes it over."""
         done: Future[bool] = Future()
 
         async def begin() -> None:
@@ -78,7 +78,7 @@ class _Listener:
             done.set_result(False)
         if not await asyncio.wrap_future(done):
             self.handed_over.append(run_id)
-            await asyncio.get_running_loop().create_future()  # cut off with DBOS, so that it has no outcome
+            await asyncio.get_running_loop().create_future()  # cut off with DBOS, so that it gets no outcome
 
 
 def _require_new_sqlite() -> None:
@@ -102,8 +102,8 @@ class DbosQueue:
     """Implements ``QueueEngine``; needs the extra ``durable``.
 
     Args:
-        place: the file or the address of the record. The tables of DBOS are in the schema ``dbos`` of a
-            Postgres database, and in a file beside that of the record.
+        place: the file or URL of the record. The tables of DBOS are in the schema ``dbos`` of the Postgres
+            database, or in a file beside that of the record.
     """
 
     def __init__(self, place: str, *, clock: Clock) -> None:
@@ -126,7 +126,7 @@ class DbosQueue:
 
     @effect
     async def submit_again(self, run: RecordedRun) -> Result[None, RecordErrors]:
-        """Add a run whose worker is gone, or could not continue it, to its queue."""
+        """Add a run to its queue again if its worker is gone or could not continue it."""
         return await self._call("submit", partial(self._enqueue_again, run))
 
     @effect
@@ -245,7 +245,7 @@ class DbosQueue:
     def _launch(self, queue: str, limits: QueueLimits, listener: _Listener) -> None:
         from dbos import DBOS
 
-        self._connected()  # makes the tables
+        self._connected()  # creates the tables
         try:
             self._dbos = DBOS(
                 config={
@@ -296,7 +296,7 @@ class DbosQueue:
         until = time.monotonic() + SETTLED_S
         try:
             while self._own().keys() - set(listener.handed_over) and time.monotonic() < until:
-                time.sleep(_PAUSE_S)  # until DBOS has stored how they ended
+                time.sleep(_PAUSE_S)  # until DBOS has stored their outcome
         finally:
             DBOS.destroy()
             with _launching:
@@ -305,7 +305,7 @@ class DbosQueue:
             self._connected().resume_workflow(run_id, queue_name=queue)
 
     def _own(self) -> dict[str, str]:
-        """Return the workflows under way in this process, with their queues."""
+        """Return the running workflows of this process, with their queues."""
         found = self._connected().list_workflows(
             status="PENDING", executor_id=self._executor, load_input=False, load_output=False
         )

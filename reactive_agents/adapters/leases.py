@@ -1,7 +1,7 @@
-"""Leases: what a process holds in a database, for as long as it lives.
+"""Leases: items in a database that a process holds while it is alive.
 
-A lease that is not renewed is void after a while. One of a process of this machine that has ended is void at
-once: its holder's name tells the machine, the process and when that was started.
+A lease expires if it is not renewed. A lease of an ended process of this machine is void at once: the
+holder's name contains the machine, the process and its start time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import anyio
 from reactive_agents.effects import end_of_this_loop
 
 LEASE_S = 20.0
-"""Seconds after which a lease that is not renewed is void."""
+"""Seconds after which a lease expires if it is not renewed."""
 BEAT_S = 1.0
 """Seconds between two renewals."""
 
@@ -30,13 +30,13 @@ _log = logging.getLogger("reactive_agents")
 
 
 class LeaseRenewal(Generic[_Held]):
-    """The leases of this process, which a thread renews as long as there are any.
+    """The leases of this process, renewed by a thread while there are any.
 
-    Any thread may use it. After a fork, the child holds nothing of its parent.
+    Any thread may use it. After a fork, the child holds none of its parent's leases.
 
     Args:
-        name: of what is held, for the thread and the log.
-        renew: renews all that is held, by its key; run on a separate event loop.
+        name: the kind of lease, for the thread and the log.
+        renew: renews all leases, by key; run on a separate event loop.
         beat_s: seconds between two renewals.
     """
 
@@ -57,28 +57,28 @@ class LeaseRenewal(Generic[_Held]):
         self._process = os.getpid()
 
     def get(self, key: str) -> _Held | None:
-        """Return what is held under a key."""
+        """Return the item that is held under a key."""
         return self._held.get(key)
 
     def hold(self, key: str, held: _Held) -> None:
-        """Renew a lease until it is let go, or the event loop of this call is closed.
+        """Renew a lease until it is released, or the event loop of this call is closed.
 
         Raises:
-            RuntimeError: the system gives no thread; nothing is held then.
+            RuntimeError: the system cannot start a thread; nothing is held then.
         """
-        if self._process != os.getpid():  # what is held, and the thread, are those of the parent
+        if self._process != os.getpid():  # the leases and the thread are those of the parent
             self._held, self._thread, self._changing = {}, None, threading.Lock()
             self._has_ended, self._process = {}, os.getpid()
         with self._changing:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                thread.start()  # where it cannot be, the next lease tries it again
+                thread.start()  # if that fails, the next lease tries again
                 self._thread = thread
             self._held[key], self._has_ended[key] = held, end_of_this_loop()
 
     def let_go(self, key: str) -> None:
-        """Renew a lease no more."""
-        if self._process == os.getpid():  # the lock of a parent may be held for ever
+        """Stop renewing a lease."""
+        if self._process == os.getpid():  # the lock of a parent may be held forever
             with self._changing:
                 self._held.pop(key, None)
                 self._has_ended.pop(key, None)
@@ -109,11 +109,11 @@ class LeaseRenewal(Generic[_Held]):
 # --- who holds a lease ----------------------------------------------------------------------------------
 
 _GIVEN_UP: set[str] = set()
-"""Holders of this process that hold nothing any more, where the database could not be told."""
+"""Holders of this process whose release could not be written to the database."""
 
 
 def give_up(holder: str) -> None:
-    """Treat a lease as void in this process, where the database could not be told."""
+    """Treat a holder as gone in this process, if its release could not be written."""
     _GIVEN_UP.add(holder)
 
 
@@ -123,9 +123,9 @@ def new_holder() -> str:
 
 
 def is_gone(holder: str) -> bool:
-    """Return whether the holder has surely ended, or was given up in this process.
+    """Return whether a holder has certainly ended, or was given up in this process.
 
-    ``False`` for one on another machine, or in another container: its lease says when it is void.
+    ``False`` for a holder on another machine or in another container, whose lease has to expire.
     """
     try:
         _, machine, pid, started = holder.split(" ")
@@ -136,14 +136,14 @@ def is_gone(holder: str) -> bool:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    except (ValueError, OSError):  # not of this form, or a process of another user
+    except (ValueError, OSError):  # another format, or a process of another user
         return False
     return started != _started(int(pid))
 
 
 @cache
 def this_machine() -> str:
-    """Return a name of this machine since it was booted, and of this container."""
+    """Return a name of this machine, its current boot and this container."""
     parts = [socket.gethostname().replace(" ", "-")]
     if sys.platform == "linux":
         try:
@@ -156,9 +156,9 @@ def this_machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process was started, in ticks since boot; ``0`` where unknown.
+    """Return the start of a process, in ticks since boot; ``0`` if unknown.
 
-    A process id is used again after its process has ended.
+    Needed because process ids are reused.
     """
     if sys.platform != "linux":
         return "0"

@@ -1,19 +1,21 @@
-"""The one module that speaks with Postgres, for all stores of the package.
+"""Access to Postgres for all stores of the package.
 
-It makes the promises of the module for SQLite files, on a server that many machines share:
+It has the same guarantees as the module for SQLite files, on a server that many machines share:
 
-* The tables are in a schema of the package, with the version of each store beside them. A schema of another
-  program, or of a newer version of this one, is refused. Processes that start at once migrate it once.
-* A write takes a lock of its store, or of the part of it that it names, before it reads: what it reads is
-  still true when it writes. Writers of different parts do not wait for each other.
-* Connections are few, shared by the stores of a process, and borrowed for one transaction each, so that none
-  is held while a model is asked. Every setting is made for its transaction alone, as poolers of connections
-  between here and the server require.
-* A lost connection is replaced, and the transaction done again unless it may have been committed. A server
-  that was there is waited for as long as a lock, since it may be restarted; then it is a failure.
-* Machines whose clocks differ agree on leases by the clock of the server, which each transaction reads.
-* Texts with NUL, which Postgres refuses, are stored with a mark in its place, and read as they were.
-* Each failure is a value, and a warning in the log ``reactive_agents``. No address is shown with a password.
+* The tables are in a schema of the package, with the version of each store. A schema of another program, or
+of a
+  newer version of this one, is refused. Processes that start at the same time migrate it once.
+* A write locks its store, or the named part of it, before it reads, so that its reads are still valid when it
+  writes. Writers of different parts do not wait for each other.
+* Connections are few, shared by the stores of a process, and borrowed for one transaction each, never during
+a model
+  call. Every setting lasts for its transaction only, as connection poolers require.
+* A lost connection is replaced, and the transaction repeated unless it may have been committed. If the server
+was
+  reachable before, a call waits for it as long as for a lock, since it may be restarting; then it fails.
+* Leases use the clock of the server, which each transaction reads, since the clocks of machines differ.
+* Texts with NUL, which Postgres rejects, are stored with a mark in its place, and restored when read.
+* Each failure is a value, and a warning in the log ``reactive_agents``. URLs are shown without password.
 """
 
 from __future__ import annotations
@@ -45,16 +47,16 @@ _log = logging.getLogger("reactive_agents")
 
 SCHEMA = "reactive_agents"
 MOST_CONNECTIONS = 8
-"""Connections of a process to one address at most."""
+"""The maximum of connections of a process to one URL."""
 IDLE_S = 60.0
-"""Seconds after which an unused connection is closed with the next use of another one."""
+"""Seconds after which an idle connection is closed, at the next use of another one."""
 
-_SEARCH_PATH = f"{SCHEMA}, public, extensions"  # the last two may have the types of vectors
+_SEARCH_PATH = f"{SCHEMA}, public, extensions"  # the last two may have the vector types
 _LOCK_SLICE_MS = 500
-_STALLED_MS = 15_000  # a process that stands still within a transaction must not hold up the others
+_STALLED_MS = 15_000  # a stalled process must not block others
 _LONGEST_STATEMENT_MS = 60_000
 _PAUSE_S, _AWAY_PAUSE_S = 0.005, 0.25
-_IN_NO_TRANSACTION = 0  # as libpq names a connection that is idle
+_IN_NO_TRANSACTION = 0  # libpq's status of an idle connection
 _SOON = "SET LOCAL synchronous_commit = off"
 _CONNECTING = {
     "connect_timeout": 5,
@@ -83,16 +85,16 @@ class PostgresDatabase(Generic[_E]):
     It may be used from several event loops and threads, and by several processes and machines.
 
     Args:
-        url: the address, such as ``postgresql://user@host/database``, as libpq reads it.
-        store: its tables; they are made or brought forward by the first use.
-        error: makes the failure of a sentence and of the name of the operation.
-        patience_s: seconds to wait for other writers, and for a server that is restarted, 0 or more.
-        read_only: never write, and make no tables.
-        more: tables that the store has besides its own.
+        url: the URL for libpq, such as ``postgresql://user@host/database``.
+        store: its tables, created or migrated at first use.
+        error: creates the failure from a sentence and the name of the operation.
+        patience_s: seconds to wait for other writers, and for a server that is restarting, 0 or more.
+        read_only: never write or create tables.
+        more: further tables of the store.
 
     Attributes:
-        place: the address without user and password.
-        skew_us: microseconds that the server's clock was ahead of this machine's in the last transaction.
+        place: the URL without user and password.
+        skew_us: microseconds by which the server's clock was ahead of this machine's in the last transaction.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class PostgresDatabase(Generic[_E]):
 
     @property
     def losses(self) -> int:
-        """How often connections of this process to the address were lost."""
+        """The number of lost connections of this process to the URL."""
         return self._pool.losses
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
@@ -126,20 +128,20 @@ class PostgresDatabase(Generic[_E]):
         return await self._run(operation, work, "ISOLATION LEVEL REPEATABLE READ READ ONLY", self._pool.limit)
 
     async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do the work as one transaction, on the server's disk when this ends."""
+        """Do the work in one transaction, on the server's disk when this returns."""
         return await self._run(operation, work, self._mode, self._limit(of), lock=self._lock_of(of))
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do work that deletes, as by :meth:`write`."""
+        """Delete, as :meth:`write` does."""
         return await self.write(operation, work, of=of)
 
     async def empty_log(self) -> None:
-        """Do nothing: how long the server keeps its log is set there."""
+        """Do nothing: the server decides how long it keeps its log."""
 
     async def write_soon(
         self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
     ) -> Result[_T, _E]:
-        """Do the work as one transaction; wait for the disk if it is ``durable``."""
+        """Do the work in one transaction; wait for the disk only if ``durable``."""
         if durable:
             return await self.write(operation, work, of=of)
         return await self._run(
@@ -149,7 +151,7 @@ class PostgresDatabase(Generic[_E]):
     async def rows(
         self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
     ) -> Result[tuple[_T, ...], _E]:
-        """Return what a statement selects, each row made a value by ``of_row``."""
+        """Return the rows of a statement, each converted by ``of_row``."""
         return await self.read(
             operation, lambda connection: tuple(of_row(*row) for row in connection.execute(statement, values))
         )
@@ -164,9 +166,9 @@ class PostgresDatabase(Generic[_E]):
         """Execute one statement as a transaction, in one round trip.
 
         Return its first row, or ``None``. After a failure it may have been done. The statement calls a
-        function of the store that takes the lock by itself, since each statement more costs about as much as
-        the write: its first values are the key of the lock, and ``off`` where the disk is not waited for.
-        Its columns are texts.
+        function of the store that also takes the lock, since each further statement costs about as much as
+        the write. Its first values are the key of the lock, and ``off`` not to wait for the disk. Its columns
+        are texts.
         """
         lock = self._lock_of(of)
         given = (lock, "off" if soon else "on", *values)
@@ -187,15 +189,15 @@ class PostgresDatabase(Generic[_E]):
         )
 
     def begin(self, statement: str, *values: object, of: str = "") -> _Lent | None:
-        """Send a statement as :meth:`returning` does with ``soon``, and wait for nothing.
+        """Send a statement as :meth:`returning` does with ``soon``, without waiting.
 
-        The server answers while the program goes on. ``None`` where that would have to wait, or where many
-        answers are open.
+        The server answers while the program continues. ``None`` if sending would block, or many answers are
+        open.
         """
         return self._send(statement, (self._lock_of(of), "off", *values), among=MOST_CONNECTIONS // 2)
 
     async def finish(self, operation: str, begun: _Lent) -> Result[Any, _E]:
-        """Return the first row of a statement that was begun, as :meth:`returning` does."""
+        """Return the first row of a begun statement, as :meth:`returning` does."""
         try:
             done = await self._answer_to(begun)
         except _failures() as error:
@@ -203,12 +205,12 @@ class PostgresDatabase(Generic[_E]):
         return Failure(self._failed(operation, done.error)) if isinstance(done, _Busy) else Success(done)
 
     def forget(self, begun: _Lent) -> None:
-        """Wait for no answer to a statement that was begun."""
+        """Discard the answer to a begun statement."""
         begun.connection.close()
         self._pool.give_back(begun)
 
     async def check(self) -> Result[None, _E]:
-        """Write what the store has already, and so fail where it cannot be written."""
+        """Check that the store can be written, by a write that changes nothing."""
 
         def work(connection: Any) -> None:
             connection.execute("UPDATE stores SET version = version WHERE name = ?", (self._store.name,))
@@ -216,7 +218,7 @@ class PostgresDatabase(Generic[_E]):
         return await self.write("check", work, of="check")
 
     async def aclose(self) -> None:
-        """Close the connections that no other store uses; the next use opens them again."""
+        """Close connections that no other store uses; the next use opens them again."""
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._pool.leave, self)
 
@@ -243,7 +245,7 @@ class PostgresDatabase(Generic[_E]):
             try:
                 outcome = await anyio.to_thread.run_sync(self._once, work, begin, limiter=limit.here())
             except _failures() as error:
-                if not self._pool.ready or not _is_away(error):  # a server that was there may be restarted
+                if not self._pool.ready or not _is_away(error):  # it may be restarting
                     return Failure(self._failed(operation, error))
                 outcome, pause_s = _Busy(error), _AWAY_PAUSE_S
             if not isinstance(outcome, _Busy):
@@ -253,10 +255,10 @@ class PostgresDatabase(Generic[_E]):
             await anyio.sleep(pause_s)
 
     def _send(self, statement: str, values: tuple[object, ...], *, among: int = 0) -> _Lent | None:
-        """Send a statement where a connection is at hand, without a thread.
+        """Send a statement on an idle connection, without a thread.
 
         Args:
-            among: the most such statements that may be open, if they are not waited for at once.
+            among: the maximum of open statements whose answers are not awaited at once.
         """
         lent = self._pool.at_hand(self, self._stores, among)
         if lent is None:
@@ -275,9 +277,9 @@ class PostgresDatabase(Generic[_E]):
         return lent
 
     async def _answer_to(self, lent: _Lent) -> Any:
-        """Return the row of a statement that was sent; its connection is given back.
+        """Return the row of a sent statement, and release its connection.
 
-        It ends before a cancellation of its task is noticed, as it does in a thread.
+        A cancellation takes effect only after that, as with a thread.
         """
         library, connection = _library(), lent.connection.pgconn
         answer = None
@@ -298,7 +300,7 @@ class PostgresDatabase(Generic[_E]):
             raise
         finally:
             self._pool.give_back(lent)
-        if answer is None:  # it was of one statement
+        if answer is None:  # of one statement
             raise ConnectionError(_UNKNOWN_END)
         if not answer.error_message:
             return _text_row(answer)
@@ -318,7 +320,7 @@ class PostgresDatabase(Generic[_E]):
         errors = _library().errors
         self._pool.join(self)
         reason = ""
-        for _ in range(MOST_CONNECTIONS + 2):  # all that wait may have been lost with a server
+        for _ in range(MOST_CONNECTIONS + 2):  # all idle ones may be lost
             with self._pool.borrowed(self._patience_s) as lent:
                 try:
                     return self._in_transaction(lent, work, begin)
@@ -338,7 +340,7 @@ class PostgresDatabase(Generic[_E]):
                     if lent.is_committing:
                         raise ConnectionError(_UNKNOWN_END) from None
                     reason = error.diag.message_primary or str(error)
-        raise OSError(f"its connections are lost again and again: {' '.join(reason.split())}")
+        raise OSError(f"its connections are lost repeatedly: {' '.join(reason.split())}")
 
     def _in_transaction(self, lent: _Lent, work: Work[_T], begin: str) -> _T:
         for store in self._stores:
@@ -363,9 +365,9 @@ class PostgresDatabase(Generic[_E]):
 
 
 async def _wait_for_answer(connection: Any) -> None:
-    """Return when a whole answer has come; a cancellation is noticed after that.
+    """Wait for a whole answer; a cancellation takes effect after that.
 
-    The socket is waited for here, since to hand each small write to a thread costs more than the write.
+    Waits for the socket here, since passing a small write to a thread costs more than the write.
     """
     with anyio.CancelScope(shield=True):
         while connection.flush():
@@ -377,7 +379,7 @@ async def _wait_for_answer(connection: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _sent(statement: str) -> bytes:
-    """Return a statement whose values are sent beside it."""
+    """Return a statement with numbered placeholders for its values."""
     first, *rest = statement.split("?")
     return "".join((first, *(f"${number}{text}" for number, text in enumerate(rest, 1)))).encode()
 
@@ -395,7 +397,7 @@ def _text_row(answer: Any) -> tuple[str | None, ...] | None:
 
 
 class _Statements:
-    """A connection that takes statements with question marks for values."""
+    """A connection that accepts statements with question marks for values."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -422,7 +424,7 @@ def _lock_key(name: str) -> int:
 
 @lru_cache(maxsize=512)
 def _beginning(mode: str, lock: int | None, first: str) -> str:
-    """Return the statements that begin a transaction, which are sent together."""
+    """Return the statements that begin a transaction, sent together."""
     settings = (
         f"SET LOCAL search_path = {_SEARCH_PATH}; SET LOCAL lock_timeout = {_LOCK_SLICE_MS};"
         f" SET LOCAL statement_timeout = {_LONGEST_STATEMENT_MS};"
@@ -434,7 +436,7 @@ def _beginning(mode: str, lock: int | None, first: str) -> str:
 
 
 def _sentence(error: Exception, place: str, store: Store) -> str:
-    """Describe a failure in a sentence, without more of the address than its place."""
+    """Describe a failure in a sentence, without credentials of the URL."""
     return f"The {store.name} in the database {place!r} {_told(error, place)}."
 
 
@@ -462,7 +464,7 @@ def _is_away(error: Exception) -> bool:
 
 
 def is_made(url: str, store: Store) -> bool:
-    """Return whether a database has a store, or cannot be asked."""
+    """Return whether a database has a store, or cannot be reached."""
     try:
         connection = _connect(url)
         try:
@@ -475,9 +477,9 @@ def is_made(url: str, store: Store) -> bool:
 
 
 def look_into(url: str, store: Store, work: Work[_T]) -> Result[_T, str]:
-    """Return the result of the work on a store that is neither made nor changed.
+    """Return the result of work on a store, without creating or changing it.
 
-    Blocks while it reads. Fails with a sentence that names the address.
+    Blocks while it reads. Fails with a sentence that names the place.
     """
     try:
         connection = _connect(url)
@@ -495,7 +497,7 @@ def look_into(url: str, store: Store, work: Work[_T]) -> Result[_T, str]:
 
 @cache
 def _failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions about a database, and about a value that it cannot hold."""
+    """Return the exceptions of a database, also for values that it cannot store."""
     try:
         from psycopg import Error
     except ImportError:
@@ -513,10 +515,10 @@ _TYPES = {
 
 
 def table_of(statement: str, *added: str) -> str:
-    """Return the statement that makes a table of an SQLite file in a database.
+    """Return the Postgres statement that creates a table of an SQLite file.
 
     Args:
-        added: columns of text that the table of the file has got by later versions.
+        added: text columns that later versions added to the table of the file.
     """
     for pattern, replacement in _TYPES.items():
         statement = re.sub(pattern, replacement, statement)
@@ -527,7 +529,7 @@ def table_of(statement: str, *added: str) -> str:
 
 
 def _migrate(connection: Any, store: Store, *, read_only: bool) -> None:
-    """Make or bring forward the tables of a store, unless they are of this version.
+    """Create or migrate the tables of a store, if necessary.
 
     Raises:
         UnusableSchema: they belong to another program, or to a newer version of this one.
@@ -579,7 +581,7 @@ def _refuse_foreign(connection: Any) -> None:
 
 
 def _version(connection: Any, store: Store) -> int:
-    """Return the version of a store in the database; 0 where it is not there yet."""
+    """Return the version of a store in the database; 0 if it is missing."""
     (known,) = connection.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.stores",)).fetchone()
     if known is None:
         return 0
@@ -597,7 +599,7 @@ def _version(connection: Any, store: Store) -> int:
 
 
 class _Limit(threading.local):
-    """How many threads at once, for each event loop; limiters belong to one loop."""
+    """A limit of concurrent threads for each event loop, since limiters belong to one."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -616,8 +618,8 @@ class _Lent:
     """A connection in use, for one transaction.
 
     Attributes:
-        is_sent: whether all of a statement that was begun is on its way.
-        is_open: whether its answer is not waited for at once.
+        is_sent: whether the whole statement has been sent.
+        is_open: whether its answer is not awaited at once.
     """
 
     connection: Any
@@ -633,9 +635,9 @@ class _Idle:
 
 
 class _Pool:
-    """The connections of this process to one address.
+    """The connections of this process to one URL.
 
-    One that is borrowed is made when none is idle, so that a failure is that of the call that wants it.
+    A borrower opens a connection if none is idle, so that it gets the failure.
     """
 
     def __init__(self, url: str) -> None:
@@ -656,14 +658,14 @@ class _Pool:
         weakref.finalize(self, _close, self._idle, self._process)
 
     def join(self, user: object) -> None:
-        if self._process != os.getpid():  # those of the parent stay unused: closing them does harm
+        if self._process != os.getpid():  # closing the parent's would break them
             self._inherited += [self._idle, self._changing, self._free]
             self._begin()
         with self._changing:
             self._users.add(user)
 
     def leave(self, user: object) -> None:
-        """Strike off a store; close the idle connections after the last."""
+        """Remove a store; after the last one, close the idle connections."""
         if self._process != os.getpid():
             return
         with self._changing:
@@ -677,8 +679,8 @@ class _Pool:
         """Lend a connection.
 
         Raises:
-            psycopg.Error: there is none to be had.
-            OSError: all are in use.
+            psycopg.Error: it cannot connect.
+            OSError: all connections are in use.
         """
         free = self._free
         if not free.acquire(timeout=max(patience_s, 0.1)):
@@ -693,12 +695,12 @@ class _Pool:
             free.release()
 
     def at_hand(self, user: object, stores: Sequence[Store], among: int = 0) -> _Lent | None:
-        """Lend a connection that is idle, without waiting; it is to be given back.
+        """Lend an idle connection, without waiting.
 
-        ``None`` where there is none, or where tables may be missing.
+        ``None`` if there is none, or tables may be missing.
 
         Args:
-            among: the most that may be lent for longer than one transaction, if this one is; 0 if not.
+            among: the maximum lent for longer than one transaction, if this one is; otherwise 0.
         """
         if among and self._lent_for_longer >= among:
             return None
@@ -719,7 +721,7 @@ class _Pool:
         return None
 
     def give_back(self, lent: _Lent) -> None:
-        """Take back what was at hand."""
+        """Take a lent connection back."""
         with self._changing:
             self._lent_for_longer -= lent.is_open
         self._give_back(lent.connection)
@@ -729,7 +731,7 @@ class _Pool:
         now = time.monotonic()
         with self._changing:
             closing = [each for each in self._idle if now - each.since > IDLE_S]
-            del self._idle[: len(closing)]  # those that were given back first
+            del self._idle[: len(closing)]  # the oldest first
             lent = self._idle.pop().connection if self._idle else None
         _close(closing, self._process)
         return lent or _connect(self._url)
@@ -778,21 +780,21 @@ def _connect(url: str) -> Any:
 
 
 def _given_less(url: str) -> dict[str, Any]:
-    """Return the settings of a connection that its address does not make."""
+    """Return the connection settings that the URL does not set."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        raise ValueError(_NOT_UNDERSTOOD) from None  # what libpq says of it may hold the password
+        raise ValueError(_NOT_UNDERSTOOD) from None  # libpq's message may contain the password
     return {name: value for name, value in _CONNECTING.items() if name not in given}
 
 
 # --- texts with NUL ---------------------------------------------------------------------------------------
 
 _MARK = "\ufdd0"
-"""A code point that is no character and stands for none; in a text it is marked itself."""
+"""A noncharacter as the mark; it is itself marked in texts."""
 
 
 def _marked(text: str) -> str:
@@ -805,7 +807,7 @@ def _unmarked(text: str) -> str:
 
 @cache
 def _adapters() -> tuple[Any, Any, Any, Any]:
-    """Return the classes that write texts and figures, and read texts and sums."""
+    """Return the classes that write texts and numbers, and read texts and sums."""
     from psycopg.adapt import Loader
     from psycopg.types.numeric import FloatDumper
     from psycopg.types.string import StrDumperUnknown, TextLoader
@@ -816,7 +818,7 @@ def _adapters() -> tuple[Any, Any, Any, Any]:
 
     class NumberDumper(FloatDumper):
         def dump(self, obj: float) -> Any:
-            if obj != obj:  # SQLite has no such figure either
+            if obj != obj:  # SQLite has no NaN either
                 raise ValueError("a figure is no number")
             return super().dump(obj)
 

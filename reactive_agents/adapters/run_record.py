@@ -2,15 +2,15 @@
 
 Workers on several machines share a database.
 
-Every write of a run names its holder, and is refused in the same transaction when the run belongs to another
-one by now: a process that stood still for too long cannot write what a second one has done meanwhile. A run
-is held by a lease, which a thread renews as long as the process lives. The lease of a process of this machine
-that is gone is void at once, that of another machine when it has run out.
+Every write of a run names its holder, and is refused in the same transaction if another holder has the run: a
+process that stalled for too long cannot overwrite the work of a second one. A run is held by a lease, which a
+thread renews while the process is alive. The lease of an ended process of this machine is void at once, that
+of another machine when it expires.
 
-What comes before a side effect is on the disk when the write ends, in a file with all that other runs wrote
-meanwhile. Everything else outlives the process, and reaches the disk with the next of those. An answer is
-written with the next entry, which is mostly the intent of the call that it asks for, and at the latest when
-its run waits for something; so are the entries of calls made at the same time while another one is written.
+An entry before a side effect is on disk when its write returns; in a file, together with all concurrent
+writes of other runs. All other entries outlive the process, and reach the disk with the next of these. A
+model's answer is written with the next entry, usually the intent of its tool call, and at the latest when the
+run waits; entries of parallel calls are also batched while another one is being written.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ from reactive_agents.ports import Clock, OrderHandler
 
 _LEASE_US = int(LEASE_S * 1e6)
 _DELETED_AT_ONCE = 100
-"""Runs that a transaction deletes: those under way wait for it, and a server has a lock for each."""
+"""Runs that one transaction deletes, since running ones wait for it, and a server locks each."""
 _READ_AT_ONCE = 100
-"""Runs that are read together: a server sends all rows of a statement, each with its task and result."""
+"""Runs that one statement reads, since a server sends all rows, each with its task and result."""
 _FLUSHED_S = 5.0
-"""Seconds after which a server has everything on its disk."""
+"""Seconds after which a server has written everything to disk."""
 
 _QUEUES = (
     "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
@@ -136,7 +136,7 @@ RUNS = sqlite.Store(
         ),
         (
             "DROP FUNCTION append_entry (text, text, bigint, text, text)",
-            # takes its lock by itself: one statement, which is a whole transaction
+            # takes the lock itself, so that one statement is a whole transaction
             "CREATE FUNCTION append_entry (of_lock bigint, waits_for_disk text,"
             " of_key text, of_kind text, at_time bigint, text_of text, by_holder text)"
             " RETURNS text LANGUAGE plpgsql AS $$"
@@ -154,19 +154,19 @@ RUNS = sqlite.Store(
             " RETURN orders; END $$",
         ),
         (
-            # a foreign key locks the row of the run for each entry, which costs a third of the write
+            # a foreign key would lock the row of the run for each entry, a third of the write
             "ALTER TABLE run_entries DROP CONSTRAINT run_entries_run_fkey",
             "CREATE FUNCTION delete_entries () RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
             " PERFORM pg_advisory_xact_lock(CAST(CAST('x' || encode(substr(sha256(convert_to("
             "'reactive_agents' || chr(10) || 'runs' || chr(10) || OLD.run_id, 'UTF8')), 1, 8), 'hex')"
-            " AS bit(64)) AS bigint));"  # of its writers, as by the module for Postgres
+            " AS bit(64)) AS bigint));"  # the lock of its writers, as in the module for Postgres
             " DELETE FROM reactive_agents.run_entries WHERE run = OLD.id;"
             " RETURN OLD; END $$",
             "CREATE TRIGGER run_deleted BEFORE DELETE ON runs FOR EACH ROW EXECUTE FUNCTION delete_entries()",
         ),
         (
             "DROP FUNCTION append_entry (bigint, text, text, text, bigint, text, text)",
-            # four texts an entry, in one transaction
+            # four texts per entry, in one transaction
             "CREATE FUNCTION append_entries"
             " (of_lock bigint, waits_for_disk text, by_holder text, texts text[])"
             " RETURNS text LANGUAGE plpgsql AS $$"
@@ -186,26 +186,26 @@ RUNS = sqlite.Store(
         ),
     ),
 )
-"""Runs, their entries by number, and schedules. ``begun_us`` is when a worker began a run of a queue.
+"""Runs, their entries by number, and schedules. ``begun_us`` is the time when a worker began a queued run.
 
-The row of a queue is written by who takes runs from it: one at a time, so that its limits hold. Tables of a
-run log belong to a separate store in the same file.
+Workers write the row of a queue when they take runs from it, one worker at a time, so that its limits hold.
+The tables of a run log belong to a separate store in the same file.
 """
 
 _log = logging.getLogger("reactive_agents")
 
 
 RecordKey: TypeAlias = bytes | str | Callable[[], bytes | str]
-"""32 bytes, the same as URL-safe base64, or a function that returns these."""
+"""32 bytes, their URL-safe base64, or a function that returns one of these."""
 
 KEY_VARIABLE = "REACTIVE_AGENTS_RUNS_KEY"
-"""The environment variable of a key in base64."""
+"""The environment variable of the key in base64."""
 
 _SEALED = "sealed:"
 
 
 class Seal:
-    """Encrypts texts with AES-256-GCM; those that are not encrypted stay readable.
+    """Encrypts texts with AES-256-GCM; unencrypted texts stay readable.
 
     Args:
         key: ``None`` encrypts nothing.
@@ -219,7 +219,7 @@ class Seal:
         """Return the encrypted text.
 
         Raises:
-            ValueError: the key is not one of 32 bytes, or the extra ``durable`` is not installed.
+            ValueError: the key does not have 32 bytes, or the extra ``durable`` is not installed.
         """
         if self._key is None or not text:
             return text
@@ -228,10 +228,10 @@ class Seal:
         return _SEALED + b64encode(sealed).decode()
 
     def open(self, text: str) -> str:
-        """Return the text of an encrypted one.
+        """Decrypt a text.
 
         Raises:
-            ValueError: there is no key, or it does not fit.
+            ValueError: there is no key, or it is the wrong one.
         """
         if not text.startswith(_SEALED):
             return text
@@ -266,7 +266,7 @@ class Seal:
             if isinstance(key, str):
                 key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
             if not isinstance(key, bytes) or len(key) != 32:
-                raise ValueError("its key is none of 32 bytes")
+                raise ValueError("its key does not have 32 bytes")
             self._cipher = AESGCM(key)
         return self._cipher
 
@@ -279,15 +279,15 @@ class _Held:
     """A run that this process holds.
 
     Attributes:
-        recent: entries that a server may lose when it crashes, with their times.
-        losses: how often the server's connections were lost when the latest entry was written.
-        alive_at: when the server answered, and no connection was lost since the latest entry.
-        waiting: entries that are to be written with the next one.
-        is_durable: whether one of these is to be on the disk when it is written.
-        is_watched: whether they are written as soon as the run waits for something.
-        is_unsure: whether some of them, or of the recent ones, may have been written.
-        begun: the write of entries that are on their way to the server.
-        writing: held while entries are written.
+        recent: entries that a server may lose in a crash, with their times.
+        losses: the number of lost connections when the latest entry was written.
+        alive_at: the last answer of the server without a lost connection since the latest entry.
+        waiting: entries to write with the next one.
+        is_durable: whether one of these must be on disk when written.
+        is_watched: whether they are written as soon as the run waits.
+        is_unsure: whether some of them, or of the recent ones, may have been written already.
+        begun: the write in progress of entries to the server.
+        writing: the lock for writing entries.
     """
 
     run_id: RunId
@@ -307,7 +307,7 @@ class _Held:
         return tuple(each for _, each in self.recent)
 
     def keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
-        """Take entries that were written, and forget those that are on the disk by now."""
+        """Add written entries, and discard those that are on disk now."""
         self.losses = losses
         if durable:
             self.recent.clear()
@@ -322,10 +322,10 @@ class SqliteRunRecord:
     """Implements ``RunRecord``.
 
     Args:
-        path: an SQLite file, made when it is not there, or the address of a Postgres database.
-        clock: tells until when a lease is valid; workers with a database follow the clock of its server.
-        key: encrypts tasks, answers and results: 32 bytes, the same as URL-safe base64, or what returns
-            these; ``None`` stores them as they are.
+        path: an SQLite file, created if missing, or a Postgres URL.
+        clock: the clock for leases; with a database, the clock of its server is used.
+        key: encrypts tasks, answers and results: 32 bytes, their URL-safe base64, or a function that returns
+            one of these; ``None`` stores plain texts.
     """
 
     def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, key: RecordKey | None = None) -> None:
@@ -342,7 +342,7 @@ class SqliteRunRecord:
 
     @effect
     async def check(self) -> Result[None, RecordErrors]:
-        """Fail where runs cannot be recorded now."""
+        """Check that runs can be recorded."""
         return await self._file.check()
 
     # --- a run of this process ----------------------------------------------------------------------------
@@ -351,7 +351,7 @@ class SqliteRunRecord:
     async def claim(
         self, run: RecordedRun, on_order: OrderHandler, reserved: str = ""
     ) -> Result[RunClaim, RecordErrors]:
-        """Begin a run, or continue it where no other process does; return whose it is now."""
+        """Begin a run, or continue it if no other process holds it; return the claim."""
         holder = reserved or new_holder()
 
         def work(file: sql.Transaction) -> RunClaim:
@@ -363,7 +363,7 @@ class SqliteRunRecord:
                 return RunClaim(known, "ended")
             if known.is_held and row[12] != holder:
                 return RunClaim(known, "held")
-            if known.order == "cancel":  # its process died before it could carry this out
+            if known.order == "cancel":  # its process died before carrying this out
                 file.execute(
                     "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0 WHERE id = ?",
                     (row[0],),
@@ -386,7 +386,7 @@ class SqliteRunRecord:
 
     @effect
     async def entries(self, run_id: RunId) -> Result[tuple[RunEntry, ...], RecordErrors]:
-        """Return the entries of a run in order, with those that it shares."""
+        """Return the entries of a run in order, including shared ones."""
 
         def work(file: sql.Transaction) -> tuple[RunEntry, ...]:
             row = file.execute(
@@ -430,15 +430,15 @@ class SqliteRunRecord:
     async def append(
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
     ) -> Result[RunOrder | None, RecordErrors]:
-        """Add entries; return the order of another process to the run."""
+        """Add entries; return an order of another process to the run, if any."""
         sealed, held = self._seal.entries(entries), self._leases.get(holder)
-        if held is None:  # of a run that this process gave up
+        if held is None:  # this process gave the run up
             appended = await self._append(run_id, holder, sealed, durable=durable, again=False)
             return _lease(run_id, appended)
         held.waiting += sealed
         is_answer = entries[-1:] and entries[-1].kind == "model"
         if later and (is_answer or self._is_on_server):
-            # an answer waits for the intent of the call that it asks for; a server writes meanwhile
+            # an answer waits for the intent of its call; a server writes meanwhile
             if (is_answer or not self._begin(run_id, holder, held)) and not held.is_watched:
                 held.is_watched = True
                 call_soon_on_this_loop(partial(self._write_waiting, run_id, holder, held))
@@ -451,29 +451,29 @@ class SqliteRunRecord:
 
     @effect
     async def settle(self, run_id: RunId, holder: str) -> Result[RunOrder | None, RecordErrors]:
-        """Write what was added; return the order to the run, if it is known."""
+        """Write added entries; return the order to the run, if it is known."""
         held = self._leases.get(holder)
         return Success(None) if held is None else await self._write(run_id, holder, held)
 
     def _begin(self, run_id: RunId, holder: str, held: _Held) -> bool:
-        """Send what waits to a server, and go on; ``False`` where that cannot be done."""
+        """Send waiting entries to a server, without waiting; ``False`` if impossible."""
         losses, waiting = self._file.losses, held.waiting
         if held.begun is not None or held.is_unsure or held.writing.locked() or held.losses != losses:
             return False
         held.begun = self._file.begin(*_on_server(holder, waiting), of=run_id)
         if held.begun is None:
             return False
-        held.keep(waiting, losses, durable=False)  # written again where the server loses them
+        held.keep(waiting, losses, durable=False)  # written again if the server loses them
         held.waiting = []
         return True
 
     def _write_waiting(self, run_id: RunId, holder: str, held: _Held) -> None:
-        """Write what waits as soon as the run waits for something itself."""
+        """Write waiting entries as soon as the run waits."""
         held.is_watched = False
         if held.waiting and not self._begin(run_id, holder, held):
 
             async def write() -> None:
-                written = await self._write(run_id, holder, held)  # where it fails, the next write tells
+                written = await self._write(run_id, holder, held)  # the next write reports a failure
                 order = written.value_or(None)
                 if order is not None:
                     held.on_order(order)
@@ -481,7 +481,7 @@ class SqliteRunRecord:
             spawn_on_this_loop(write)
 
     async def _write(self, run_id: RunId, holder: str, held: _Held) -> Result[RunOrder | None, RecordErrors]:
-        """Write all that waits, that of concurrent calls too, as one transaction."""
+        """Write all waiting entries, also of concurrent calls, in one transaction."""
         if held.writing.locked():
             await held.writing.acquire()
         else:
@@ -513,7 +513,7 @@ class SqliteRunRecord:
                 batch, held.is_unsure = [], False
             return written
         finally:
-            if batch:  # it may not have been written, which the other calls have to find out by themselves
+            if batch:  # it may not have been written; the other calls find out for themselves
                 held.waiting[:0] = batch
                 held.is_durable |= durable
                 held.is_unsure = True
@@ -525,7 +525,7 @@ class SqliteRunRecord:
         """Add entries in a transaction.
 
         Args:
-            again: some of them may be there.
+            again: whether some of them may be stored already.
         """
         if self._is_on_server and not again:
             called = _on_server(holder, entries)
@@ -535,7 +535,7 @@ class SqliteRunRecord:
         return await self._file.write_soon("append", work, of=run_id, durable=durable or again)
 
     async def _settled(self, run_id: RunId, held: _Held) -> Result[RunOrder | None, RecordErrors]:
-        """Wait for the entries on their way; the next write adds those that are missing."""
+        """Wait for entries being sent; the next write adds missing ones."""
         try:
             answered = await self._file.finish("append", held.begun)
         finally:
@@ -554,7 +554,7 @@ class SqliteRunRecord:
         held = self._leases.get(holder) or _Held(run_id, _nothing)
         async with held.writing:
             if held.begun is not None:
-                await self._settled(run_id, held)  # where it is missing, it is added below
+                await self._settled(run_id, held)  # if missing, it is added below
             self._leases.let_go(holder)
             now, sealed = self._now(), self._seal.close(result)
             recent, waiting = held.recent_entries, tuple(held.waiting)
@@ -583,7 +583,7 @@ class SqliteRunRecord:
         return _lease(run_id, released).map(_nothing)
 
     def abandon(self, holder: str) -> None:
-        """Renew the lease no more, where nothing can be awaited."""
+        """Stop renewing the lease, without awaiting anything."""
         held = self._leases.get(holder)
         if held is not None and held.begun is not None:
             self._file.forget(held.begun)
@@ -617,14 +617,14 @@ class SqliteRunRecord:
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
-        """Order a run to pause, cancel or go on; ``False`` where that is too late."""
+        """Order a run to pause, cancel or continue; ``False`` if it is too late."""
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()
             row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if row is None or row[7] not in ("open", "queued") or (row[14] == "cancel" != order):
                 return False
-            ends = order == "cancel" and not _is_held(row[12], row[13], now)  # nobody else carries it out
+            ends = order == "cancel" and not _is_held(row[12], row[13], now)  # no process would carry it out
             file.execute(
                 "UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?",
                 ("cancelled" if ends else row[7], order, now, row[0]),
@@ -645,7 +645,7 @@ class SqliteRunRecord:
 
     @effect
     async def runs(self, chosen: RunFilter) -> Result[tuple[RecordedRun, ...], RecordErrors]:
-        """Return the runs that fit, the latest first."""
+        """Return the matching runs, latest first."""
 
         def work(file: sql.Transaction) -> tuple[RecordedRun, ...]:
             now = self._now()
@@ -680,7 +680,7 @@ class SqliteRunRecord:
 
     @effect
     async def add(self, run: RecordedRun, *entries: RunEntry) -> Result[bool, RecordErrors]:
-        """Add a run with its first entries; ``False`` when there is one of its id."""
+        """Add a run with its first entries; ``False`` if its id exists."""
         now, sealed = self._now(), self._seal.entries(entries)
 
         def work(file: sql.Transaction) -> bool:
@@ -694,7 +694,7 @@ class SqliteRunRecord:
 
     @effect
     async def interrupted(self, agent_id: AgentId) -> Result[tuple[RunId, ...], RecordErrors]:
-        """Return the runs of an agent that have begun and that no process has under way."""
+        """Return the runs of an agent that have begun and that no process holds."""
 
         def work(file: sql.Transaction) -> tuple[RunId, ...]:
             now = self._now()
@@ -747,7 +747,7 @@ class SqliteRunRecord:
 
     @effect
     async def schedule(self, schedule: RunSchedule) -> Result[None, RecordErrors]:
-        """Add a schedule, in place of that of the same name."""
+        """Add a schedule, replacing one with the same name."""
 
         def work(file: sql.Transaction) -> None:
             named = (schedule.agent_id, schedule.name)
@@ -770,7 +770,7 @@ class SqliteRunRecord:
 
     @effect
     async def unschedule(self, agent_id: AgentId, name: str) -> Result[bool, RecordErrors]:
-        """Delete a schedule; ``False`` when there is none of that name."""
+        """Delete a schedule; ``False`` if there is none of this name."""
         statement = "DELETE FROM run_schedules WHERE agent = ? AND name = ?"
         deleted = await self._file.change("unschedule", statement, agent_id, name)
         return deleted.map(bool)
@@ -788,7 +788,7 @@ class SqliteRunRecord:
     async def add_scheduled(
         self, schedule: RunSchedule, run: RecordedRun, following: datetime
     ) -> Result[bool, RecordErrors]:
-        """Add the run that is due by a schedule, and move the schedule on."""
+        """Add the due run of a schedule, and advance the schedule."""
         moments = map(sqlite.microseconds, (following, schedule.next_at))
         values = (*moments, schedule.agent_id, schedule.name, schedule.cron)
         statement = (
@@ -803,7 +803,7 @@ class SqliteRunRecord:
 
     @effect
     async def questions(self, run_id: RunId | None = None) -> Result[tuple[OpenQuestion, ...], RecordErrors]:
-        """Return the questions that wait for an answer, oldest first."""
+        """Return the questions without an answer, oldest first."""
 
         def work(file: sql.Transaction) -> tuple[OpenQuestion, ...]:
             rows = file.execute(
@@ -828,10 +828,10 @@ class SqliteRunRecord:
     async def delete(
         self, *, run_id: RunId | None = None, user: str | None = None, before: datetime | None = None
     ) -> Result[int, RecordErrors]:
-        """Delete a run, those and the schedules of a user, or runs from before a time.
+        """Delete a run, the runs and schedules of a user, or runs from before a time.
 
-        With them goes what their tools began. A run whose entries another one shares stays, unless it is
-        named or is that of the user.
+        Also deletes their sub-runs. A run whose entries a fork shares stays, unless it is named or belongs to
+        the user.
         """
         until = None if before is None else sqlite.microseconds(before)
         where, values = sql.where(
@@ -892,7 +892,7 @@ class SqliteRunRecord:
                 run.on_order(orders.get(holder, "lost"))
 
     def _now(self) -> int:
-        """Return the time by the clock of all writers, as a transaction knows it."""
+        """Return the time of the writers' common clock, within a transaction."""
         return sqlite.microseconds(self._clock.now()) + self._file.skew_us
 
 
@@ -908,7 +908,7 @@ _IS_OPEN = (
     "kind = 'question' AND NOT EXISTS"
     " (SELECT 1 FROM run_entries WHERE run = asked.run AND key = asked.key || '=')"
 )
-"""Whether an entry ``asked`` is a question without an answer."""
+"""The condition that an entry ``asked`` is a question without an answer."""
 
 
 def _without_secrets(task: Task) -> Task:
@@ -917,7 +917,7 @@ def _without_secrets(task: Task) -> Task:
 
 
 def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
-    """Add a run; ``False`` when there is one of its id."""
+    """Add a run; ``False`` if its id exists."""
     if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
         return False
     origin = None
@@ -954,7 +954,7 @@ def _is_held(holder: str, lease_until: int, now: int) -> bool:
 
 
 def _listed_run(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
-    """Return a run also where its texts cannot be read, so that it hides no other."""
+    """Return a run even if its texts are unreadable, so that it hides no other."""
     try:
         return _run_of(file, row, now, seal)
     except ValueError:
@@ -1018,15 +1018,15 @@ _HELD = (
     "SELECT id, wanted, coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries)"
     " FROM runs WHERE holder = ? AND holder <> ''"
 )
-"""Finds the run that is held, the order to it, and the number of its latest entry."""
+"""Finds the held run, the order to it, and the number of its latest entry."""
 _ENTRY_HELD = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
-"""Finds an entry of the run that is held."""
+"""Finds an entry of the held run."""
 
 
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
-    """Return a statement, with its values, that calls a function which does the same.
+    """Return a statement, with its values, that calls an equivalent function.
 
-    The server keeps its plan.
+    The server caches the plan of the function.
     """
     texts = ", ".join("?" * 4 * len(entries))
     given = [str(value) for entry in entries for value in _values(entry)]
@@ -1038,7 +1038,7 @@ def _values(entry: RunEntry) -> tuple[object, ...]:
 
 
 def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add entries to the run that is held; return the order to it, or ``None``."""
+    """Add entries to the held run; return the order to it, or ``None``."""
     held = file.execute(_HELD, (holder,)).fetchone()
     if held is None:
         return None
@@ -1048,7 +1048,7 @@ def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> 
 
 
 def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunEntry]) -> None:
-    """Add entries to a run after the number of its latest one."""
+    """Add entries to a run after its latest one."""
     rows = [(run, number, *_values(entry)) for number, entry in enumerate(entries, latest + 1)]
     file.executemany(
         "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ?, ?, ?, ?, ?)", rows
@@ -1056,7 +1056,7 @@ def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunE
 
 
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add the entries that are not there."""
+    """Add the missing entries."""
     given = {each.key: each for each in entries}
     missing = [given[key] for key in given if file.execute(_ENTRY_HELD, (holder, key)).fetchone() is None]
     return _append(file, holder=holder, entries=missing)
@@ -1065,7 +1065,7 @@ def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry
 def _release(
     file: sql.Transaction, holder: str, now: int, changes: str = "", *values: object
 ) -> RunOrder | None:
-    """Give up the lease of the run that is held, with further changes of it."""
+    """Release the lease of the held run, with further changes of the run."""
     released = file.execute(
         f"UPDATE runs SET {changes} holder = '', lease_until_us = 0, updated_us = ?"
         " WHERE holder = ? AND holder <> ''",
@@ -1087,7 +1087,7 @@ def _nothing(_: object) -> None:
 
 @frozen
 class _Wanted:
-    """Runs of a queue that a worker wants to begin."""
+    """The runs of a queue that a worker wants to begin."""
 
     agent_id: AgentId
     queue: str
@@ -1097,7 +1097,7 @@ class _Wanted:
 
 
 def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
-    """Return id, run id, holder and status of the runs that may be begun."""
+    """Return id, run id, holder and status of the runs that may begin."""
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
         "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted FROM runs WHERE agent = ?"
@@ -1146,7 +1146,7 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
 def _schedules(
     file: sql.Transaction, *, agent_id: AgentId | None, until: int, seal: Seal, unread: set[str] | None = None
 ) -> tuple[RunSchedule, ...]:
-    """Return schedules; with ``unread`` only those that can be read."""
+    """Return the readable schedules."""
     rows = file.execute(
         "SELECT name, agent, cron, task, next_us, timezone, queue, priority FROM run_schedules"
         " WHERE next_us <= ? AND agent = coalesce(?, agent) ORDER BY name, agent",

@@ -1,10 +1,9 @@
-"""The seam between stores and databases, SQLite and Postgres.
+"""The interface between stores and databases, SQLite and Postgres.
 
-Each store's SQL is written once. A store gives its database functions that are one transaction each. Their
-statements keep to what both understand: question marks for values, ``ON CONFLICT``, ``RETURNING``, ``CAST``,
-``"user"`` in quotes. What differs is here and in the two modules that this one opens: the tables, how a
-transaction begins and what it locks, and how a failure reads. Only the search of words and vectors has
-statements for each.
+Each store's SQL is written once: a store passes functions to its database, each run as one transaction. Their
+statements use only what both understand: question marks for values, ``ON CONFLICT``, ``RETURNING``, ``CAST``,
+``"user"`` in quotes. The differences are in this module and the two that it opens: tables, the beginning and
+locks of transactions, and messages of failures. Only keyword and vector search has separate statements.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _E_co = TypeVar("_E_co", covariant=True)
 _T = TypeVar("_T")
 
 ALL_ROWS = 2**62
-"""A ``LIMIT`` that limits nothing."""
+"""A ``LIMIT`` without effect."""
 
 
 class Rows(Protocol):
-    """The rows of a statement, and how many it changed."""
+    """The rows of a statement, and the number of changed rows."""
 
     @property
     def rowcount(self) -> int:
@@ -41,16 +40,16 @@ class Rows(Protocol):
         ...
 
     def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
+        """Return the remaining rows."""
         ...
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows that are left."""
+        """Yield the remaining rows."""
         ...
 
 
 class Transaction(Protocol):
-    """A transaction that statements are executed in."""
+    """A transaction that executes statements."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Rows:
         """Execute a statement with its values."""
@@ -62,7 +61,7 @@ class Transaction(Protocol):
 
 
 Work: TypeAlias = Callable[[Transaction], _T]
-"""Plain SQL in a transaction; may be run again when the database was locked, so it changes nothing else."""
+"""SQL in a transaction; may be repeated if the database was locked, so it must change nothing else."""
 
 
 class Database(Protocol[_E_co]):
@@ -70,17 +69,17 @@ class Database(Protocol[_E_co]):
 
     @property
     def place(self) -> str:
-        """The file or shown address; empty for a database in the process."""
+        """The file or displayed URL; empty for a database in memory."""
         ...
 
     @property
     def skew_us(self) -> int:
-        """Microseconds that the clock of all writers is before that of this machine."""
+        """Microseconds by which the writers' clock is ahead of this machine's."""
         ...
 
     @property
     def losses(self) -> int:
-        """How often connections were lost, as by a crash of the server."""
+        """The number of lost connections, for example by a crash of the server."""
         ...
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E_co]:
@@ -88,38 +87,35 @@ class Database(Protocol[_E_co]):
         ...
 
     async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
-        """Do the work as one transaction, on the disk when this ends; all of it or none.
+        """Do the work in one transaction, on disk when this returns.
 
         Args:
-            of: the part of the store whose writers go one after the other; by default the whole store.
+            of: the part of the store whose writes are serialised; by default the whole store.
         """
         ...
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
-        """Do work that deletes, as by ``write``.
-
-        What it deletes stays in no log beside the file.
-        """
+        """Delete, as ``write`` does, and leave nothing in a log beside the file."""
         ...
 
     async def empty_log(self) -> None:
-        """Leave nothing that was deleted in a log beside the file."""
+        """Remove deleted data from the log beside the file."""
         ...
 
     async def write_soon(
         self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
     ) -> Result[_T, _E_co]:
-        """Do short work as one transaction, perhaps on the calling thread.
+        """Do short work in one transaction, perhaps on the calling thread.
 
         Args:
-            durable: wait until it is on the disk. After a failure it may have been done.
+            durable: whether to wait until it is on disk. After a failure it may have been done.
         """
         ...
 
     async def rows(
         self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
     ) -> Result[tuple[_T, ...], _E_co]:
-        """Return what a statement selects, each row made a value by ``of_row``."""
+        """Return the rows of a statement, each converted by ``of_row``."""
         ...
 
     async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E_co]:
@@ -131,34 +127,34 @@ class Database(Protocol[_E_co]):
     ) -> Result[Any, _E_co]:
         """Execute one statement as a transaction; return its first row, or ``None``.
 
-        A server is asked once, by a function of the store that takes the lock and whether the disk is waited
-        for as its first values. After a failure it may have been done.
+        A server gets one request, to a function of the store whose first values are the lock and whether to
+        wait for the disk. After a failure it may have been done.
 
         Args:
-            soon: does not wait for the disk.
+            soon: whether not to wait for the disk.
         """
         ...
 
     def begin(self, statement: str, *values: object, of: str = "") -> Any:
-        """Begin a statement, as ``returning`` with ``soon``, and wait for nothing.
+        """Begin a statement, as ``returning`` with ``soon``, without waiting.
 
-        ``None`` where that would have to wait, as for a file.
+        ``None`` if that would block, as for a file.
         """
         ...
 
     async def finish(self, operation: str, begun: Any) -> Result[Any, _E_co]:
-        """Return the first row of a statement that was begun, or ``None``.
+        """Return the first row of a begun statement, or ``None``.
 
         After a failure it may have been done.
         """
         ...
 
     def forget(self, begun: Any) -> None:
-        """Wait for no answer to a statement that was begun."""
+        """Discard the answer to a begun statement."""
         ...
 
     async def check(self) -> Result[None, _E_co]:
-        """Write what the store has already, and so fail where it cannot be written."""
+        """Check that the store can be written, by a write that changes nothing."""
         ...
 
     async def aclose(self) -> None:
@@ -172,7 +168,7 @@ def marks(values: Sized) -> str:
 
 
 def where(wanted: Mapping[str, object]) -> tuple[str, list[object]]:
-    """Return the conditions on rows whose value is given, as one with its values.
+    """Return one condition, with its values, from those whose value is given.
 
     >>> where({"agent = ?": "clerk", "parent = ?": None})
     ('agent = ?', ['clerk'])
@@ -182,10 +178,10 @@ def where(wanted: Mapping[str, object]) -> tuple[str, list[object]]:
 
 
 def decoded(text: str, kind: type[Any]) -> Any:
-    """Return the value that stored JSON text describes.
+    """Decode a value from stored JSON text.
 
     Raises:
-        ValueError: the text describes no such value.
+        ValueError: the text is not such a value.
     """
     read = from_json(text, kind)
     if isinstance(read, Failure):
@@ -194,29 +190,29 @@ def decoded(text: str, kind: type[Any]) -> Any:
 
 
 def is_there(place: sqlite.DatabasePath) -> bool:
-    """Return whether there is such a file; an address is asked when it is used."""
+    """Return whether a file exists; ``True`` for a URL, which is checked at use."""
     return is_postgres(place) or os.path.exists(sqlite.place_of(place))
 
 
 def is_made(place: sqlite.DatabasePath, store: sqlite.Store) -> bool:
-    """Return whether there is such a file, or the store in the database of an address.
+    """Return whether a file exists, or the store in the database of a URL.
 
-    Blocks. ``True`` for a database that cannot be asked: reading it fails with the reason.
+    Blocks. ``True`` for a database that cannot be reached: reading it fails with the reason.
     """
     if is_postgres(place):
-        from reactive_agents.adapters import postgres  # by those with an address
+        from reactive_agents.adapters import postgres  # only with a URL
 
         return postgres.is_made(str(place), store)
     return is_there(place)
 
 
 def look_into(place: sqlite.DatabasePath, store: sqlite.Store, work: Work[_T]) -> Result[_T, str]:
-    """Return the result of the work on a store that is neither made nor changed.
+    """Return the result of work on a store, without creating or changing it.
 
     Blocks while it reads. Fails with a sentence that names the place.
     """
     if is_postgres(place):
-        from reactive_agents.adapters import postgres  # by those with an address
+        from reactive_agents.adapters import postgres  # only with a URL
 
         return postgres.look_into(str(place), store, work)
     return sqlite.look_into(place, store, work)
@@ -232,18 +228,18 @@ def open_database(
     traced: bool = False,
     more: tuple[sqlite.Store, ...] = (),
 ) -> Database[_E]:
-    """Return a store at a place, which is opened by its first use.
+    """Return a store at a place, opened at first use.
 
     Args:
-        place: an SQLite file, or an address that begins with ``postgresql://``.
-        error: makes the failure of a sentence and of the name of the operation.
+        place: an SQLite file, or a URL that begins with ``postgresql://``.
+        error: creates the failure from a sentence and the name of the operation.
         patience_s: seconds to wait for other writers, 0 or more.
-        read_only: never write, and make no tables.
-        traced: as of :class:`~reactive_agents.adapters.sqlite.SqliteFile`; no server is deleted by mistake.
-        more: tables that the store has in Postgres besides its own.
+        read_only: never write or create tables.
+        traced: see :class:`~reactive_agents.adapters.sqlite.SqliteFile`; without effect for a server.
+        more: further tables of the store in Postgres.
     """
     if is_postgres(place):
-        from reactive_agents.adapters.postgres import PostgresDatabase  # by those with an address
+        from reactive_agents.adapters.postgres import PostgresDatabase  # only with a URL
 
         return PostgresDatabase(
             str(place), store, error, patience_s=patience_s, read_only=read_only, more=more

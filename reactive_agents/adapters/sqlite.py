@@ -1,17 +1,17 @@
-"""The one module that opens SQLite files, for all stores of the package.
+"""Access to SQLite files for all stores of the package.
 
-Why it is one module: a file outlives the program that wrote it, so every store makes the same promises:
+A file outlives the program that wrote it, so every store has the same guarantees:
 
-* A file carries the application id of the package and a table of its stores with the version of each, so that
-  the database of another program, or of a newer version of this one, is refused before anything is written.
-* An older file is brought forward in one transaction, by the first connection that may write.
-* One file may hold several stores: ``agent.db`` can be the memory, the cost file and the audit log at once.
-* A missing file is made for its owner alone; the directories above it are made with the usual rights.
-* Journal mode WAL, and ``synchronous=FULL``: a commit is on the disk when it is reported. Only ``write_soon``
-  commits with ``NORMAL``, and brings the log to the disk by itself where it has to.
-* Waiting for a lock that another process holds happens on the event loop, so that it can be cancelled; a
-  transaction that has begun is not.
-* Each failure is a value, and a warning in the log ``reactive_agents``.
+* A file has the application id of the package and a table of its stores with their versions, so that a
+database of
+  another program, or of a newer version of this one, is refused before anything is written.
+* An older file is migrated in one transaction, by the first connection that may write. * One file may contain
+several stores: ``agent.db`` can be the memory, the cost file and the audit log. * A missing file is created
+for its owner only; directories above it get the usual permissions. * Journal mode WAL, and
+``synchronous=FULL``: a commit is on disk when it is reported. Only ``write_soon`` commits with
+  ``NORMAL``, and flushes the log itself if necessary.
+* Waiting for another process's lock happens on the event loop and can be cancelled; a begun transaction
+cannot. * Each failure is a value, and a warning in the log ``reactive_agents``.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ _E = TypeVar("_E")
 _T = TypeVar("_T")
 
 Work: TypeAlias = Callable[[sqlite3.Connection], _T]
-"""Plain SQL on a connection; may be run again when the file was locked, so it changes nothing else."""
+"""SQL on a connection; may be repeated if the file was locked, so it must change nothing else."""
 
 Statement: TypeAlias = str | Callable[[sqlite3.Connection], object]
 
 DatabasePath: TypeAlias = str | PathLike[str]
 
 IN_PROCESS = ":memory:"
-"""The path of a database that has no file."""
+"""The path of a database without a file."""
 
 FAILURES = (sqlite3.Error, OSError, ValueError, OverflowError)
-"""Exceptions of SQLite about its file, and about a value that it cannot hold."""
+"""Exceptions of SQLite, also for values that it cannot store."""
 
 DEFAULT_PATIENCE_S = 10.0
 
 APPLICATION_ID = 0x52414D45
 LAYOUT = 5
-"""The ``user_version`` of a file with a table of stores. 1 to 4: a memory file alone, of that version."""
+"""The ``user_version`` of a file with a table of stores. 1 to 4: a memory file of that version."""
 
 _MEMORY = "memory"
 _STORES = "reactive_agents_stores"
@@ -85,13 +85,13 @@ _MICROSECOND = timedelta(microseconds=1)
 _IDLE_S = 5.0
 _PAUSE_S = 0.005
 _MOST_IN_LOG = 300
-"""Commits without a wait for the disk, after which the log is written back into the file by a thread."""
+"""Commits without a flush, after which a thread checkpoints the log."""
 _MANY_IN_LOG = 30
-"""Commits after which the size of the log is looked at, and a large one is written back."""
+"""Commits after which a large log is checkpointed."""
 _LARGE_LOG = 8 << 20
 """Bytes of a large log."""
 _DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
-_PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
+_PATIENCE_AFTER_TIMEOUT = 0.05  # a share, so that a locked file does not block every operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REPLACEABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 _SENTENCES = {
@@ -114,11 +114,10 @@ class Store:
     """A versioned group of tables.
 
     Attributes:
-        name: as it is recorded in the file and named in messages, such as ``memory``.
-        versions: the statements that lead from each version to the next; a version that was published never
-            changes. Those of version 1 must leave tables alone that are there already, in a file from before
-            files carried an application id.
-        postgres: likewise for a Postgres database; empty for a store that is kept in files alone.
+        name: the name in the file and in messages, such as ``memory``.
+        versions: the statements that migrate from each version to the next; a published version never
+            changes. Those of version 1 must not touch existing tables, of files from before application ids.
+        postgres: the same for a Postgres database; empty for a store in files only.
     """
 
     name: str
@@ -136,7 +135,7 @@ class UnusableFile(sqlite3.DatabaseError):
 
     Attributes:
         found: the kind and version of the file.
-        expected: the kind and version that would do.
+        expected: the required kind and version.
     """
 
     def __init__(self, path: Path, found: str, expected: str) -> None:
@@ -156,7 +155,7 @@ _NOT_OPEN, _IN_USE = (_Locked(sqlite3.OperationalError(said)) for said in ("not 
 
 @define(eq=False)
 class _Wait:
-    """Whether the last wait for a file was too long, for all its stores here."""
+    """Whether the last wait for a file timed out, for all its stores in this process."""
 
     timed_out: bool = False
 
@@ -176,23 +175,22 @@ class SqliteFile(Generic[_E]):
     from several event loops and threads, and by several processes.
 
     Args:
-        path: the file; it and the directories above it are made when they are missing. ``~`` is the user's
-            home. ``:memory:`` for no file: the data then belongs to this object, and is lost with it rather
-            than by :meth:`aclose`.
-        store: its tables; they are made or brought forward when the file is opened.
-        error: makes the failure of a sentence, which names the file, and of the name of the operation.
-        patience_s: seconds to wait for a lock that another process holds, 0 or more. After a wait that was
-            too long, of this or another store in the file, a twentieth of it, until the file is free again.
-        read_only: never write, and never make the file.
-        traced: an empty file beside this one remembers that the store was made. Without its tables, the file
-            is then refused: it was deleted or replaced.
+        path: the file, created with its directories if missing. ``~`` is the user's home. ``:memory:`` for no
+            file: the data then exists as long as this object, even after :meth:`aclose`.
+        store: its tables, created or migrated when the file is opened.
+        error: creates the failure from a sentence, which names the file, and the name of the operation.
+        patience_s: seconds to wait for another process's lock, 0 or more. After a wait of this or another
+            store in the file timed out, a twentieth of it, until the file is free again.
+        read_only: never write or create the file.
+        traced: whether an empty file beside this one records that the store was created. A file without its
+            tables is then refused: it was deleted or replaced.
 
     Raises:
-        ValueError: the path is the address of a database.
+        ValueError: the path is a database URL.
 
     Attributes:
-        skew_us: 0, since all that use a file have the clock of one machine.
-        losses: 0, since a file has no connection that is lost.
+        skew_us: 0, since all users of a file share the clock of one machine.
+        losses: 0, since a file has no connections to lose.
     """
 
     skew_us = 0
@@ -242,29 +240,28 @@ class SqliteFile(Generic[_E]):
 
     @property
     def place(self) -> str:
-        """The file; empty for a database in the process."""
+        """The file; empty for a database in memory."""
         return "" if self._in_process else str(self.path)
 
     async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do the work as one transaction, on disk when this ends; all of it or none.
+        """Do the work in one transaction, on disk when this returns.
 
-        It has the write lock from its start, so that what it reads is still true when it writes. Arguments as
-        of :meth:`read`; a file has one writer at a time, whichever part ``of`` the store it writes.
+        It has the write lock from the start, so that its reads are still valid when it writes. Arguments as
+        for :meth:`read`; a file has one writer at a time, so ``of`` has no effect.
         """
         return await self._run(operation, work, waits=True)
 
     async def write_soon(
         self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
     ) -> Result[_T, _E]:
-        """Do short work as one transaction, mostly on the calling thread.
+        """Do short work in one transaction, mostly on the calling thread.
 
-        That takes less time than to reach another one; where the file is in use, its turn is waited for. It
-        outlives the process, but perhaps not a loss of power; the next :meth:`write` brings it to the disk
-        as well.
+        That is faster than switching threads; if the file is in use, waits for its turn. The write outlives
+        the process, but perhaps not a power failure; the next :meth:`write` flushes it too.
 
         Args:
-            durable: it is on the disk when this ends, brought there by a thread together with what others
-                have written by then. After a failure it may have been done.
+            durable: whether it is on disk when this returns, flushed by a thread together with concurrent
+                writes. After a failure it may have been done.
         """
         self._leave_to_parent()
         if durable:
@@ -286,10 +283,10 @@ class SqliteFile(Generic[_E]):
         return done
 
     def _wait_turn(self) -> None:
-        """Do nothing, after what was asked for before."""
+        """Wait for earlier work."""
 
     def _flush(self) -> None:
-        """Bring what was committed until now to the disk, while others may write."""
+        """Flush all commits so far, while others may write."""
         try:
             log = os.open(self._log, os.O_RDWR)
             try:
@@ -300,32 +297,32 @@ class SqliteFile(Generic[_E]):
         except OSError as error:
             is_closed = self._connection is None and self._identity() == self._opened
             if is_closed and isinstance(error, FileNotFoundError):
-                return  # the log was written back into the file as that was closed
-            self._write_back()  # the system may take what it has lost for written
-            self._close()  # as after a failed write: what is there is read again
+                return  # closing the file checkpointed the log
+            self._write_back()  # the system may report lost data as written
+            self._close()  # as after a failed write, to read the file again
             raise
         if self._in_log >= (_MANY_IN_LOG if is_large else _MOST_IN_LOG):
             self._write_back()
 
     def _write_back(self) -> None:
-        """Write the log back into the file; where that fails, all is in the log still."""
+        """Checkpoint the log; if that fails, everything is still in the log."""
         with self._one_at_a_time, suppress(sqlite3.Error):
             self._in_log = 0
             if self._connection is not None:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do work that deletes, as by :meth:`write`, and empty the log of the file."""
+        """Delete, as :meth:`write` does, and empty the log of the file."""
         done = await self.write(operation, work, of=of)
         if isinstance(done, Success):
             await self.empty_log()
         return done
 
     async def empty_log(self) -> None:
-        """Empty the log of the file (``-wal``), in which stands what was deleted.
+        """Empty the log of the file (``-wal``), which still contains deleted data.
 
-        In the file itself it is overwritten at once. Where the file is read for all of the patience, the log
-        stays, and a warning tells so.
+        The file itself is overwritten at once. If readers use the file for the whole wait, the log stays, and
+        a warning is logged.
         """
         if self._in_process:
             return
@@ -366,7 +363,7 @@ class SqliteFile(Generic[_E]):
     async def rows(
         self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
     ) -> Result[tuple[_T, ...], _E]:
-        """Return what a statement selects, each row made a value by ``of_row``.
+        """Return the rows of a statement, each converted by ``of_row``.
 
         A ``ValueError`` of ``of_row`` is a failure of the file.
         """
@@ -384,13 +381,13 @@ class SqliteFile(Generic[_E]):
         """Execute one statement as a transaction; return its first row, or ``None``.
 
         Args:
-            soon: does not wait for the disk.
+            soon: whether not to wait for the disk.
         """
         write = self.write_soon if soon else self.write
         return await write(operation, lambda file: file.execute(statement, values).fetchone(), of=of)
 
     def begin(self, statement: str, *values: object, of: str = "") -> None:
-        """Return ``None``: a file has no server that writes while the program goes on."""
+        """Return ``None``: a file has no server that writes while the program continues."""
 
     async def finish(self, operation: str, begun: Any) -> Result[Any, _E]:
         """Fail: no statement was begun."""
@@ -400,10 +397,10 @@ class SqliteFile(Generic[_E]):
         """Do nothing, since no statement was begun."""
 
     async def check(self) -> Result[None, _E]:
-        """Write what the file has already, and so fail where it cannot be written."""
+        """Check that the file can be written, by a write that changes nothing."""
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute(f"PRAGMA user_version = {LAYOUT}")  # a page of it, whatever was there
+            connection.execute(f"PRAGMA user_version = {LAYOUT}")  # rewrites a page of it
 
         return await self.write("check", work)
 
@@ -452,7 +449,7 @@ class SqliteFile(Generic[_E]):
                 raise
 
     def _done(self, work: Work[_T], *, waits: bool | None) -> _T:
-        """Do the work as one transaction; ``waits`` is ``None`` to read."""
+        """Do the work in one transaction; ``waits`` is ``None`` to read."""
         if waits is None:
             return _in_transaction(self._connected(), work, "BEGIN")
         done = _in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
@@ -461,14 +458,14 @@ class SqliteFile(Generic[_E]):
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._identity() != self._opened:
-            self._drop()  # the file was deleted or replaced: what is written to the old one would be lost
+            self._drop()  # the file was deleted or replaced: writes to the old one would be lost
         if self._connection is None:
             self._connection, self._waits = self._connect(), True
             self._opened, self._log = self._identity(), f"{os.path.realpath(self.path)}-wal"
         return self._connection
 
     def _waiting_for_disk(self, waits: bool) -> sqlite3.Connection:
-        """Return the connection, whose commits wait for the disk or not."""
+        """Return the connection, set to wait for the disk at commits or not."""
         connection = self._connected()
         if waits != self._waits:
             connection.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
@@ -496,10 +493,10 @@ class SqliteFile(Generic[_E]):
             if self._read_only:
                 _require_newest(connection, self._store)
             else:
-                version_of(connection, self._store)  # nothing is written to a file that is refused
+                version_of(connection, self._store)  # nothing is written to a refused file
                 connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")  # a commit outlives also a loss of power
-            connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+            connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power failure
+            connection.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten
             if not self._read_only:
                 migrate(connection, self._store)
             if trace is not None:
@@ -523,11 +520,11 @@ class SqliteFile(Generic[_E]):
             return open_to_read(self.path, timeout_s=0.0)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
-            self.path.touch(mode=0o600)  # what an agent does and remembers concerns its owner alone
+            self.path.touch(mode=0o600)  # the data of an agent is for its owner only
         return sqlite3.connect(
             self.path.as_uri(),
             uri=True,
-            timeout=0.0,  # a lock is waited for on the event loop
+            timeout=0.0,  # the event loop waits for locks
             isolation_level=None,
             check_same_thread=False,
         )
@@ -549,7 +546,7 @@ class SqliteFile(Generic[_E]):
             connection.close()
 
     def _leave_to_parent(self) -> None:
-        """Keep the parent's connection unused in a forked process: closing it does harm."""
+        """Keep the parent's connection unused in a forked process; closing would break it."""
         if self._process != os.getpid():
             self._inherited += [self._connection, self._one_at_a_time]
             self._connection, self._one_at_a_time = None, threading.Lock()
@@ -558,7 +555,7 @@ class SqliteFile(Generic[_E]):
 
 
 def _close_here(connection: sqlite3.Connection, process: int) -> None:
-    """Close the file of an owner that was dropped, but not in a forked process."""
+    """Close the file of a deleted owner, but not in a forked process."""
     if process == os.getpid():
         connection.close()
 
@@ -566,16 +563,16 @@ def _close_here(connection: sqlite3.Connection, process: int) -> None:
 class _Threads:
     """Daemon threads, each of which does the work of one file at a time.
 
-    An idle one ends after a while. The way to one and back takes 60 to 100 µs of processor time less than
-    that to a thread of anyio, which waits for the event loop three times. A pool of the standard library
-    takes no work once the main thread has ended, while another one may still have a run under way.
+    An idle thread ends after a while. A call takes 60 to 100 µs of processor time less than with a thread of
+    anyio, which waits for the event loop three times. A pool of the standard library accepts no work once the
+    main thread has ended, while another thread may still have a run in progress.
     """
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._changing = threading.Lock()
         self._works: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._idle = 0  # threads that wait, less the works that they have not taken
+        self._idle = 0  # idle threads minus work that they have not taken yet
 
     def start(self, work: Callable[[], None]) -> None:
         if self._process != os.getpid():  # the threads are those of the parent
@@ -607,7 +604,7 @@ _THREADS = _Threads()
 
 @define(eq=False)
 class _Asked:
-    """A work, what it returned, and how to tell who waits for it, by event loop."""
+    """Work, its result, and the functions that wake its waiters, by event loop."""
 
     work: Callable[[], Any]
     returned: Any = None
@@ -615,7 +612,7 @@ class _Asked:
     waiting: dict[Callable[[Callable[[], object]], object], list[Callable[[], object]]] = field(factory=dict)
 
     def do(self) -> None:
-        """Do the work, and tell those of each event loop at once."""
+        """Do the work, and wake its waiters, once per event loop."""
         try:
             self.returned = self.work()
         except BaseException as error:  # noqa: BLE001 - raised where it was asked for
@@ -626,7 +623,7 @@ class _Asked:
 
 
 class _Works:
-    """The works on a file, which a thread does one after the other."""
+    """The queue of work on a file, done by one thread."""
 
     def __init__(self) -> None:
         self._asked: deque[_Asked] = deque()
@@ -634,9 +631,9 @@ class _Works:
         self._changing = threading.Lock()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Return what the work returns, which ends before a cancellation is noticed.
+        """Return the result of the work; a cancellation takes effect after it.
 
-        A function that was asked for last and has not begun is called once for all who ask for it.
+        If the function is the last in the queue and has not begun, it is called once for all callers.
         """
         schedule, ended = schedule_on_this_loop(), event_on_this_loop()
         with self._changing:
@@ -648,7 +645,7 @@ class _Works:
         if is_first:
             try:
                 _THREADS.start(self._do_all)
-            except RuntimeError:  # the system gives no thread: what others ask for meanwhile is done as well
+            except RuntimeError:  # without a thread, does the work of concurrent callers too
                 self._do_all()
         await wait_whatever_happens(ended)
         if asked.raised is not None:
@@ -671,7 +668,7 @@ def _call_all(functions: Iterable[Callable[[], object]]) -> None:
 
 
 def microseconds(moment: datetime) -> int:
-    """Return a time as microseconds since 1970; without a time zone it is UTC."""
+    """Return a time as microseconds since 1970; the default time zone is UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (aware - _EPOCH) // _MICROSECOND
 
@@ -682,10 +679,10 @@ def moment_of(microseconds_: int) -> datetime:
 
 
 def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -> sqlite3.Connection:
-    """Open a file that is only read; it is neither made nor checked.
+    """Open a file for reading, without creating or checking it.
 
     Raises:
-        sqlite3.Error, ValueError: it is not there, or cannot be opened.
+        sqlite3.Error, ValueError: it is missing or cannot be opened.
     """
     return sqlite3.connect(
         f"{place_of(path).absolute().as_uri()}?mode=ro",
@@ -697,7 +694,7 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
 
 
 def look_into(path: DatabasePath, store: Store, work: Work[_T]) -> Result[_T, str]:
-    """Return the result of the work on a file that is neither made nor changed.
+    """Return the result of work on a file, without creating or changing it.
 
     Blocks while it reads. Fails with a sentence that names the file.
     """
@@ -713,7 +710,7 @@ def look_into(path: DatabasePath, store: Store, work: Work[_T]) -> Result[_T, st
 
 
 def version_of(connection: sqlite3.Connection, store: Store) -> int:
-    """The version of a store in a file; 0 for a file that does not have it yet.
+    """Return the version of a store in a file; 0 if the file lacks it.
 
     Raises:
         UnusableFile: the file belongs to another program, or to a newer version of this one.
@@ -725,7 +722,7 @@ def version_of(connection: sqlite3.Connection, store: Store) -> int:
 
 @contextmanager
 def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read in one transaction: another process may just be making the file's tables."""
+    """Read in one transaction, since another process may be creating the tables."""
     if connection.in_transaction:
         yield
         return
@@ -761,7 +758,7 @@ def migrate(connection: sqlite3.Connection, store: Store, *, to: int | None = No
     """Migrate a store to a version in one transaction, unless the file has it already.
 
     Raises:
-        UnusableFile: as of :func:`version_of`.
+        UnusableFile: see :func:`version_of`.
         sqlite3.Error: the file cannot be read or written.
     """
     target = store.newest if to is None else to
@@ -793,12 +790,12 @@ def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:
 
 
 def failure_of(service: str) -> Callable[[str, str], ServiceFailed]:
-    """Return what makes the failure of a service of a sentence and of an operation."""
+    """Return a function that creates failures of a service."""
     return lambda sentence, operation: ServiceFailed(sentence, service, operation)
 
 
 def storable(text: str) -> str:
-    """Return text that SQLite can hold: lone surrogates are escaped."""
+    """Return text that SQLite can store: lone surrogates are escaped."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -820,7 +817,7 @@ def _require_newest(connection: sqlite3.Connection, store: Store) -> None:
 
 
 def _recorded_version(connection: sqlite3.Connection, layout: int, store: Store) -> int:
-    if layout < LAYOUT:  # from before there was a table of stores
+    if layout < LAYOUT:  # from before the table of stores
         return layout if store.name == _MEMORY else 0
     row = connection.execute(f"SELECT version FROM {_STORES} WHERE name = ?", (store.name,)).fetchone()
     return 0 if row is None else int(row[0])
@@ -863,7 +860,7 @@ def _in_transaction(connection: sqlite3.Connection, work: Work[_T], begin: str) 
         done = work(connection)
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # some failures, such as a full disk, have rolled back already
+        if connection.in_transaction:  # some failures, such as a full disk, have already rolled back
             connection.execute("ROLLBACK")
         raise
     return done

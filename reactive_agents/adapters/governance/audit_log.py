@@ -1,7 +1,7 @@
-"""An audit log that only grows, in an SQLite file or a Postgres database.
+"""An append-only audit log in an SQLite file or a Postgres database.
 
-Several processes write it. Each entry holds the hash of the one before it: a hash chain, with signatures
-where there is a key.
+Several processes can write it. Each entry contains the hash of the previous one: a hash chain, with
+signatures if there is a key.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 GENESIS = "0" * 64
-"""What the first entry names as the hash before it."""
+"""The previous hash of the first entry."""
 
 SignatureCheck: TypeAlias = Callable[[bytes, str], bool]
-"""Whether a signature, in hexadecimal, is that of the bytes."""
+"""Return whether a hexadecimal signature belongs to the bytes."""
 
 
 @frozen
 class AuditHead:
-    """Where a log ends. Kept elsewhere, it seals everything up to there.
+    """The chain head of a log. Stored elsewhere, it protects all entries up to it.
 
     Attributes:
         sequence: number of the last entry, 1 or more.
-        hash: of the last entry, 64 hexadecimal digits.
+        hash: hash of the last entry, 64 hexadecimal digits.
     """
 
     sequence: int
@@ -57,10 +57,10 @@ class AuditHead:
 
 @frozen
 class AuditSummary:
-    """A log that is whole.
+    """The summary of a valid log.
 
     Attributes:
-        head: the last of them; ``None`` when there are none.
+        head: the chain head; ``None`` without entries.
         signed: whether a signature of the head was checked, which covers all entries.
     """
 
@@ -71,7 +71,7 @@ class AuditSummary:
 
 @frozen
 class Link:
-    """One stored row of the log; after tampering any field may have a wrong type."""
+    """A stored row of the log; after tampering any field may have a wrong type."""
 
     sequence: object
     previous: object
@@ -81,7 +81,7 @@ class Link:
 
 
 def canonical(value: JsonObject) -> str:
-    """JSON text that is the same for equal values: sorted keys, no spaces, ASCII only.
+    """Return canonical JSON of a value: sorted keys, no spaces, ASCII only.
 
     Raises:
         ValueError: the value holds NaN or an infinity.
@@ -126,8 +126,8 @@ def verify_chain(
         links: the entries in the order of their numbers.
         stored: the head as stored in the log: number, hash and signature.
         known_head: a head that was stored elsewhere; the log must contain it.
-        check: verifies signatures; with it the head must be signed, which covers entries from before the log
-            was signed too. A log without entries has no head, and is invalid then.
+        check: verifies signatures; the head must then be signed, which also covers entries from before the
+            log was signed. A log without entries has no head, and is then invalid.
     """
     head: AuditHead | None = None
     for link in links:
@@ -218,7 +218,7 @@ def signature_check(public_key: bytes) -> Result[SignatureCheck, ServiceFailed]:
     try:
         key = Ed25519PublicKey.from_public_bytes(public_key)
     except (ValueError, TypeError):
-        return Failure(_failed("The public key is no Ed25519 key of 32 bytes.", "sign"))
+        return Failure(_failed("The public key is not an Ed25519 key of 32 bytes.", "sign"))
 
     def check(message: bytes, signature: str) -> bool:
         try:
@@ -226,7 +226,7 @@ def signature_check(public_key: bytes) -> Result[SignatureCheck, ServiceFailed]:
             key.verify(octets, message)
         except (InvalidSignature, ValueError):
             return False
-        return octets.hex() == signature  # of the many ways to write it, the one that was stored
+        return octets.hex() == signature  # in the one encoding that was stored
 
     return Success(check)
 
@@ -244,7 +244,7 @@ def _private_key(signing_key: bytes) -> Result[Ed25519PrivateKey, ServiceFailed]
     try:
         key = Ed25519PrivateKey.from_private_bytes(signing_key)
     except (ValueError, TypeError):
-        return Failure(_failed("The signing key is no Ed25519 key of 32 bytes.", "sign"))
+        return Failure(_failed("The signing key is not an Ed25519 key of 32 bytes.", "sign"))
     return Success(key)
 
 
@@ -262,7 +262,7 @@ AUDIT = sqlite.Store(
             " sequence INTEGER NOT NULL, hash TEXT NOT NULL, signature TEXT)",
             f"CREATE TRIGGER IF NOT EXISTS entries_stay BEFORE UPDATE ON entries BEGIN {_FORBIDDEN}; END",
             f"CREATE TRIGGER IF NOT EXISTS entries_remain BEFORE DELETE ON entries BEGIN {_FORBIDDEN}; END",
-            # an INSERT OR REPLACE deletes without asking the trigger above
+            # INSERT OR REPLACE deletes without the trigger above
             "CREATE TRIGGER IF NOT EXISTS entries_follow BEFORE INSERT ON entries"
             " WHEN NEW.sequence IS NOT (SELECT coalesce(max(sequence), 0) + 1 FROM entries)"
             " OR NEW.previous IS NOT"
@@ -309,7 +309,7 @@ AUDIT = sqlite.Store(
         ),
     ),
 )
-"""Entries, each of which holds the hash of the one before it, and the head of the chain."""
+"""The tables of the entries and of the chain head."""
 
 _MOST_READ = 1_000
 
@@ -320,8 +320,8 @@ class RecordedEntry:
 
     Attributes:
         sequence: its number; the first is 1.
-        recorded_at: ISO 8601; when it was added, by the clock of the log.
-        hash: 64 hexadecimal digits, which fix this entry and all before it.
+        recorded_at: the time of recording in ISO 8601, by the clock of the log.
+        hash: 64 hexadecimal digits that cover this entry and all before it.
     """
 
     sequence: int
@@ -331,22 +331,21 @@ class RecordedEntry:
 
 
 class SqliteAuditLog:
-    """Implements ``AuditLog``: each entry holds the hash of the one before it.
+    """Implements ``AuditLog`` as a hash chain.
 
-    Any number of processes may append to one place: they form one chain. A trigger forbids changes by
-    ordinary statements; who can write the file, or owns the tables, can still tamper with it, and
-    :func:`verify <reactive_agents.adapters.governance.audit_log.verify>` finds that; with a signing key or a
-    head that was stored elsewhere also when the whole chain was recomputed.
+    Any number of processes may append to one log, and form one chain. Triggers reject ordinary changes.
+    Someone who can write the file, or owns the tables, can still tamper with it; :func:`verify
+    <reactive_agents.adapters.governance.audit_log.verify>` detects that, and with a signing key or a head
+    stored elsewhere even if the whole chain was recomputed.
 
     Args:
-        path: the SQLite file, or the address of a Postgres database; a file and the directories above it are
-            made when they are missing.
+        path: the SQLite file, created with its directories if missing, or a Postgres URL.
         redactor: removes secrets from the texts of an entry before it is stored.
         signing_key: Ed25519 private key of 32 bytes; needs the extra ``sign``. Once a log is signed, every
             writer must sign.
         patience_s: seconds to wait for other writers before an entry fails, 0 or more.
-        durable_starts: whether the start of a run is on the disk before the run goes on. Otherwise it is
-            shown when the process was killed, but may be lost with the machine's power.
+        durable_starts: whether the start of a run is on disk before the run continues. Otherwise it survives
+            a killed process, but may be lost if the machine loses power.
     """
 
     def __init__(
@@ -364,16 +363,16 @@ class SqliteAuditLog:
         self._redactor = redactor
         self._signing_key = signing_key
         self._file = sql.open_database(path, AUDIT, _failed, patience_s=patience_s)
-        self._beside = "" if sql.is_postgres(path) else self._file.place  # where heads are kept
+        self._beside = "" if sql.is_postgres(path) else self._file.place  # stores the head beside it
 
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
-        """Add an entry; it is on the disk when this succeeds, but for some starts."""
+        """Add an entry, on disk when this succeeds (starts: see ``durable_starts``)."""
         return (await self._append(entry)).map(lambda _: None)
 
     @effect
     async def append_with_head(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
-        """Append an entry and return the new head, to be stored out of reach of writers."""
+        """Append an entry and return the new head, to store out of reach of writers."""
         return await self._append(entry)
 
     @effect
@@ -392,9 +391,10 @@ class SqliteAuditLog:
 
     @effect
     async def holds(self, entry: AuditEntry) -> Result[bool, ServiceFailed]:
-        """Return whether the log has this very entry.
+        """Return whether the log contains this exact entry.
 
-        A run that goes on after a crash asks before it appends an entry which it may have written before.
+        A run that continues after a crash checks this before it appends an entry that it may have written
+        already.
         """
         wanted = _without_time(self._body(entry))
         bodies = "SELECT body FROM entries WHERE replace(body, ?, '') <> body"
@@ -417,7 +417,7 @@ class SqliteAuditLog:
         write = self._file.write if durable else self._file.write_soon
         done = await write("append", self._appending(entry, sign))
         if not durable or not isinstance(done, Success) or not self._beside:
-            return done  # the head of the next entry is kept
+            return done  # the head of the next entry will be stored
         try:
             await anyio.to_thread.run_sync(_keep_head, self._beside, done.unwrap())
         except OSError as error:
@@ -431,7 +431,7 @@ class SqliteAuditLog:
             sequence, previous, is_signed = _last(connection)
             _refuse_shortened(connection, kept_head(self._beside), sequence)
             if is_signed and sign is None:
-                raise ValueError("the log is signed, and there is no signing key to go on with")
+                raise ValueError("the log is signed, and there is no signing key to continue it")
             body = canonical(self._body(entry))
             head = AuditHead(sequence + 1, link_hash(sequence + 1, previous, body, signed=sign is not None))
             row = (head.sequence, previous, body, head.hash, sign and sign(entry_message(head.hash)))
@@ -481,10 +481,10 @@ def _head_path(path: sqlite.DatabasePath) -> Path | None:
 
 
 def kept_head(path: sqlite.DatabasePath) -> AuditHead | None:
-    """Return the head that is kept in a file beside the log; ``None`` without one.
+    """Return the head in the file beside the log; ``None`` without a file.
 
     Raises:
-        ValueError: the file holds none.
+        ValueError: the file contains no head.
         OSError: the file cannot be read.
     """
     place = _head_path(path)
@@ -503,7 +503,7 @@ def _keep_head(path: sqlite.DatabasePath, head: AuditHead) -> None:
     place = _head_path(path)
     if place is None:
         return
-    # a writer that is overtaken leaves an older head, which is true as well
+    # a slower writer may leave an older head, which is valid too
     written = place.with_name(f"{place.name}.{os.getpid()}-{threading.get_ident()}")
     with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(f"{head.sequence} {head.hash}\n")
@@ -511,7 +511,7 @@ def _keep_head(path: sqlite.DatabasePath, head: AuditHead) -> None:
 
 
 def _refuse_shortened(connection: sql.Transaction, kept: AuditHead | None, last: int) -> None:
-    """Refuse a log that lost entries: it was deleted, replaced or cut since."""
+    """Refuse a log that lost entries: it was deleted, replaced or truncated."""
     if kept is None:
         return
     row = connection.execute("SELECT hash FROM entries WHERE sequence = ?", (kept.sequence,)).fetchone()
@@ -523,10 +523,10 @@ def _refuse_shortened(connection: sql.Transaction, kept: AuditHead | None, last:
 
 
 def recorded(sequence: int, body: object, hash_: object) -> RecordedEntry:
-    """The entry of a row.
+    """Return the entry of a row.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the row is not a valid entry.
     """
     split = from_json(str(body), JsonObject).bind(_split)
     if isinstance(split, Failure):
@@ -553,7 +553,7 @@ def read_entries(
 
     Blocks while it reads; call it in a thread from a coroutine. Processes may append meanwhile.
 
-    Fails with ``ServiceFailed`` when the file is no audit log, or an entry cannot be read.
+    Fails with ``ServiceFailed`` if the file is not an audit log, or an entry cannot be read.
     """
 
     def work(connection: sql.Transaction) -> tuple[RecordedEntry, ...] | None:
@@ -567,7 +567,7 @@ def read_entries(
 
 
 def unfinished_runs(entries: Iterable[RecordedEntry]) -> tuple[RecordedEntry, ...]:
-    """Return the starts of the runs that have no end: they run still, or were killed."""
+    """Return the starts of runs without an end: still running, or killed."""
     begun: dict[RunId, RecordedEntry] = {}
     for each in entries:
         if each.entry.action == START:
@@ -591,14 +591,12 @@ def verify(
 
     Blocks while it reads; call it in a thread from a coroutine.
 
-    Fails with ``AuditBroken``, which names the first entry that was changed, is missing or out of order,
-    and with ``ServiceFailed`` when the file cannot be read as a database, or is no audit log: it has none of
-    its tables, like an empty file. A log that was opened and never written to is valid, with no entries,
-    except where a signature or a head is required. Processes may append meanwhile.
+    Fails with ``AuditBroken``, which names the first entry that was changed, is missing or out of order, and
+    with ``ServiceFailed`` if the file is not a readable database, or not an audit log, such as an empty file.
+    A log without entries is valid unless a signature or a head is required. Processes may append meanwhile.
 
-    The hashes alone reveal changes by anyone who does not recompute all of them. A signature reveals those as
-    well, but not that the file was replaced by an older copy; a head that was stored elsewhere reveals every
-    change up to it.
+    Hashes alone reveal changes unless all of them were recomputed. A signature reveals that too, but not the
+    replacement by an older copy; a head stored elsewhere reveals every change up to it.
 
     Args:
         head: a head of this log that was stored elsewhere.
@@ -633,13 +631,13 @@ def _verified(
             looked.unwrap() if isinstance(looked, Success) else Failure(_failed(looked.failure(), "verify"))
         )
     connection = sqlite.open_to_read(path)
-    # a change must not hide behind a failure to decode it
+    # a decoding error must not hide a change
     connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
     try:
-        connection.execute("BEGIN")  # one state of the file for all that is read
+        connection.execute("BEGIN")  # one consistent view of the file
         sqlite.version_of(connection, AUDIT)
         (tables,) = connection.execute(_TABLES).fetchone()
-        if tables == 0:  # an empty file, too, is a database to SQLite
+        if tables == 0:  # SQLite accepts an empty file as a database
             return Failure(_not_a_log(path, "verify"))
         if tables == 1:
             return Failure(AuditBroken(1, "a table of the log is missing"))

@@ -43,9 +43,9 @@ BUDGET = Store(
 """Money that is spent or reserved, by run, day and month."""
 
 _NO_MONTH = ""
-"""Of a reservation that counts for its run alone."""
+"""The day of a reservation that counts for its run only."""
 KEPT_DAYS = 62
-"""Days after its last change that a period, and after its making that a reservation, is deleted."""
+"""Days after which a period is deleted since its last change, and a reservation since its creation."""
 
 _ADD = (
     "INSERT INTO periods (name, nano_usd, day) VALUES (?, ?, ?)"
@@ -68,8 +68,8 @@ class SqliteBudget:
     UTC; a reservation belongs to the day on which it is made.
 
     Args:
-        path: the SQLite file, or the address of the Postgres database, shared by all processes with this
-            budget; a file and its directories are created if needed.
+        path: the SQLite file, created with its directories if missing, or Postgres URL, shared by all
+            processes with this budget.
         daily_usd: US dollars for a day, 0 or more; ``None`` for no limit.
         monthly_usd: US dollars for a month, 0 or more; ``None`` for no limit.
         run_usd: US dollars for a run, 0 or more; ``None`` for no limit.
@@ -113,8 +113,8 @@ class SqliteBudget:
         """As the port says.
 
         Args:
-            for_run_alone: the amount is reserved in this file already, for a run that this one began, and
-                counts for the day and the month by that.
+            for_run_alone: whether the amount counts for this run only, since it is already reserved in this
+                file for a sub-run, for the day and the month.
         """
 
         def work(connection: Transaction) -> Reservation | BudgetExceeded:
@@ -251,7 +251,7 @@ _MOST_USD = 1_000_000_000.0
 
 
 def nano_usd(amount_usd: float) -> int:
-    """US dollars in billionths, rounded to the nearest.
+    """Return US dollars in billionths, rounded to the nearest.
 
     Raises:
         ValueError: the amount is below 0, above a billion dollars, or not a number.
@@ -262,10 +262,10 @@ def nano_usd(amount_usd: float) -> int:
 
 
 def sum_usd(amounts_usd: Iterable[float]) -> float:
-    """The sum of amounts of US dollars that were billionths before, to the billionth."""
+    """Return the sum of amounts of US dollars, exact to the billionth."""
     return usd(sum(round(amount_usd * NANO) for amount_usd in amounts_usd))
 
 
 def usd(nano: int) -> float:
-    """Billionths as US dollars."""
+    """Return billionths as US dollars."""
     return nano / NANO

@@ -57,12 +57,12 @@ _SHORTEST_QUOTE_WORDS = 2
 
 @frozen
 class Claim:
-    """One thing that can be checked.
+    """A checkable claim of an answer.
 
     Attributes:
         text: the words of the answer.
-        start: where they begin.
-        number: what a number means; ``None`` for a date or version, which is compared word by word.
+        start: the position of the words.
+        number: the value of a number; ``None`` for a date or version, which is compared word by word.
     """
 
     kind: ClaimKind
@@ -72,10 +72,10 @@ class Claim:
 
 
 def claims_of(answer: str) -> tuple[Claim, ...]:
-    """The claims of an answer, each once, in order.
+    """Return the claims of an answer, each once, in order.
 
-    What stands in quotation marks is one claim; a file said to be written is another kind of claim than one
-    that is only named. Numbers of lists and headings are none.
+    A quotation is one claim. A file that the answer says was written is another kind of claim than a file
+    that it only names. Numbers of list items and headings are no claims.
     """
     found: list[Claim] = []
     taken = bytearray(len(answer) + 1)
@@ -89,7 +89,7 @@ def claims_of(answer: str) -> tuple[Claim, ...]:
 
 
 def _claims(answer: str) -> Iterator[tuple[Claim, int]]:
-    """Claims with their ends, those first that cover others."""
+    """Yield claims with their ends, those that cover others first."""
     yield from _files(answer)
     for pattern in (_QUOTED, _BLOCK_QUOTE):
         for match in pattern.finditer(answer):
@@ -189,9 +189,9 @@ class Number:
     """A number of a text.
 
     Attributes:
-        values: what it may mean, since ``1.000`` is one or a thousand.
-        dimension: what is measured; empty without a known unit.
-        factor: of the unit, to compare it with others of the dimension.
+        values: its possible values, since ``1.000`` is one or a thousand.
+        dimension: the measured dimension; empty without a known unit.
+        factor: the factor of the unit to the basic unit of the dimension.
         decimals: digits after the decimal sign.
     """
 
@@ -210,7 +210,7 @@ class Number:
 
 
 def numbers_of(text: str) -> Iterator[Number]:
-    """The numbers of a text in order, as its reader would take them."""
+    """Return the numbers of a text in order, as a reader would understand them."""
     for match in NUMBER.finditer(text):
         unit = (match["unit"] or "").lower()
         dimension, factor = _UNITS.get(unit, ("", "1"))
@@ -226,10 +226,10 @@ def numbers_of(text: str) -> Iterator[Number]:
 
 
 def observed_numbers(text: str) -> Iterator[Number]:
-    """Return the numbers of a text in every reading, also number words and list items."""
+    """Return the numbers of a text in every reading, with number words and list items."""
     measured = bytearray(len(text))
     for number in numbers_of(text):
-        if number.dimension:  # what is 12 km is not 12 of anything else
+        if number.dimension:  # 12 km is not 12 of anything else
             measured[number.start : number.end] = b"\1" * (number.end - number.start)
         yield number
     for match in _PLAIN.finditer(text):
@@ -240,7 +240,7 @@ def observed_numbers(text: str) -> Iterator[Number]:
 
 
 def _readings(digits: str) -> tuple[str, ...]:
-    """Python's spelling of each thing that the digits may mean.
+    """Return each possible value of the digits, in Python notation.
 
     >>> _readings("1,000"), _readings("1.234,5"), _readings("0,12")
     (('1000', '1.000'), ('1234.5',), ('0.12',))

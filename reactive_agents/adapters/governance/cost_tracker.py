@@ -1,4 +1,4 @@
-"""The account of what runs spent, in an SQLite file or a Postgres database."""
+"""Usage and cost of runs, in an SQLite file or a Postgres database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _failed = sqlite.failure_of("cost-tracker")
 
 
 def _split_by_model(connection: sql.Transaction) -> None:
-    """Carry over the one table of files that name one model for each run."""
+    """Migrate the single table of files with one model for each run."""
     old = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'spending'"
     if connection.execute(old).fetchone() is not None:
         for statement in _SPLIT:
@@ -92,8 +92,8 @@ class SpendingTotal:
     """Usage and cost of a group of runs.
 
     Attributes:
-        name: the model, the agent, the run, or the day of UTC as ``2026-01-31``. The model is empty where a
-            tool did not say which models it used.
+        name: the model, the agent, the run, or the UTC day as ``2026-01-31``. The model is empty if a tool
+            did not report its models.
         runs: number of runs in the group, 1 or more. A run counts for each model that it used.
         cost_usd: US dollars, for calls with a known price.
         unpriced_calls: calls with an unknown price.
@@ -110,10 +110,9 @@ class SqliteCostTracker:
     """Implements ``CostTracker``; any number of processes may write to one place.
 
     Args:
-        path: the SQLite file, or the address of a Postgres database; a file and the directories above it are
-            made when they are missing.
-        clock: tells when a record was written.
-        read_only: never write, and make no tables.
+        path: the SQLite file, created with its directories if missing, or a Postgres URL.
+        clock: the clock for the times of records.
+        read_only: never write or create tables.
     """
 
     def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, read_only: bool = False) -> None:
@@ -127,7 +126,7 @@ class SqliteCostTracker:
 
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
-        """Add what one run spent. A run that is recorded already stays as it is."""
+        """Add the usage of a run, unless the run is already recorded."""
 
         def work(connection: sql.Transaction) -> None:
             added = connection.execute(_INSERT_RUN, _run_row(spending, self._clock.now()))
@@ -145,7 +144,7 @@ class SqliteCostTracker:
         Args:
             since: only runs that ended at or after this time; with its time zone.
 
-        Fails with ``ServiceFailed`` when the file cannot be read, and when an argument is not one of these.
+        Fails with ``ServiceFailed`` if the file cannot be read or an argument is invalid.
         """
         wrong = _wrong_grouping(by) or _wrong_moment(since)
         if wrong:

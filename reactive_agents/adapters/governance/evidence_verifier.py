@@ -1,4 +1,4 @@
-"""A verifier that looks for each claim of an answer in what the run saw."""
+"""A verifier that looks for evidence of each claim in the run's observations."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from reactive_agents.ports import LLM
 
 TASK_KEY = "task"
 SHOWN_CHARS = 60_000
-"""How much of the observations a model is shown that checks an answer, shared evenly among them."""
+"""Characters of all observations in the prompt of a judge, divided evenly."""
 _WORDS = re.compile(r"\w+")
 _EXCERPT_CHARS = 60
 _COMBINED_NUMBERS = 40
-"""How many numbers of one observation are calculated with: among more, chance finds anything."""
+"""Numbers of an observation to calculate with; with more, matches would be coincidences."""
 
 
 def plain_words(text: str) -> str:
@@ -50,9 +50,9 @@ class Observation:
     Attributes:
         key: the tool result's key, or ``task``.
         words: see :func:`plain_words`.
-        numbers: its numbers by each value that they may have, in the basic unit.
+        numbers: its numbers by each possible value, in the basic unit.
         ordered: the same values, sorted.
-        combined: the first numbers that differ, to be calculated with.
+        combined: the first distinct numbers, for calculations.
     """
 
     key: str
@@ -63,12 +63,12 @@ class Observation:
     combined: tuple[Decimal, ...] = field(repr=False)
 
     def excerpt(self, start: int, end: int) -> str:
-        """A place of the text with a little of what is around it, on one line."""
+        """Return a place of the text with some context, on one line."""
         before, after = max(0, start - _EXCERPT_CHARS), end + _EXCERPT_CHARS
         return " ".join(self.text[before:after].split())
 
     def excerpt_of(self, words: str) -> str:
-        """The place of the text that has these plain words."""
+        """Return the place of these plain words in the text."""
         place = self.words.find(words)
         return self.words[max(0, place - _EXCERPT_CHARS) : place + len(words) + _EXCERPT_CHARS].strip()
 
@@ -101,7 +101,7 @@ def _texts(task: Task, result: ReasoningResult) -> Iterator[tuple[str, str]]:
 
 
 def tools_that_worked(result: ReasoningResult) -> tuple[str, ...]:
-    """Names of the tools whose observations are no errors, each once, in order."""
+    """Return the names of the tools that succeeded, each once, in order."""
     return tuple(dict.fromkeys(_worked(result)))
 
 
@@ -112,7 +112,7 @@ def _worked(result: ReasoningResult) -> Iterable[str]:
 
 
 def shown_in_short(observations: Sequence[Observation]) -> list[Json]:
-    """The observations as JSON data for a model, each cut to its share."""
+    """Return the observations as JSON data for a model, each cut to its share."""
     share = SHOWN_CHARS // max(1, len(observations))
     return [{"key": seen.key, "text": seen.text[:share]} for seen in observations]
 
@@ -124,7 +124,7 @@ _Found = tuple[str, str]
 
 
 def evidence_for(claim: Claim, observations: Sequence[Observation]) -> ClaimEvidence:
-    """The claim with the first observation that supports it, or without one."""
+    """Return the claim with the first observation that supports it, if any."""
     found = _find(claim, observations)
     if found is None:
         return ClaimEvidence(claim.kind, claim.text, supported=False)
@@ -214,7 +214,7 @@ def _is_rounded(claimed: Number, number: Number) -> bool:
 
 
 def _calculated(claimed: Number, observations: Sequence[Observation]) -> _Found | None:
-    """The sum, difference or ratio of two observed numbers that the claimed number is."""
+    """Return the sum, difference or ratio of observed numbers that equals a claim."""
     of_key = {value: seen.key for seen in reversed(observations) for value in seen.combined}
     values = sorted(of_key)
     half = Decimal(1).scaleb(-claimed.decimals) / 2 if claimed.decimals else Decimal(0)
@@ -272,9 +272,9 @@ def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
 DEFAULT_THRESHOLD = 0.7
 NEUTRAL_CONFIDENCE = 0.5
 _NOT_CHECKED = "Statements that may come from an image, a sound or a document were not checked."
-"""Of an answer without claims that can be checked, such as a poem: nothing speaks for or against it."""
+"""The confidence of an answer without checkable claims, such as a poem."""
 CONFIDENCE_WITH_A_FILE_MISSING = 0.3
-"""The most that an answer can have which names a file as written that is not there."""
+"""The maximum confidence of an answer that says it wrote a missing file."""
 
 _WEIGHTS = {"number": 1.0, "quote": 1.5, "file": 2.0, "name": 0.5, "statement": 1.0}
 _MISSING = {
@@ -292,15 +292,14 @@ _SHOWN_CHARS = 120
 class EvidenceVerifier:
     """Implements ``Verifier``: the confidence is the share of claims with evidence.
 
-    Numbers count when they are observed in any notation, or are the sum, difference or ratio of two observed
-    numbers; quotations when they are verbatim up to case, whitespace and punctuation; names word by word.
-    Where a model judges as well, or further answers are compared, the confidence is the mean of these
-    figures.
+    Numbers match in any notation, or as the sum, difference or ratio of two observed numbers; quotations
+    match verbatim up to case, whitespace and punctuation; names match word by word. With a judge or further
+    answers, the confidence is the mean of these figures.
 
     Args:
-        threshold: 0 to 1; the least confidence of a verified answer.
-        workspace: the directory of deliverables and of files that the answer claims to have written; without
-            one, a tool result that names them is enough.
+        threshold: 0 to 1; the lowest confidence of a verified answer.
+        workspace: the directory of deliverables and of files that the answer says it wrote; without a
+            workspace, a tool result that names them is enough.
         judge_model: a model that judges the whole answer; ``None`` for no judge.
         self_consistency: number of further answers to compare with, 0 for none.
         deliverables: paths of files that every run must leave in the workspace; a task may list more.
@@ -316,7 +315,7 @@ class EvidenceVerifier:
     async def verify(
         self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
     ) -> Result[VerificationReport, ServiceFailed]:
-        """Return the report; a model that fails is a finding, and the rest decides."""
+        """Return the report; if a model fails, that is a finding, and the rest decides."""
         observations = observations_of(task, result)
         wanted = declared_deliverables(task, self.deliverables)
         delivered = [await self._file(path, observations) for path in wanted]
@@ -394,7 +393,7 @@ def confidence_of(claims: Sequence[ClaimEvidence]) -> float:
 
 
 def receipt_of(result: ReasoningResult, claims: Sequence[ClaimEvidence], verdict: Verdict) -> Receipt:
-    """Return the evidence of how the run reached its answer."""
+    """Return the receipt of the run: how it reached its answer."""
     keys = dict.fromkeys(claim.key for claim in claims if claim.key not in (None, TASK_KEY, WORKSPACE_KEY))
     files = [claim for claim in claims if claim.kind == "file"]
     return Receipt(
@@ -446,7 +445,7 @@ class Opinion:
 async def ask_for_opinion(
     llm: LLM, model: str, answer: str, observations: Sequence[Observation]
 ) -> Result[Opinion, str]:
-    """The opinion of a model. Fails with why there is none, in a few words."""
+    """Return the opinion of a model. Fails with the reason for none, in a few words."""
     answered = await attempt(llm.complete(_request(model, answer, observations)))
     if isinstance(answered, Failure):
         return Failure(type(answered.failure()).__name__)
@@ -481,7 +480,7 @@ _COMPARISON_INSTRUCTIONS = (
 
 @frozen
 class Samples:
-    """Further answers to the same task. ``failed``: how many could not be had."""
+    """Further answers to the same task. ``failed``: the number of failed calls."""
 
     answers: tuple[str, ...]
     failed: int = 0
@@ -490,7 +489,7 @@ class Samples:
 async def further_answers(
     llm: LLM, model: str | None, observations: Sequence[Observation], count: int
 ) -> Samples:
-    """Return further answers of the model, each to a separate request.
+    """Return further answers of the model, each from a separate request.
 
     Args:
         observations: the evidence, including the task's text.
@@ -516,10 +515,9 @@ async def further_answers(
 
 
 def agreement_with(answer: str, samples: Sequence[str]) -> float:
-    """How far the samples say what the answer says, 0 to 1: the mean over them.
+    """Return the mean agreement of the samples with the answer, 0 to 1.
 
-    Of an answer with claims it is the share of them that a sample makes too; of another one, the share of
-    its words that the sample has.
+    The agreement is the share of the answer's claims in the sample, or of its words if it has no claims.
     """
     claims = [claim for claim in claims_of(answer) if claim.kind != "file"]
     return sum(_shared(answer, claims, observation("sample", sample)) for sample in samples) / len(samples)

@@ -1,4 +1,4 @@
-"""Model routing: a task gets the lowest tier that is up to it."""
+"""Model routing: a task gets the lowest tier that can do it."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 
 Complexity: TypeAlias = Callable[[Task], float]
-"""How hard a task is, 0 to 1."""
+"""Return the complexity of a task, 0 to 1."""
 Needs: TypeAlias = Callable[[Task], frozenset[str]]
-"""The capabilities that a task needs."""
+"""Return the required capabilities of a task."""
 
 DEFAULT_RESERVED_TOKENS = 4_096
 
 
 def needed_capabilities(task: Task) -> frozenset[str]:
-    """Those that the task lists in its details under ``capabilities``."""
+    """Return the capabilities in the details of a task, under ``capabilities``."""
     return frozenset(task.listed("capabilities"))
 
 
 class TierRouter:
-    """Implements ``CostRouter``: the first tier that is able and trusted, and why.
+    """Implements ``CostRouter``: selects the first tier that is able and trusted.
 
-    A tier is able when the first request fits into its window and it has all capabilities that are needed,
-    and trusted up to its ``max_complexity``. What the run needs by itself, such as ``tools``, is required
-    as soon as one tier names it; tiers without it are not able then. A task that is too hard for every able
-    tier gets the last able one. The idea of a cascade from cheap to dear is that of FrugalGPT (Chen,
-    Zaharia and Zou, 2023), with rules in the place of a learned judge.
+    A tier is able if the first request fits into its window and it has all required capabilities, and trusted
+    up to its ``max_complexity``. Requirements of the run, such as ``tools``, apply if at least one tier lists
+    that capability. If no able tier is trusted with the task, the last able one is selected. The cascade from
+    cheap to expensive models follows FrugalGPT (Chen, Zaharia and Zou, 2023), with rules instead of a learned
+    judge.
 
     Args:
-        tiers: the tiers, the cheapest first, one or more.
-        complexity: how hard a task is; by default :func:`task_complexity`.
-        needs: what a task needs; by default :func:`needed_capabilities`.
-        reserved_tokens: tokens of a window that the first request does not get, 0 or more: they are for the
-            transcript and the answer.
+        tiers: the tiers, cheapest first, one or more.
+        complexity: the complexity of a task; by default :func:`task_complexity`.
+        needs: the required capabilities of a task; by default :func:`needed_capabilities`.
+        reserved_tokens: tokens of a window that are reserved for the transcript and the answer, 0 or more.
 
     Raises:
         ValueError: there is no tier, or ``reserved_tokens`` is negative.
@@ -66,7 +65,7 @@ class TierRouter:
 
     @effect
     async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
-        """Return the lowest capable tier; fails with ``ServiceFailed`` when none is."""
+        """Return the lowest capable tier; fails with ``ServiceFailed`` if there is none."""
         implied = frozenset(each for each in needs.capabilities if self._speaks_of(each))
         return choose_tier(
             self._tiers,
@@ -82,12 +81,12 @@ class TierRouter:
 def choose_tier(
     tiers: Sequence[ModelTier], *, complexity: float, tokens: int, needs: frozenset[str]
 ) -> Result[ModelRoute, ServiceFailed]:
-    """The decision of the router, from figures alone.
+    """Return the decision of the router, from figures only.
 
     Args:
-        complexity: of the task, 0 to 1.
-        tokens: that the window must hold.
-        needs: capabilities that the model must have.
+        complexity: the complexity of the task, 0 to 1.
+        tokens: the tokens that the window must hold.
+        needs: the required capabilities.
     """
     able = [tier for tier in tiers if not _hindrance(tier, tokens, needs)]
     if not able:

@@ -1,8 +1,8 @@
 """Requests to people: approvals, questions, and external calls.
 
-One desk takes all three, since what has to be right is the same: a request is pending before it is awaited,
-so that those who hear of it can settle it at once, from any thread; the first reply counts, and no later one;
-a request whose run ends, or that no one settles in time, is pending no more.
+One desk handles all three, since the same must hold: a request is pending before it is awaited, so that it
+can be settled at once, from any thread; only the first reply counts; a request is no longer pending when its
+run ends or its time is over.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from reactive_agents.effects import Effect, calls_on_this_loop, effect, outcome_
 
 Answer: TypeAlias = bool | ApprovalDecision
 ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
-"""Decide on a request; a plain function runs in a worker thread, so that it may ask on a terminal."""
+"""Decide on a request; a sync function runs in a worker thread, so that it may ask on a terminal."""
 CallHandler: TypeAlias = Callable[[ExternalCallRequest], Json]
-"""Returns the result of an external call, ``None`` for none."""
+"""Return the result of an external call, ``None`` for none."""
 QuestionHandler: TypeAlias = Callable[[QuestionRequest], str | Awaitable[str | None] | None]
-"""Answer a question, with ``None`` or a blank text where no one does.
+"""Answer a question; ``None`` or a blank text means no answer.
 
-A plain function runs in a worker thread.
+A sync function runs in a worker thread.
 """
 
 DEFAULT_TIMEOUT_S = 300.0
@@ -55,7 +55,7 @@ class _Pending(Generic[_Request, _Decision]):
     """A request, and its first decision, which may come from any thread.
 
     Attributes:
-        interrupted: why there is none: its handler ends the process.
+        interrupted: the exception of a handler that ends the process, instead of a decision.
     """
 
     request: _Request
@@ -65,7 +65,7 @@ class _Pending(Generic[_Request, _Decision]):
     _lock: Lock = field(factory=Lock)
 
     def decide(self, decision: _Decision) -> bool:
-        """Settle the request; ``False`` when it was settled before."""
+        """Settle the request; ``False`` if it was settled before."""
         with self._lock:
             if self.decision is not None:
                 return False
@@ -91,14 +91,14 @@ _Handle: TypeAlias = Callable[[_Pending[Any, Any]], Coroutine[Any, Any, None]]
 class LocalRequestDesk:
     """Implements ``Approver`` and ``RequestDesk``, by handlers or other methods.
 
-    An approval without a decision in time is denied, and so is one whose handler raises or returns anything
-    but a clear yes. Runs may be on any event loop, and decisions may come from any thread.
+    An approval is denied without a decision in time, or if its handler raises or returns no clear yes. Runs
+    may be on any event loop, and decisions may come from any thread.
 
     Args:
         handler: decides on each approval; without one, they wait for :meth:`approve` or :meth:`deny`.
-        timeout_s: seconds that an approval waits, above 0; other requests say how long they wait.
+        timeout_s: seconds that an approval waits, above 0; other requests have their own time limits.
         answer: answers each question; without one, they wait for :meth:`answer`.
-        execute: gives the result of each external call; without one, they wait for :meth:`deliver`.
+        execute: returns the result of each external call; without one, they wait for :meth:`deliver`.
     """
 
     def __init__(
@@ -119,8 +119,7 @@ class LocalRequestDesk:
     def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
         """Return the decision; fails with ``ServiceFailed`` for a request already pending.
 
-        The request is pending from this call on, before the effect is awaited, so that it can be decided at
-        once.
+        The request is pending from this call on, even before the effect is awaited.
         """
         seconds = self._timeout_s
         late = ApprovalDecision(False, f"no decision came within {seconds:g} seconds.")
@@ -207,7 +206,7 @@ class LocalRequestDesk:
 
 
 def _waiting(desk: dict[tuple[RunId, str], _Pending[_Request, _Decision]]) -> tuple[_Request, ...]:
-    """Return the requests that are not settled, as of this moment."""
+    """Return the requests that are not settled now."""
     return tuple(each.request for each in tuple(desk.values()) if each.decision is None)
 
 
@@ -219,7 +218,7 @@ def _take(
     timeout_s: float,
     late: _Decision,
 ) -> Effect[_Decision, ServiceFailed]:
-    """Put a request on the desk, and return the effect that awaits its decision."""
+    """Add a request, and return the effect that awaits its decision."""
     if desk.setdefault(key, pending) is not pending:
         return FutureResult.from_failure(
             ServiceFailed(f"The request {key[1]!r} is pending already.", "requests", "decide")
@@ -263,16 +262,16 @@ async def _handle(
     failed: Callable[[str], Any],
     pending: _Pending[Any, Any],
 ) -> None:
-    """Settle a request by what a handler returns, also where it raises."""
+    """Settle a request by the result or exception of a handler."""
     try:
         if inspect.iscoroutinefunction(handler):
             answer = await outcome_of(handler(pending.request))
         else:
-            # in a tuple, since trio refuses a plain function that returns something to await
+            # in a tuple, since trio refuses a sync function that returns an awaitable
             (answer,) = await anyio.to_thread.run_sync(
                 lambda: (handler(pending.request),),
                 abandon_on_cancel=True,
-                limiter=anyio.CapacityLimiter(1),  # people take their time: no tool waits for their threads
+                limiter=anyio.CapacityLimiter(1),  # people are slow, so their threads use a separate limit
             )
             if inspect.isawaitable(answer):
                 answer = await outcome_of(answer)

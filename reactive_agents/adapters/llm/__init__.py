@@ -1,8 +1,7 @@
 """Language models: litellm behind the port, and an offline model without weights.
 
-Why litellm is behind so many modules: it is imported only with the first question, off the event loop, and
-set up not to retry, print, count or download by itself. Retries, timeouts, fallbacks and the account of
-what failed attempts cost are decided here, since only here is it known what a provider's answer means.
-``litellm_adapter`` is the port; ``completion`` is one request; ``chat_format`` and ``error_mapping``
-translate.
+litellm is imported with the first request, off the event loop, and configured not to retry, print, count or
+download by itself. This package decides on retries, timeouts and fallbacks, and counts the cost of failed
+attempts, since only it interprets a provider's answers. ``litellm_adapter`` implements the port;
+``completion`` makes one request; ``chat_format`` and ``error_mapping`` translate.
 """

@@ -1,4 +1,4 @@
-"""Why a model did not answer, and what may be done about it."""
+"""Failed attempts to call a model, and retries."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 @frozen
 class FailedAttempt:
-    """Why there is no answer.
+    """The reason for a missing answer, and the possible reactions.
 
     Attributes:
-        retry: the same request may succeed a little later.
-        elsewhere: another model may answer it.
-        retry_after_s: how many seconds later, when the provider said so.
-        spent: on an answer that cannot be used, or an attempt that may be charged for; ``None`` for nothing.
-        refusal: the provider's words where it refused the form of the request, with secrets; never leaves
-            the adapter.
+        retry: whether the same request may succeed later.
+        elsewhere: whether another model may answer.
+        retry_after_s: seconds to wait, if the provider gave them.
+        spent: the usage of an unusable answer, or of an attempt that may be charged for; ``None`` for none.
+        refusal: the provider's words if it rejected the request, with secrets; never leaves the adapter.
     """
 
     error: ProviderErrors
@@ -45,17 +44,17 @@ class FailedAttempts:
         self._spent: list[RunUsage] = []
 
     def enter(self, failed: FailedAttempt) -> None:
-        """An attempt failed."""
+        """Record a failed attempt."""
         if failed.spent is not None:
             self._spent.append(failed.spent)
 
     def give_up(self, failed: FailedAttempt) -> None:
-        """A model was given up because of this."""
+        """Record the failure for which a model was given up."""
         self._of_models.append(failed)
 
     @property
     def latest(self) -> FailedAttempt:
-        """Why the latest model was given up."""
+        """The failure for which the latest model was given up."""
         return self._of_models[-1]
 
     def before(self, response: ModelResponse) -> ModelResponse:
@@ -63,7 +62,7 @@ class FailedAttempts:
         return evolve(response, refused=self._handed_over()) if self._spent else response
 
     def verdict(self) -> ProviderErrors:
-        """The first model's error; what the fallbacks said is added to its message."""
+        """Return the first model's error, whose message adds failures of the fallbacks."""
         first, *others = (failed.error for failed in self._of_models)
         message = first.message
         if others:
@@ -72,7 +71,7 @@ class FailedAttempts:
         return evolve(first, message=message, refused=self._handed_over())
 
     async def report(self) -> None:
-        """Report the usage of a cancelled call, which returns nothing, to its run."""
+        """Report the usage of a cancelled call to its run."""
         account, spent = USAGE_RECORDER.get(), self._handed_over()
         if account is not None and spent:
             await account(by_model(spent))
@@ -84,7 +83,7 @@ class FailedAttempts:
 
 
 def timed_out(model: str, timeout_s: float, *, retry_after_s: float | None = None) -> FailedAttempt:
-    """No answer in time; it may be worth another attempt."""
+    """Return the failure of an attempt that timed out."""
     error = ModelTimeout(f"{model} did not answer within {timeout_s:g} seconds.", model, timeout_s)
     return FailedAttempt(error, retry=True, retry_after_s=retry_after_s)
 
@@ -96,10 +95,10 @@ _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 8.0
 _JITTER_S: Final = 0.2
 _MOST_CHARGED: Final = 3
-"""Attempts that may be charged for, or took the whole timeout, before a model is given up."""
+"""The maximum of attempts for a model that may be charged for or took the whole timeout."""
 
 
-# without a handler, and when the user set none, each retry would print a bare line to the terminal
+# without any handler, each retry would print a line to the terminal
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 
@@ -112,17 +111,17 @@ class AttemptFailed(Exception):
 
 
 def attempts(*, at_most: int, longest_wait_s: float) -> AsyncIterator[Attempt]:
-    """The attempts to ask one model, with growing waits between them.
+    """Yield attempts to call one model, with growing waits between them.
 
-    Raise :class:`AttemptFailed` within an attempt for the next; it leaves the last one, and one that is not
-    worth repeating.
+    Raise :class:`AttemptFailed` within an attempt to get the next; it propagates from the last one, and from
+    one that cannot be retried.
 
     Args:
         at_most: requests to send, 1 or more.
-        longest_wait_s: a provider that asks for a longer wait, in seconds, is given up.
+        longest_wait_s: seconds; a provider that asks for a longer wait is given up.
     """
 
-    import stamina  # here, so that importing the adapter stays cheap
+    import stamina  # here, to keep the import of the adapter cheap
 
     charged = 0
 

@@ -1,4 +1,4 @@
-"""Prices, windows and token counts by litellm's list of models.
+"""Prices, windows and token counts from litellm's list of models.
 
 Imports litellm; load it off the loop."""
 
@@ -26,7 +26,7 @@ from reactive_agents.core.usage import RunUsage
 def cost_usd(model: str, usage: Any) -> float | None:
     """Return US dollars for a litellm usage; ``None`` without usage or price.
 
-    A model on the user's own machine costs nothing.
+    A local model costs nothing.
     """
     if not read_usage(usage).reported:
         return None
@@ -37,7 +37,7 @@ def cost_usd(model: str, usage: Any) -> float | None:
     except (ModelNotMappedError, *EXPECTED):
         return None
     cost = read + written
-    # for some providers litellm takes a model that it does not know to be free
+    # litellm treats unknown models of some providers as free
     return cost if cost > 0 or model in litellm.model_cost else None
 
 
@@ -76,9 +76,9 @@ def listed_model(model: str) -> Mapping[str, Any] | None:
 
 
 def list_local_model(model: str) -> None:
-    """Add a local model to the list, since litellm queries its server otherwise.
+    """Add a local model to the list, so that litellm does not query its server.
 
-    It does so for every answer, to compute a price, and blocks the event loop meanwhile.
+    It would do so for every answer, to compute a price, and block the event loop.
     """
     if model not in litellm.model_cost:
         litellm.register_model(
@@ -97,7 +97,7 @@ def list_local_model(model: str) -> None:
 # --- usage of failed attempts ---------------------------------------------------------------------------
 
 
-# within a text of a JSON document its quotation marks would be escaped
+# inside a JSON string its quotation marks would be escaped
 _USAGE: Final = re.compile(r'"usage"\s*:\s*(?=\{)')
 
 
@@ -114,7 +114,7 @@ class Body:
 
 
 def spent_on(model: str, usage: Any, *, whole: bool = True) -> RunUsage:
-    """Return the usage of an answer that cannot be used.
+    """Return the usage of an unusable answer.
 
     Args:
         usage: litellm's usage; ``None`` when it is unknown.
@@ -132,7 +132,7 @@ def spent_on(model: str, usage: Any, *, whole: bool = True) -> RunUsage:
 
 
 def usage_in(body: str) -> litellm.Usage | None:
-    """Return the usage in a body in OpenAI's form, also in a truncated one."""
+    """Return the usage in a body in OpenAI's format, which may be truncated."""
     for found in _USAGE.finditer(body):
         try:
             counts, _ = json.JSONDecoder().raw_decode(body, found.end())
@@ -147,11 +147,11 @@ def usage_in(body: str) -> litellm.Usage | None:
 
 
 _ENCODING: Final = "o200k_base"
-"""The one tokenizer that is in memory, since it is read when litellm is loaded."""
+"""The only tokenizer that litellm loads with its import."""
 _LARGEST: Final = 1_000_000
-"""Characters up to which a request is counted; litellm would take longer ones for a multiple of a part."""
+"""Longest request to count, in characters; litellm extrapolates longer ones."""
 _ANSWER_BEGINS: Final = 3
-"""Tokens that the answer is begun with, which litellm does not count."""
+"""Tokens that start the answer, which litellm does not count."""
 
 
 def window_tokens(model: str) -> int | None:
@@ -164,9 +164,7 @@ def window_tokens(model: str) -> int | None:
 def count_tokens(model: str, request: ModelRequest) -> int | None:
     """Return the tokens of messages and tools.
 
-    ``None`` for models of other tokenizers.
-
-    litellm counts those as well, by a wrong tokenizer.
+    ``None`` for models of other tokenizers, which litellm would count with a wrong one.
     """
     name = model.partition("/")[2]
     if provider_of(model) not in ("openai", "azure") or not _is_encoded(name):
@@ -183,7 +181,7 @@ def count_tokens(model: str, request: ModelRequest) -> int | None:
             model=name, messages=arguments["messages"], tools=arguments.get("tools")
         )
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
-        return None  # a schema of a tool that litellm's own reading of schemas stumbles over
+        return None  # a tool schema that litellm cannot read
     return int(counted) + _ANSWER_BEGINS + sum(part.tokens for part in content)
 
 
@@ -206,19 +204,18 @@ _FLAGS: Final = {
     "document": "supports_pdf_input",
 }
 _URL_PROVIDERS: Final = frozenset({"openai", "azure", "anthropic", "openrouter", "xai", "groq"})
-"""Providers that fetch the URLs of images themselves; for others litellm would, past the address guard."""
+"""Providers that fetch image URLs themselves; for others litellm would, bypassing the address guard."""
 
 
 def unsupported_content(
     model: str, request: ModelRequest, takes: Collection[ContentKind] | None
 ) -> ContentUnsupported | None:
-    """Return which content of a request its model does not take, or ``None``.
+    """Return the content of a request that its model does not accept, or ``None``.
 
-    A text is taken by every model, since it is sent as text.
+    Every model accepts text documents, which are sent as text.
 
     Args:
-        takes: the kinds that it takes; ``None`` uses litellm's list, and lets everything pass to a model that
-            is not on it.
+        takes: the accepted kinds; ``None`` uses litellm's list, and accepts everything for an unlisted model.
     """
     for part in parts_in(request.messages):
         if part.passed_on and provider_of(model) not in _URL_PROVIDERS:

@@ -1,4 +1,4 @@
-"""From a request to the arguments of a chat completion in the OpenAI form."""
+"""Translation of requests and answers to and from OpenAI's chat completions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def chat_arguments(
     Args:
         schema_supported: whether the provider enforces a JSON Schema.
         json_supported: whether the provider has a JSON mode.
-        parts_in_results: whether the provider takes images and documents in the results of tools.
+        parts_in_results: whether the provider accepts images and documents in tool results.
     """
     messages = messages_to_openai(request.messages, parts_in_results=parts_in_results)
     arguments: JsonObject = {"messages": list(messages)}
@@ -64,7 +64,7 @@ def chat_arguments(
 
 
 def _further(settings: ModelSettings) -> JsonObject:
-    """Return the arguments of the user's settings that are no fields of a request."""
+    """Return the arguments of the user's settings that are not fields of a request."""
     arguments: JsonObject = {}
     for name in ("top_p", "seed", "reasoning_effort"):
         value = getattr(settings, name)
@@ -84,14 +84,14 @@ def _further(settings: ModelSettings) -> JsonObject:
 
 
 def count_tool_calls(messages: Sequence[Message]) -> int:
-    """How many tool calls the conversation holds."""
+    """Return the number of tool calls in the conversation."""
     return sum(len(message.tool_calls) for message in messages if isinstance(message, AssistantMessage))
 
 
 def _tool(tool: ToolDefinition) -> JsonObject:
-    """Return a tool as it is sent, without ``additionalProperties: false``.
+    """Return a tool for a request, without ``additionalProperties: false``.
 
-    That costs tokens in each request, some servers refuse it, and arguments are validated in any case.
+    That would cost tokens, some servers reject it, and arguments are validated anyway.
     """
     closed = tool.parameters.get("additionalProperties") is False
     sent = {key: value for key, value in tool.parameters.items() if key != "additionalProperties"}
@@ -128,12 +128,12 @@ _NATIVE_STOPS: Final = frozenset(
 _INVENTED_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """litellm gives a call without an id a random UUID."""
 _MOST_TOKENS: Final = 10**12
-"""No request comes near it: a provider that reports more has reported nothing."""
+"""The largest plausible count; a higher one counts as not reported."""
 
 
 @frozen
 class CallText:
-    """A tool call as it came: ``arguments`` is the text that should be a JSON object."""
+    """A raw tool call: ``arguments`` is the text that should be a JSON object."""
 
     id: str
     name: str
@@ -142,12 +142,12 @@ class CallText:
 
 @frozen
 class RawAnswer:
-    """A complete answer as it came, whole or put together from a stream.
+    """A complete raw answer, from a response or assembled from a stream.
 
     Attributes:
-        finish_reason: as litellm understood it.
-        native_reason: as the provider said it; empty when that is not known.
-        calls_before: tool calls that the conversation held before this answer.
+        finish_reason: litellm's finish reason.
+        native_reason: the provider's finish reason; empty if unknown.
+        calls_before: the number of tool calls in the conversation before this answer.
     """
 
     model: str
@@ -164,7 +164,7 @@ class RawAnswer:
 def read_answer(raw: RawAnswer) -> Result[models.ModelResponse, MalformedResponse]:
     """Return the answer; ``MalformedResponse`` for a tool call without a name."""
     if any(not call.name for call in raw.calls):
-        message = f"The answer of {raw.model} holds a tool call without a name."
+        message = f"The answer of {raw.model} has a tool call without a name."
         return Failure(MalformedResponse(message, raw.model, str(raw.calls)[:200]))
     return Success(
         models.ModelResponse(
@@ -211,7 +211,7 @@ def _read_call(identity: CallId, call: CallText) -> ToolCall:
 
 
 def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> models.FinishReason:
-    """Return why the answer ended; ``other`` for a reason unknown to litellm."""
+    """Return the finish reason; ``other`` for a reason unknown to litellm."""
     understood = _REASONS.get(reason, "other")
     if understood != "stop":
         return understood
@@ -248,7 +248,7 @@ def _count(usage: Any, name: str) -> int:
 
 
 def read_thinking(part: Any) -> str:
-    """The exposed reasoning of a litellm message or delta."""
+    """Return the exposed reasoning of a litellm message or delta."""
     if text := text_of(getattr(part, "reasoning_content", None)):
         return text
     blocks = getattr(part, "thinking_blocks", None) or ()
@@ -311,11 +311,11 @@ _SHOWN: Final = {
 
 
 def with_plain_content(body: bytes) -> bytes:
-    """Return the JSON of an answer in the OpenAI form, whose contents are texts.
+    """Return the JSON of an answer in OpenAI's format with contents as texts.
 
-    litellm reads no other contents; some servers send lists of parts. Thinking among them is exposed as such.
-    A refusal beside no content is the text, since litellm drops those of streams. Everything else stays byte
-    for byte.
+    Some servers send lists of parts, which litellm cannot read. Thinking parts become exposed reasoning. A
+    refusal without content becomes the text, since litellm drops refusals in streams. Everything else stays
+    byte for byte.
     """
     if _NO_PLAIN_CONTENT.search(body) is None:
         return body
@@ -355,7 +355,7 @@ def _make_plain(said: dict[str, Any]) -> None:
 
 
 def _text_within(part: Any) -> str:
-    """Return the text of a part, which may be a text, an object or a list of these."""
+    """Return the text of a part: a text, an object or a list of these."""
     if isinstance(part, list):
         return "".join(map(_text_within, part))
     if not isinstance(part, dict):
@@ -382,10 +382,10 @@ class _OpenCall:
 
 
 def _begins_another(call: _OpenCall, part: Any, identity: str) -> bool:
-    """Return whether a delta begins another call: some providers number every call 0."""
+    """Return whether a delta begins another call, since some providers number all 0."""
     if identity and call.id:
         return identity != call.id
-    # neither do some give ids, but then they send each call whole
+    # those without ids send each call in one delta
     named = text_of(part.function.name) and text_of(part.function.arguments)
     return bool(named) and isinstance(from_json(call.arguments, JsonObject), Success)
 
@@ -395,7 +395,7 @@ class Assembly:
 
     Args:
         model: the model that was asked, as ``provider/model``.
-        calls_before: tool calls that the conversation held before this answer.
+        calls_before: the number of tool calls in the conversation before this answer.
     """
 
     def __init__(self, model: str, *, calls_before: int) -> None:
@@ -410,7 +410,7 @@ class Assembly:
         self._finish_reason = ""
 
     def absorb(self, chunk: Any) -> tuple[Delta, ...]:
-        """Take in a litellm chunk; returns what it adds to the answer."""
+        """Add a litellm chunk; return the resulting deltas."""
         if not chunk.choices:
             return ()
         choice = chunk.choices[0]
@@ -442,7 +442,7 @@ class Assembly:
         return models.ToolCallDelta(call.index, without_surrogates(name), call.shown.take(arguments))
 
     def rest(self) -> tuple[Delta, ...]:
-        """Return the held-back rest of the deltas, a lone surrogate at their end."""
+        """Return the held-back rest of the deltas: a lone surrogate at the end."""
         deltas: list[Delta] = []
         if thought := self._shown_thinking.end():
             deltas.append(models.ThinkingDelta(thought))
@@ -458,10 +458,10 @@ class Assembly:
         """Return the whole answer, or ``MalformedResponse`` for an incomplete stream.
 
         Args:
-            usage: the counts that the provider sent.
+            usage: the counts from the provider.
             cost_usd: US dollars; ``None`` when the price is unknown.
             native_reason: the provider's finish reason; ``None`` when it sent none.
-            closed: the stream ended with a chunk of usage alone, as some providers end one without a reason.
+            closed: whether the stream ended with a usage chunk, as with providers that send no finish reason.
         """
         if native_reason is None:
             if not (self._text or self._thinking or self._calls):

@@ -34,7 +34,7 @@ from reactive_agents.ports import Clock
 
 Streamed: TypeAlias = chat_format.Delta | StreamCompleted | FailedAttempt
 _ROUTES = {"ollama": "ollama_chat"}
-"""``ollama`` is asked through its chat protocol, the only one of the two in which it calls tools."""
+"""``ollama`` is called through its chat protocol, the only one that supports tools."""
 
 
 @frozen
@@ -43,9 +43,9 @@ class PreparedRequest:
 
     Attributes:
         model: as ``provider/model``.
-        timeout_s: maximum seconds of waiting for an answer, or for the next part of a stream.
+        timeout_s: maximum seconds to wait for an answer, or for the next chunk of a stream.
         clients: the HTTP clients to use, by litellm's keys.
-        omitted: parameters that the provider has refused.
+        omitted: parameters that the provider rejected.
     """
 
     request: ModelRequest
@@ -61,7 +61,7 @@ class PreparedRequest:
 def refused_content(
     model: str, request: ModelRequest, takes: Collection[ContentKind] | None
 ) -> FailedAttempt | None:
-    """Refuse a request with content that its model does not take."""
+    """Refuse a request with content that its model does not accept."""
     unsupported = catalog.unsupported_content(model, request, takes)
     return None if unsupported is None else FailedAttempt(unsupported)
 
@@ -80,7 +80,7 @@ def missing_key(model: str, api_key: str | None, base_url: str | None) -> Failed
 
 
 async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]:
-    """The whole answer, or why there is none."""
+    """Return the whole answer, or a failed attempt."""
     body = catalog.Body()
     try:
         with anyio.fail_after(prepared.timeout_s), used_by_litellm(prepared.clients):
@@ -101,7 +101,7 @@ async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]
 async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
     """Yield the deltas of the answer, then the whole of it, or a failed attempt.
 
-    The timeout limits each wait for the provider, not the whole stream: one that goes on is healthy.
+    The timeout limits each wait for the provider, not the whole stream.
     """
     assembly = chat_format.Assembly(
         prepared.model, calls_before=chat_format.count_tool_calls(prepared.request.messages)
@@ -123,7 +123,7 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
             except StopAsyncIteration:
                 break
             except error_mapping.EXPECTED as error:
-                if error_mapping.ended_in_order(error):  # whether the answer is complete is for us to say
+                if error_mapping.ended_in_order(error):  # this module decides whether the answer is complete
                     break
                 yield _broken(error, stream, prepared)
                 return
@@ -140,7 +140,7 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
 def _finished(
     assembly: chat_format.Assembly, stream: Any, prepared: PreparedRequest
 ) -> StreamCompleted | FailedAttempt:
-    # litellm guesses the finish reason when the provider sent none, and that of Gemini with each delta
+    # litellm invents a missing finish reason, for Gemini in each delta
     usage, closed = _usage_sent(stream)
     native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
     answer = assembly.finish(
@@ -164,12 +164,12 @@ def _broken(error: BaseException, stream: Any, prepared: PreparedRequest) -> Fai
 
 
 def _usage_sent(stream: Any) -> tuple[Any, bool]:
-    """Return the last usage of the provider, and whether it closes the stream."""
-    # litellm guesses a usage when there was none; its record of the chunks shows it
+    """Return the provider's last usage, and whether it closes the stream."""
+    # litellm invents a missing usage; its record of the chunks has the real one
     sent = [chunk for chunk in stream.chunks if getattr(chunk, "usage", None) is not None]
     if not sent:
         return None, False
-    # usage that comes with a choice proves no end: some providers send it with every delta
+    # usage beside a choice is no end: some providers send it with every delta
     return sent[-1].usage, sent[-1] is stream.chunks[-1] and not sent[-1].choices
 
 
@@ -204,7 +204,7 @@ def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
 
 
 def without_refused(prepared: PreparedRequest, failed: FailedAttempt) -> PreparedRequest | None:
-    """Return the request without the parameter that was refused; ``None`` if none was."""
+    """Return the request without the rejected parameter; ``None`` if there is none."""
     omission = omission_of(failed.refusal, _arguments(prepared)) if failed.refusal else None
     if omission is None or omission in prepared.omitted:
         return None
@@ -221,7 +221,7 @@ def _parameters_of(model: str) -> list[str]:
 
 
 def _missing_by_litellm(model: str) -> tuple[str, ...]:
-    """Return the variables that litellm misses for a provider outside of our table."""
+    """Return the variables that litellm requires for a provider not in our table."""
     if is_well_known(provider_of(model)) or provider_of(model) not in litellm.provider_list:
         return ()
     missing: list[str] = litellm.validate_environment(model=model)["missing_keys"]
@@ -229,7 +229,7 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
 
 
 def _failed_attempt(error: BaseException, prepared: PreparedRequest, body: str = "") -> FailedAttempt:
-    """``body``: of the answer that was not understood, if it got as far as that."""
+    """Return a failed attempt. ``body``: an unreadable answer, if any."""
     model = prepared.model
     settings = prepared.request.settings
     secrets = (*settings.secrets, *texts_in(dict(settings.extra_body))) if settings is not NO_SETTINGS else ()
@@ -283,7 +283,7 @@ class _ScopedClientCache(LLMClientCache):
 
 
 def _read_listed_contents(client: Any) -> None:
-    """Let a client of litellm read contents that are lists of parts as texts."""
+    """Make a litellm client read lists of parts as texts."""
     http = getattr(client, "_client", None) or getattr(client, "client", None)
     if not isinstance(http, httpx.AsyncClient) or _make_content_plain in http.event_hooks["response"]:
         return
@@ -303,10 +303,10 @@ async def _make_content_plain(response: httpx.Response) -> None:
 
 
 class _PlainContent(httpx.AsyncByteStream):
-    """The body of an answer with contents that are texts.
+    """The body of an answer, with contents converted to texts.
 
     Args:
-        inner: the body as it came.
+        inner: the original body.
         by_line: whether each line is a document, as in a stream of events.
         compressed: whether the body is compressed.
     """
@@ -346,7 +346,7 @@ def _plain_line(line: bytes) -> bytes:
 
 
 class _CachedClient:
-    """Replaces litellm's one client for all streams by the caller's."""
+    """Replaces litellm's global client for streams by the caller's."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(get_async_httpx_client(llm_provider="reactive-agents"), name)
@@ -362,9 +362,8 @@ def scope_clients() -> None:
 
 
 # --- A text whose stream broke, continued by a model that writes on from there ---
-# Some models take an answer that has begun as the last message of a request, and write the rest of it. So
-# what was streamed before a break is kept, and not charged for a second time. It is done for texts alone:
-# exposed reasoning and tool calls that have begun cannot be continued.
+# Some models accept a partial answer as the last message of a request, and continue it. So text streamed
+# before a break is kept and not paid twice. Partial reasoning and tool calls cannot be continued.
 #
 
 
@@ -383,12 +382,12 @@ class PartialText:
         self._possible = request.response_schema is None and _continues(model)
         self._text = ""
         self._kept = ""
-        """The text that the present attempt continues."""
+        """The text that the current attempt continues."""
         self._blank = False
-        """Whether blanks that were streamed may come once more."""
+        """Whether streamed blanks may be repeated."""
 
     def continues(self) -> bool:
-        """Return whether the next attempt continues the text; else it is forgotten."""
+        """Return whether the next attempt continues the text; otherwise discard it."""
         self._kept = self._text if self._possible else ""
         if not self._kept.strip():
             self._kept = self._text = ""
@@ -396,15 +395,15 @@ class PartialText:
         return bool(self._kept)
 
     def continued(self, prepared: PreparedRequest) -> PreparedRequest:
-        """Return the request with the text that it is to continue, if there is one."""
+        """Return the request with the text to continue, if any."""
         if not self._kept:
             return prepared
-        begun = AssistantMessage(self._kept.rstrip())  # blanks at its end would be refused
+        begun = AssistantMessage(self._kept.rstrip())  # trailing blanks would be rejected
         request = prepared.request
         return evolve(prepared, request=evolve(request, messages=(*request.messages, begun)))
 
     def is_refused(self, failed: FailedAttempt) -> bool:
-        """Return whether the text was not taken; it is then forgotten for good."""
+        """Return whether the provider rejected the text, which is then discarded."""
         if not self._kept or not isinstance(failed.error, RequestRejected):
             return False
         self._possible = False
@@ -412,7 +411,7 @@ class PartialText:
         return True
 
     def take(self, chunk: Any) -> Any:
-        """Return a chunk as it continues the answer; ``None`` for one that adds nothing."""
+        """Return a chunk without repeated blanks; ``None`` if it adds nothing."""
         match chunk:
             case models.TextDelta(text):
                 if self._blank:

@@ -1,4 +1,4 @@
-"""Vectors for texts from any embedding model that litellm knows."""
+"""Embeddings from any embedding model of litellm."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PURPOSE = "embedding"
 class LiteLLMEmbedder:
     """Implements ``Embedder`` by litellm, on asyncio only.
 
-    litellm is imported with the first texts. Calls during a run are added to its usage.
+    litellm is imported with the first texts. The usage of a run includes its calls.
 
     Args:
         model: as ``provider/model``, such as ``openai/text-embedding-3-small``.
-        config: the agent's model. Its key and address are used for the same provider only, ``timeout_s`` and
-            ``max_attempts`` in any case.
-        clock: the time for retry delays that are dates.
+        config: the agent's model. Its key and URL are used for the same provider only, ``timeout_s`` and
+            ``max_attempts`` always.
+        clock: the clock for retry delays given as dates.
     """
 
     def __init__(self, model: str, config: ModelConfig, *, clock: Clock) -> None:
@@ -45,12 +45,12 @@ class LiteLLMEmbedder:
 
     @property
     def model(self) -> str:
-        """The model that makes the vectors."""
+        """The embedding model."""
         return self._model
 
     @effect
     async def embed(self, texts: Sequence[str]) -> Result[Vectors, LLMErrors]:
-        """One vector for each text. Fails as ``LLM.complete`` does."""
+        """Return one vector for each text. Fails as ``LLM.complete`` does."""
         if not on_asyncio():
             message = f"{self._model} cannot be asked here: litellm works on asyncio only, not on trio."
             return Failure(ModelUnavailable(message, self._model))
@@ -103,7 +103,7 @@ class LiteLLMEmbedder:
         return self._read(answer, len(texts))
 
     async def _enter(self, answer: Any, duration_ms: float) -> None:
-        """Add the usage of an answer to the run, if there is one."""
+        """Add the usage of an answer to the current run, if any."""
         from reactive_agents.adapters.llm.catalog import cost_usd
 
         account = USAGE_RECORDER.get()

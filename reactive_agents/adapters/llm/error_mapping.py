@@ -40,7 +40,7 @@ EXPECTED: Final = (
     LookupError,
     AttributeError,
 )
-"""What a call of litellm may raise. The built-in ones come from its reading of answers of unforeseen form."""
+"""Exceptions of litellm calls; the built-in ones come from unexpected answers."""
 
 _DETAIL_CHARACTERS: Final = 240
 _PREFIX: Final = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout)\b\s*[:\-]\s*")
@@ -67,7 +67,7 @@ def diagnose(
         model: the called model, as ``provider/model``.
         timeout_s: timeout of the attempt in seconds.
         redactor: knows the key.
-        now: the time of day in UTC, for a ``retry-after`` that is a date.
+        now: the current time in UTC, for a ``retry-after`` date.
     """
     chain = tuple(_chain(error))
     status, headers, body = _status(chain), _headers(chain), _body(chain)
@@ -103,7 +103,7 @@ def diagnose(
         return FailedAttempt(RequestRejected(message + _suggestion(model), model, status))
     if status == 404 and "model" in text.casefold():
         message = f"The provider of {model} refused the model: {detail.rstrip('.')}."
-        if headers is None:  # it was not asked: these are litellm's words about its own routes
+        if headers is None:  # the provider was not called: this is litellm's own error
             message = f"There is no model {model!r}, as far as the list of known models says."
         return FailedAttempt(RequestRejected(message + _suggestion(model), model, status))
     if _reading_failed(chain):
@@ -125,12 +125,12 @@ def _suggestion(model: str) -> str:
 
 
 def ended_in_order(error: BaseException) -> bool:
-    """Whether the server closed a stream in order, before litellm expected it."""
+    """Return whether the server closed a stream in order, before litellm expected it."""
     return _is_any(tuple(_chain(error)), StopAsyncIteration)
 
 
 def never_sent(error: BaseException) -> bool:
-    """Whether no connection came about."""
+    """Return whether no connection was established."""
     return _is_any(tuple(_chain(error)), httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -153,13 +153,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _reading_failed(chain: tuple[BaseException, ...]) -> bool:
-    """Whether litellm stumbled over an answer, rather than over the connection."""
+    """Return whether litellm failed to read an answer, rather than to connect."""
     if _is_any(chain, httpx.HTTPStatusError, httpx.TransportError, OSError):
         return False
     if _is_any(chain, ValueError, TypeError, LookupError, AttributeError):
         return True
-    # an answer without choices is to litellm a failure of the server, which no exception but its own tells;
-    # within a stream the server may have told of one
+    # litellm reports an answer without choices as a server failure, recognisable only by its exception;
+    # within a stream the server may have reported one
     own = all(type(link).__module__.startswith("litellm.") for link in chain)
     return own and _status(chain) == 500 and not _is_any(chain, exceptions.MidStreamFallbackError)
 
@@ -188,7 +188,7 @@ def _body(chain: Iterable[BaseException]) -> object:
 
 
 def _words(chain: tuple[BaseException, ...], body: object) -> str:
-    """The words of the provider, else those of the connection, else those of litellm."""
+    """Return the message of the provider, else of the connection, else of litellm."""
     if body is not None:
         return _message_in(body) or str(body)
     transport = (str(link) for link in chain if isinstance(link, httpx.TransportError))
@@ -196,7 +196,7 @@ def _words(chain: tuple[BaseException, ...], body: object) -> str:
 
 
 def _detail(text: str) -> str:
-    """The provider's own words, without litellm's prefixes, as the end of a sentence."""
+    """Return the provider's message without litellm's prefixes, to end a sentence."""
     previous = ""
     while text != previous:
         previous, text = text, _PREFIX.sub("", text)
@@ -215,7 +215,7 @@ def _own_words(text: str) -> str:
 
 
 def _message_in(body: object) -> str:
-    """Return the message of an error document; a text is its own."""
+    """Return the message of an error document, which may be a text."""
     error = body.get("error", body) if isinstance(body, dict) else body
     message = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""
@@ -257,11 +257,11 @@ _CUTOFF: Final = 0.75
 
 
 def similar_models(model: str) -> tuple[str, ...]:
-    """Return known models with names close to an unknown one, the closest first.
+    """Return known models with names similar to an unknown one, closest first.
 
     Args:
-        model: ``provider/model``, a provider, or a model without its provider. For a model that litellm
-            lists there is no suggestion: its name is right, and something else is wrong.
+        model: ``provider/model``, a provider, or a model without its provider. A listed model gets no
+            suggestion, since its name is not the problem.
     """
     provider, slash, name = model.partition("/")
     listed = {str(getattr(each, "value", each)) for each in litellm.provider_list}

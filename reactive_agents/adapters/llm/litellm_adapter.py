@@ -38,18 +38,18 @@ _log = logging.getLogger("reactive_agents")
 class LiteLLM:
     """Implements ``LLM`` for every model of litellm, on asyncio only.
 
-    Each model is called up to ``max_attempts`` times, while its failures are transient; then the next of
-    ``fallbacks`` is called, except after a refusal for content policy. The resulting error is that of the
-    first model, and its message names the failures of the fallbacks.
+    Each model is called up to ``max_attempts`` times while its failures are transient; then the next of
+    ``fallbacks`` is called, except after a refusal by the content policy. The error is that of the first
+    model, and its message names the failures of the fallbacks.
 
-    The key and address of the configuration are sent to the configured provider only, never to a fallback at
+    The key and URL of the configuration are sent to the configured provider only, never to a fallback at
     another one. An instance is cheap: litellm is imported with the first request, off the loop.
 
     Args:
         config: the model, its access, timeout and attempts.
         clock: the clock for retry delays; by default the machine's.
-        refused: the parameters that providers have refused; by default those of the process.
-        limits: the usage of keys, for a limit of requests or tokens; likewise.
+        refused: the parameters that providers rejected; by default those of the process.
+        limits: the usage of keys, for rate limits; by default that of the process.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class LiteLLM:
 
     @property
     def model(self) -> str:
-        """The model that answers a request which names none, as ``provider/model``."""
+        """The default model of requests, as ``provider/model``."""
         return self._model
 
     @effect
     async def complete(self, request: models.ModelRequest) -> Result[models.ModelResponse, LLMErrors]:
-        """The whole answer at once.
+        """Return the whole answer.
 
-        Fails as the port says; with ``AuthenticationFailed`` before anything is sent when there is no key,
-        and with ``ModelUnavailable`` on another event loop than asyncio's.
+        Fails as specified by the port; with ``AuthenticationFailed`` before sending anything if there is no
+        key, and with ``ModelUnavailable`` on an event loop other than asyncio's.
         """
         failed_attempts = FailedAttempts()
         try:
@@ -101,11 +101,11 @@ class LiteLLM:
         """Yield the answer in chunks; ends with ``StreamCompleted`` or a failure.
 
         The failures are those of :meth:`complete`. A broken stream is requested again, after
-        ``StreamRestarted`` when chunks of it were yielded; a text of a model that continues its own text goes
-        on where it broke, without.
+        ``StreamRestarted`` if chunks of it were yielded; a model that can continue its own text continues it
+        without ``StreamRestarted``.
         """
         failed_attempts = FailedAttempts()
-        begun = False  # whether deltas are out that count
+        begun = False  # whether relevant deltas were yielded
         try:
             for model in self._candidates(request.model):
                 if begun:
@@ -132,10 +132,10 @@ class LiteLLM:
         yield Failure(failed_attempts.verdict())
 
     def count(self, request: models.ModelRequest) -> int | None:
-        """The tokens of a request to one of OpenAI's present models, by litellm's counter.
+        """Return the tokens of a request to a current OpenAI model, by litellm's counter.
 
-        ``None`` for other models, whose tokenizers are not at hand, and before the first question, which
-        loads litellm.
+        ``None`` for other models, whose tokenizers are not loaded, and before the first request, which loads
+        litellm.
         """
         if not is_loaded():
             return None
@@ -204,7 +204,7 @@ class LiteLLM:
                 parameters.conclude(answer.failure() if isinstance(answer, Failure) else None)
                 if isinstance(answer, Failure):
                     failed_attempts.enter(answer.failure())
-                # only the outcome is put to the retry loop, so that cancellation does not pass through it
+                # the retry loop sees only the outcome, so that cancellation does not pass through it
                 with attempt:
                     if isinstance(answer, Failure):
                         raise AttemptFailed(answer.failure())
@@ -220,7 +220,7 @@ class LiteLLM:
     ) -> AsyncGenerator[models.ModelChunk | FailedAttempt]:
         """Yield chunks, and ``StreamRestarted`` before further attempts.
 
-        Ends with the whole.
+        Ends with the whole answer.
         """
         prepared = await self._prepare(model, request)
         if isinstance(prepared, FailedAttempt):
@@ -257,7 +257,7 @@ class LiteLLM:
                                 taken = partial.take(delta)
                                 if taken is not None:
                                     yield taken
-                            await asyncio.sleep(0)  # deltas that are there at once would hold the loop
+                            await asyncio.sleep(0)  # many deltas at once would block the loop
                 parameters.conclude(failed)
                 with attempt:
                     if failed is None:
@@ -271,7 +271,7 @@ class LiteLLM:
     async def _within_limits(
         self, parameters: _Parameters, ask: _Ask
     ) -> Result[models.ModelResponse, FailedAttempt]:
-        """Send a request as soon as the limits of its key allow it."""
+        """Send a request when the limits of its key allow it."""
         admission = await self._admit(parameters.request)
         answer = await ask(parameters.request)
         if admission is not None:
@@ -279,7 +279,7 @@ class LiteLLM:
         return answer
 
     async def _admit(self, prepared: PreparedRequest) -> Admission | None:
-        """Wait for the limits of the request's key; ``None`` where there are none."""
+        """Wait for the limits of the request's key; ``None`` without limits."""
         limit, model = self._config.rate_limit, prepared.model
         if limit is None or provider_of(model) != provider_of(self._model):
             return None
@@ -321,7 +321,7 @@ class LiteLLM:
 
 
 class _Parameters:
-    """The request to one model, without the parameters that it is found to refuse."""
+    """The request to one model, without the parameters that it rejects."""
 
     def __init__(self, request: PreparedRequest, known: RefusedParameters) -> None:
         self._request = request
@@ -330,19 +330,19 @@ class _Parameters:
         self._first: Sent | None = None
 
     async def begin(self) -> None:
-        """Wait for the first request with the same parameters, where one is under way."""
+        """Wait for the first request with the same parameters, if one is in progress."""
         asked = self._request.request
         sent = None if asked.exact else sent_with(asked, self._request.model, self._request.base_url)
         if sent is not None and await self._known.is_first(sent):
             self._first = sent
 
     def end(self) -> None:
-        """Hold up no other request, however this one has ended."""
+        """Release waiting requests, however this one ended."""
         self._go_on(taken=False)
 
     @property
     def request(self) -> PreparedRequest:
-        """The request to send next, without what other requests have found out meanwhile."""
+        """The request to send next, without parameters that were rejected meanwhile."""
         request = self._request
         if not request.request.exact:
             known = self._known.of(request.model, request.base_url)
@@ -352,7 +352,7 @@ class _Parameters:
         return request
 
     def refused(self, failed: FailedAttempt) -> bool:
-        """Return whether to ask again at once, without a parameter that was refused."""
+        """Return whether to retry at once, without a rejected parameter."""
         if not failed.refusal or self._request.request.exact:
             return False
         from reactive_agents.adapters.llm.completion import without_refused
@@ -373,7 +373,7 @@ class _Parameters:
         return True
 
     def conclude(self, failed: FailedAttempt | None) -> None:
-        """Remember what was refused, unless the request without it was refused too."""
+        """Remember the rejected parameter, unless the request without it failed too."""
         if self._found and (failed is None or not failed.refusal):
             request = self._request
             self._known.remember(request.model, request.base_url, request.omitted[-self._found :])
@@ -381,7 +381,7 @@ class _Parameters:
         self._go_on(taken=failed is None)
 
     def _go_on(self, *, taken: bool) -> None:
-        """Let those requests go on that wait for this one."""
+        """Let the requests that wait for this one continue."""
         if self._first is not None:
             first, self._first = self._first, None
             self._known.conclude(first, taken=taken)

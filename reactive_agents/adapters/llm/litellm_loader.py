@@ -36,7 +36,7 @@ async def load_litellm() -> None:
 
 
 def is_loaded() -> bool:
-    """Whether litellm is there to be used."""
+    """Return whether litellm is loaded."""
     return _loaded.is_set()
 
 
@@ -48,19 +48,19 @@ def _load() -> None:
 
 
 def _import_litellm() -> None:
-    # litellm comes with these lists, but would download newer ones, when imported and with the first question
+    # litellm contains these lists, but would download newer ones at import and at the first request
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     import litellm
 
-    # what these packages would otherwise import in the middle of the first question, on the event loop
+    # modules that these packages would otherwise import on the event loop, during the first request
     for name in ("httpcore", "openai.resources.chat", "stamina", *_OURS):
         import_module(name)
     from reactive_agents.adapters.llm.completion import scope_clients
 
     litellm.suppress_debug_info = True
     litellm.num_retries = 0
-    # for embeddings it takes a limit of no retries for none given, and falls back on this
+    # for embeddings it treats zero retries as unset, and uses this
     litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
     # to count the tokens of a prompt it would download the tokenizer of the model's family
     litellm.disable_hf_tokenizer_download = True
@@ -69,7 +69,7 @@ def _import_litellm() -> None:
     for noise in _NOISE:
         warnings.filterwarnings("ignore", message=noise, category=UserWarning)
     if "LITELLM_LOG" not in os.environ:
-        # every failure reaches the caller as a value; litellm would print it with a stack trace as well
+        # the caller gets every failure as a value; litellm would also print it with a stack trace
         for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     scope_clients()
@@ -90,7 +90,7 @@ _current: Final[ContextVar[dict[str, Any] | None]] = ContextVar(
 
 
 def on_asyncio() -> bool:
-    """Whether the running event loop is one that litellm works on."""
+    """Return whether litellm works on the running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -101,8 +101,8 @@ def on_asyncio() -> bool:
 class Connections:
     """The clients of one adapter, one set for each event loop that it is used in.
 
-    A set is closed by :meth:`aclose`; else when its loop shuts down its asynchronous generators, as
-    ``asyncio.run`` and ``anyio.run`` do at their end, or soon after this object is gone.
+    A set is closed by :meth:`aclose`, or else when its loop shuts down its async generators, as
+    ``asyncio.run`` and ``anyio.run`` do at their end, or soon after this object is deleted.
     """
 
     def __init__(self) -> None:
@@ -110,14 +110,14 @@ class Connections:
         self._lock = threading.Lock()  # loops of several threads add and remove their sets at once
 
     async def clients(self) -> dict[str, Any]:
-        """The clients for the running loop, by litellm's keys; made as they are needed."""
+        """Return the clients for the running loop, by litellm's keys, created on demand."""
         loop = asyncio.get_running_loop()
         known = self._sets.get(loop)
         if known is not None:
             return known.clients
         clients: dict[str, Any] = {}
         keeper = _keep(clients)
-        # held by the finalizer: a set that died with its owner could no longer be closed in order
+        # held by the finalizer: a set deleted with its owner could not be closed in order
         retire = weakref.finalize(self, _retire, loop, keeper)
         retire.atexit = False
         with self._lock:
@@ -168,13 +168,13 @@ async def _close(client: Any) -> None:
         if inspect.isawaitable(closing):
             await closing
     except (OSError, RuntimeError):
-        # the connection is gone already, which is what was wanted
+        # the connection is closed already
         return
 
 
 @contextmanager
 def used_by_litellm(clients: dict[str, Any]) -> Iterator[None]:
-    """Let litellm use and store its clients here; never hold it over a yield."""
+    """Let litellm use and store its clients here; do not yield within the context."""
     token = _current.set(clients)
     try:
         yield

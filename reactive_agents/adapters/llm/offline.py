@@ -36,12 +36,12 @@ MAX_QUOTES, MAX_QUOTE_CHARACTERS, MAX_LINES = 3, 400, 60
 class OfflineLLM:
     """Implements ``LLM`` without a model, deterministically and in milliseconds.
 
-    It calls ``calculator`` for the arithmetic of a question, ``file-search`` for its keywords (once more,
-    with the beginnings of the words, when nothing was found) and ``file-read`` for the best files, as far as
-    these tools are offered. Then it quotes the sentences that match best, each with its file and line. It
-    does not reason, has no knowledge, and reports when nothing matched. Where the request has a response
-    schema, the answer is an instance of it: strings are quotations, and the rest is the least that the
-    schema allows. Its tokens are words, separated by white space, long ones in pieces, and cost nothing.
+    It calls ``calculator`` for the arithmetic of a question, ``file-search`` for its keywords (again with
+    their beginnings if nothing was found) and ``file-read`` for the best files, if these tools are available.
+    Then it quotes the best matching sentences, each with its file and line. It does not reason, has no
+    knowledge, and says so if nothing matched. For a request with a response schema, the answer is an instance
+    of it: strings are quotations, and other values minimal. Its tokens are words separated by white space,
+    long ones in pieces, and cost nothing.
     """
 
     @property
@@ -54,13 +54,13 @@ class OfflineLLM:
         return FutureResult.from_value(models.TokenPrice(0.0, 0.0))
 
     def complete(self, request: models.ModelRequest) -> Effect[models.ModelResponse, LLMErrors]:
-        """The next tool calls, or the answer. Never fails."""
+        """Return the next tool calls, or the answer. Never fails."""
         return FutureResult.from_value(respond(request))
 
     async def stream(
         self, request: models.ModelRequest
     ) -> AsyncIterator[Result[models.ModelChunk, LLMErrors]]:
-        """The same, word by word. Never fails."""
+        """Yield the same, word by word. Never fails."""
         response = respond(request)
         for word in re.findall(r"\s*\S+|\s+", response.content):
             yield Success(models.TextDelta(word))
@@ -86,7 +86,7 @@ def respond(request: models.ModelRequest) -> models.ModelResponse:
         text = json.dumps(instance(request.response_schema, reading.quotation), ensure_ascii=False)
     if not wanted and FINAL_ANSWER in offered:
         text, wanted = "", [(FINAL_ANSWER, _fields_of_answer(request.tools, text, reading))]
-    turn = len(request.messages)  # it tells the calls of one turn from those of another
+    turn = len(request.messages)  # distinguishes calls of different turns
     calls = tuple(ToolCall(CallId(f"offline-{turn}-{n}"), *call) for n, call in enumerate(wanted, 1))
     read = _count(*(message.content for message in request.messages), *request.tools, request.response_schema)
     written = _count(text, *wanted)
@@ -97,7 +97,7 @@ def respond(request: models.ModelRequest) -> models.ModelResponse:
 
 
 def _fields_of_answer(tools: Iterable[ToolDefinition], text: str, reading: Reading) -> JsonObject:
-    """Return the arguments of ``final-answer``, in the form that it wants."""
+    """Return the arguments of ``final-answer`` by its schema."""
     schema = next(tool.parameters for tool in tools if tool.name == FINAL_ANSWER)
     known = schema.get("properties")
     is_text = isinstance(known, dict) and known.get("answer") == {"type": "string"}
@@ -108,7 +108,7 @@ def _fields_of_answer(tools: Iterable[ToolDefinition], text: str, reading: Readi
 
 
 def _count(*parts: object) -> int:
-    """How many words the parts have; long ones count for each of their pieces."""
+    """Return the number of words in the parts; each piece of a long word counts."""
     words = (word for part in parts if part is not None for word in str(part).split())
     return sum(1 + (len(word) - 1) // _LONGEST_TOKEN for word in words)
 
@@ -160,7 +160,7 @@ _FENCE = lazy_pattern(r"^</?\w+(?:-[0-9a-f]{6})?>$", re.M)
 _MATERIAL = lazy_pattern(
     r"<(?!(?:task|larger-task|step|goal|event)(?:-[0-9a-f]{6})?>)([\w.-]+)>\n.*?\n</\1>", re.S
 )
-"""What a prompt quotes between marks, except where that is the task itself."""
+"""Fenced material in a prompt, except the task itself."""
 _ENDING = lazy_pattern(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
 _FILE = lazy_pattern(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
 _PROSE = lazy_pattern(r"(?:^|/)[^./]*$|\.(?:md|rst|txt)$", re.I)
@@ -179,7 +179,7 @@ _SPOKEN = {"(%|percent) of": "/ 100 *", "times|[×x]": "*", "divided by": "/", "
 
 @frozen(eq=False, repr=False)
 class Passage(Value):
-    """A sentence or line, and where it begins."""
+    """A sentence or line, and its position."""
 
     path: str
     line: int
@@ -187,23 +187,23 @@ class Passage(Value):
 
     @cached_property
     def stems(self) -> Counter[str]:
-        """How often it has each stem."""
+        """Return how often each stem occurs."""
         return Counter(map(stem, words(self.text)))
 
 
 @frozen(eq=False, repr=False)
 class Reading(Value):
-    """A conversation as the offline model understands it.
+    """The offline model's reading of a conversation.
 
     Attributes:
         question: the last message of the user that is neither notes nor guidance.
-        keywords: the words of the question to look for, in their order, each once.
-        expressions: its arithmetic, without that of the material that it quotes between marks.
-        files: the paths that it names.
-        made: how many calls of each tool have a result, also when that is an error.
+        keywords: the words of the question to look for, in order, each once.
+        expressions: its arithmetic, without that of fenced material.
+        files: the paths in it.
+        made: the number of calls of each tool with a result or error.
         matches: the lines that searches found.
-        read: the sentences of what was read.
-        sums: each expression with its result, or why there is none.
+        read: the sentences of files that were read.
+        sums: each expression with its result or error.
     """
 
     question: str = ""
@@ -229,7 +229,7 @@ class Reading(Value):
 
 
 def read_conversation(messages: Iterable[Message]) -> Reading:
-    """The last question, and the results of the calls that were made for it."""
+    """Return the last question with the results of its calls."""
     reading, asked = Reading(), dict[str, JsonObject]()
     for message in messages:
         if isinstance(message, AssistantMessage):
@@ -256,20 +256,20 @@ def find_arithmetic(text: str) -> tuple[tuple[str, ...], str]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that carry meaning, in their order."""
+    """Return the significant words of a text, in order."""
     return [word for word in _WORD.findall(text) if word.lower() not in STOPWORDS]
 
 
 def stem(word: str) -> str:
-    """The letters that a word begins with in its common forms, roughly."""
+    """Return the approximate stem of a word."""
     return _ENDING.sub("", word.lower())
 
 
 def passages(path: str, text: str, *, first_line: int = 1) -> list[Passage]:
-    """The sentences of a prose file, without its headings, or the lines of any other."""
+    """Return the sentences of a prose file without headings, or the lines of another."""
     found, line = list[Passage](), first_line
     parts = _PROSE_BREAK.split(text) if _PROSE.search(path) else re.split(r"(\n)", text)
-    for index, part in enumerate(parts):  # passages and the breaks between them take turns
+    for index, part in enumerate(parts):  # passages and breaks alternate
         if index % 2 == 0 and _WORD.search(part):
             above = part[: -len(part.lstrip())].count("\n")
             found.append(Passage(path, line + above, " ".join(part.split())))
@@ -333,7 +333,7 @@ def _content(result: str) -> JsonObject:
 
 
 class _NoInstance(Exception):
-    """This branch of the schema has no instance that can be built."""
+    """No instance of this branch of the schema can be built."""
 
 
 def instance(schema: JsonObject, quote: Callable[[str], str]) -> Json:

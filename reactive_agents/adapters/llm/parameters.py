@@ -1,11 +1,10 @@
-"""The parameters that a request is sent with, and those that were refused.
+"""The parameters of requests, and those that providers reject.
 
-Providers differ in the parameters that they take, and some refuse one that another requires. litellm leaves
-out what it knows a model not to take. What a provider refuses all the same, by a status that stands for a bad
-request and a text that names it, is left out, and remembered for the model at its address, so that
-later requests of the process do not make the mistake. A value that is out of a range is remembered by itself:
-another value of the same parameter may be taken. The first request with some parameters goes ahead of those
-that are made at the same time, so that they do not each find out the same.
+Providers accept different parameters, and some reject one that another requires. litellm omits those that it
+knows a model to reject. If a provider still rejects one, with a bad-request status and a text that names it,
+it is omitted, and remembered for the model and its URL in this process. An out-of-range value is remembered
+alone, since other values may be accepted. The first request with some parameters runs ahead of concurrent
+ones, so that they do not all fail in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import calls_on_this_loop
 
 FIRST_ANSWER_S: Final = 2.0
-"""Seconds that requests wait for the first with their parameters; a refusal comes sooner than an answer."""
+"""Seconds that requests wait for the first one with their parameters; rejections come fast."""
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "temperature": ("temperature",),
@@ -37,9 +36,9 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "response_format": ("response_format", "output_format"),
     "cache_control": ("cache_control",),
 }
-"""litellm's arguments, each with the names that providers have for it."""
+"""litellm's arguments, each with the providers' names for it."""
 _WORDS: Final = frozenset({"stop", "thinking", "reasoning"})
-"""Names that occur in other sentences too: they count where they are marked as a name."""
+"""Names that are also common words: they count only if marked as names."""
 _OTHERS_WITH_CLAUDE: Final = ("bedrock", "vertex_ai", "openrouter", "azure_ai")
 _MARK: Final = {"type": "ephemeral"}
 _SHOWN: Final = {"thinking": "thinking_budget"}
@@ -66,7 +65,7 @@ _LINK: Final = (
 )
 _AFTER: Final = rf"(?=[\"'`]|\s*(?:$|[.,;:)\]}}(])|\s+(?:{_KIND}|is|was|with|for|on|and|or|does)\b)"
 _READ: Final = 4_000
-"""Characters of a refusal that are read."""
+"""The maximum of characters of a rejection to read."""
 _RANGE: Final = re.compile(
     r"between|range|must be|at (?:most|least)|maximum|minimum|exceed|too (?:large|small|high|low)|[<>]=?\s*\d"
     r"|(?:less|greater) than",
@@ -79,9 +78,9 @@ class Omission:
     """A parameter that is left out of requests.
 
     Attributes:
-        argument: litellm's name of it.
-        only: the value that is left out; ``None`` for every value.
-        instead: the name under which it is sent in its place; empty for none.
+        argument: litellm's name of the parameter.
+        only: the omitted value; ``None`` for every value.
+        instead: the name of the parameter to send instead; empty for none.
     """
 
     argument: str
@@ -90,7 +89,7 @@ class Omission:
 
     @property
     def parameter(self) -> str:
-        """Return the name of the parameter as settings have it."""
+        """Return the name of the parameter in the settings."""
         return _SHOWN.get(self.argument, self.argument)
 
     def leave_out(self, arguments: dict[str, Any]) -> None:
@@ -105,12 +104,12 @@ class Omission:
 def for_provider(
     arguments: dict[str, Any], request: ModelRequest, model: str, omitted: Sequence[Omission]
 ) -> dict[str, Any]:
-    """Return the arguments of a request in the form that its provider takes.
+    """Return the arguments of a request in the format of its provider.
 
     Args:
-        arguments: in the form of the OpenAI protocol; they are changed.
+        arguments: the arguments in OpenAI's format; they are changed.
         model: as ``provider/model``.
-        omitted: parameters that the provider has refused.
+        omitted: parameters that the provider rejected.
     """
     claude = _is_claude(model)
     if claude and request.stable and not any(each.argument == "cache_control" for each in omitted):
@@ -120,7 +119,7 @@ def for_provider(
     for omission in omitted:
         omission.leave_out(arguments)
     if (claude or model.startswith("bedrock/")) and not model.startswith("openrouter/"):
-        # litellm would send these a field of the name extra_body
+        # litellm would send these a field named extra_body
         arguments = {**arguments.pop("extra_body", {}), **arguments}
     return arguments
 
@@ -131,7 +130,7 @@ def _is_claude(model: str) -> bool:
 
 
 def _mark(arguments: dict[str, Any], stable: int) -> None:
-    """Mark the ends of tools, instructions and task, up to which the provider caches."""
+    """Mark the ends of tools, instructions and task for the provider's prompt cache."""
     if tools := arguments.get("tools"):
         arguments["tools"] = [*tools[:-1], {**tools[-1], "cache_control": _MARK}]
     messages = list(arguments["messages"])
@@ -148,9 +147,9 @@ def _mark(arguments: dict[str, Any], stable: int) -> None:
 
 
 def _leave_out_thinking_between_calls(arguments: dict[str, Any], model: str) -> None:
-    """Leave thinking out of a turn after tool calls, where it cannot be had.
+    """Disable thinking in a turn after tool calls, if it is impossible.
 
-    Older models of this family think in such a turn only when they are sent their earlier thoughts, signed.
+    Older models of this family think in such a turn only if they get their earlier, signed thoughts.
     """
     from litellm.llms.anthropic.common_utils import AnthropicModelInfo
 
@@ -163,27 +162,27 @@ def _leave_out_thinking_between_calls(arguments: dict[str, Any], model: str) -> 
 
 
 def omission_of(refusal: str, arguments: Mapping[str, Any]) -> Omission | None:
-    """Return the parameter that a provider refused by its words, or ``None``.
+    """Return the parameter that a provider rejected, or ``None``.
 
-    A field that the refusal has apart (``param``, ``loc``) goes before the words of its text.
+    A field of the error document (``param``, ``loc``) takes precedence over its text.
 
     Args:
-        arguments: of the request, as litellm got them.
+        arguments: the arguments of the request to litellm.
     """
-    if _POLICY.search(refusal):  # the words may be those of the prompt
+    if _POLICY.search(refusal):  # the words may come from the prompt
         return None
     found: list[tuple[int, str, str]] = []
     field = _PARAM.search(refusal)
     named = field[1].partition(".")[0] if field else ""
     if named not in arguments and not any(named in names for names in _NAMES.values()):
-        named = ""  # no field of the request, such as "body"
+        named = ""  # not a field of the request, such as "body"
     for argument, names in _NAMES.items():
         if argument not in arguments and not (argument == "cache_control" and _is_marked(arguments)):
             continue
         for name in names:
             if named == name:
                 found.append((-1, argument, name))
-            elif named and argument != "cache_control":  # which is a field of messages and tools
+            elif named and argument != "cache_control":  # a field of messages and tools
                 continue
             elif (place := _place(name, refusal)) is not None:
                 found.append((place, argument, name))
@@ -203,7 +202,7 @@ def _is_marked(arguments: Mapping[str, Any]) -> bool:
 
 
 def _place(name: str, text: str) -> int | None:
-    """Return where a text says that a parameter is not taken."""
+    """Return where a text says that a parameter is not accepted."""
     word = re.escape(name)
     if name in _WORDS:
         kind = "(?:parameter|argument|field)"
@@ -213,7 +212,7 @@ def _place(name: str, text: str) -> int | None:
     parameter = rf"(?<![\w.-])(?P<name>{word})(?![\w-])"
     text = text[:_READ]
     if name == "cache_control" or ("_" in name and re.search(f"{_REFUSED}|{_LIMITED}", text, re.IGNORECASE)):
-        named_at = re.search(parameter, text)  # no word of other sentences
+        named_at = re.search(parameter, text)  # not a common word
         return None if named_at is None else named_at.start()
     complaints = (
         rf"{_REFUSED}{_BETWEEN}{parameter}{_AFTER}",
@@ -225,11 +224,11 @@ def _place(name: str, text: str) -> int | None:
 
 
 Sent: TypeAlias = tuple[str, str, tuple[str, ...]]
-"""A model, its address, and the names of the parameters that a request is sent with."""
+"""A model, its URL, and the names of the parameters of a request."""
 
 
 def sent_with(request: ModelRequest, model: str, address: str | None) -> Sent | None:
-    """Return the parameters of a request; ``None`` for one without."""
+    """Return the parameters of a request; ``None`` if it has none."""
     settings = request.settings
     if settings is NO_SETTINGS:
         given = (request.temperature, request.max_tokens, request.response_schema)
@@ -243,7 +242,7 @@ def sent_with(request: ModelRequest, model: str, address: str | None) -> Sent | 
 
 
 class RefusedParameters:
-    """The parameters that providers have refused, by model and address.
+    """The parameters that providers rejected, by model and URL.
 
     Any thread may use it.
 
@@ -259,20 +258,20 @@ class RefusedParameters:
         self._lock = Lock()
 
     def of(self, model: str, address: str | None) -> tuple[Omission, ...]:
-        """Return what is left out of requests to a model."""
+        """Return the parameters to omit from requests to a model."""
         return self._known.get((model, address or ""), ()) if self._known else ()
 
     def remember(self, model: str, address: str | None, omissions: Sequence[Omission]) -> None:
-        """Leave this out of later requests to the model as well."""
+        """Omit this from later requests to the model too."""
         with self._lock:
             known = self._known.get((model, address or ""), ())
             new = tuple(each for each in omissions if each not in known)
             self._known[model, address or ""] = known + new
 
     async def is_first(self, sent: Sent) -> bool:
-        """Return whether no request with these parameters was taken or is under way.
+        """Return whether this is the first request with these parameters.
 
-        Where one is under way, it is waited for. Who is the first calls :meth:`conclude`.
+        Waits for one that is in progress. The first one calls :meth:`conclude`.
         """
         if sent in self._taken:
             return False
@@ -288,7 +287,7 @@ class RefusedParameters:
         return False
 
     def conclude(self, sent: Sent, *, taken: bool) -> None:
-        """The first request with these parameters has ended; let the others go on."""
+        """End the first request with these parameters, and release the others."""
         with self._lock:
             if taken:
                 self._taken.add(sent)
@@ -298,4 +297,4 @@ class RefusedParameters:
 
 
 REFUSED: Final = RefusedParameters()
-"""What was refused in this process."""
+"""The parameters that were rejected in this process."""

@@ -1,7 +1,7 @@
-"""A model service that keeps to the profile of its model.
+"""A model service that adapts requests to the profile of its model.
 
-Parameters that the server refuses are left out. Where the server takes no tools, the prompt describes them,
-and calls and results are written as text; the kernel reads the calls out of the answer, as it does anyway.
+Parameters that the server rejects are omitted. If the server does not support tools, the prompt describes
+them, and calls and results are written as text; the kernel parses the calls in the answer, as it does anyway.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RESULT_TAG: Final = re.compile(r"<(?=/?\s*tool_result)", re.IGNORECASE)
 
 
 def adapted(request: ModelRequest, profile: ModelProfile) -> ModelRequest:
-    """Return the request as the model's server takes it."""
+    """Return the request in the form that the model's server accepts."""
     refused = profile.refused_parameters
     if profile.call_format == "prompt":
         request = evolve(request, messages=_in_text(request), tools=(), parallel_tool_calls=None)
@@ -51,11 +51,11 @@ def adapted(request: ModelRequest, profile: ModelProfile) -> ModelRequest:
 
 
 class ProfiledLLM:
-    """Implements ``LLM`` for a probed model; other models are asked unchanged.
+    """Implements ``LLM`` for a probed model; requests to other models are unchanged.
 
     Args:
-        profile: of its model.
-        window_tokens: the window to count with; ``None`` for that of the inner service.
+        profile: the profile of the model.
+        window_tokens: the context window; ``None`` for that of the inner service.
     """
 
     def __init__(self, inner: LiteLLM, profile: ModelProfile, *, window_tokens: int | None = None) -> None:
@@ -65,7 +65,7 @@ class ProfiledLLM:
 
     @property
     def model(self) -> str:
-        """The model that answers a request which names none."""
+        """The default model of requests."""
         return self.inner.model
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
@@ -120,12 +120,12 @@ def _without_calls(messages: Sequence[Message]) -> Iterator[Message]:
     parts: tuple[Content, ...] = ()
     for message in messages:
         if isinstance(message, ToolMessage):
-            # a result that quotes the closing tag must not end its own fence
+            # a result with the closing tag must not end its own fence
             content = _RESULT_TAG.sub("&lt;", message.content)
             results.append(f'<tool_result name="{message.tool_name}">\n{content}\n</tool_result>')
             parts += message.parts
             continue
-        if results and isinstance(message, UserMessage):  # some servers want the roles to alternate
+        if results and isinstance(message, UserMessage):  # some servers require alternating roles
             yield UserMessage("\n".join([*results, message.content]), parts + message.parts)
             results, parts = [], ()
             continue
@@ -183,7 +183,7 @@ class SqliteModelProfiles:
 
     @effect
     async def save(self, profile: ModelProfile) -> Result[ModelProfile, ServiceFailed]:
-        """Store a profile, and return it with the earlier findings that it lacks.
+        """Store a profile, and return it completed by earlier findings.
 
         Fails with ``ServiceFailed`` when the file cannot be written.
         """
@@ -207,9 +207,9 @@ class SqliteModelProfiles:
 def find_profile(
     path: sqlite.DatabasePath, model: str, address: str
 ) -> Result[ModelProfile | None, ServiceFailed]:
-    """Return the stored profile; ``None`` when there is none.
+    """Return the stored profile; ``None`` if there is none.
 
-    The file is neither made nor changed. Fails with ``ServiceFailed`` when it cannot be read.
+    The file is neither created nor changed. Fails with ``ServiceFailed`` when it cannot be read.
     """
     if str(path) == sqlite.IN_PROCESS or not os.path.exists(path):
         return Success(None)

@@ -15,12 +15,12 @@ class Provider(Value):
     """A provider of models.
 
     Attributes:
-        name: as it begins a model string.
-        variables: what must be set in the environment; of each group one is enough, the first is the usual.
-        default_model: a capable and affordable model that calls tools; ``None`` when only the user can know.
-        local: runs on the user's own machine.
-        ambient: credentials may also come from files or the machine's role, so that a missing variable
-            proves nothing.
+        name: the prefix of model strings.
+        variables: required environment variables; one of each group is enough, the first is the usual one.
+        default_model: a capable and affordable model with tool calls; ``None`` if only the user can know.
+        local: whether it runs on the user's machine.
+        ambient: whether credentials may also come from files or the machine's role, so that a missing
+            variable proves nothing.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Provider(Value):
     ambient: bool = False
 
     def missing(self, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """The variables that are not set, each group by its first name."""
+        """Return the unset variables, each group by its first name."""
         return tuple(group[0] for group in self.variables if not any(environment.get(name) for name in group))
 
 
@@ -116,13 +116,13 @@ class ProviderStatus(Value):
 
 
 def default_model(provider: str) -> str | None:
-    """Return the default model of a provider; ``None`` when there is none."""
+    """Return the default model of a provider; ``None`` if there is none."""
     known = _BY_NAME.get(provider)
     return known.default_model if known is not None else None
 
 
 def provider_status(environment: Mapping[str, str]) -> tuple[ProviderStatus, ...]:
-    """Return the status of every well-known provider, by environment variables alone."""
+    """Return the status of every well-known provider, from environment variables only."""
     return tuple(
         ProviderStatus(
             provider=provider.name,
@@ -136,11 +136,11 @@ def provider_status(environment: Mapping[str, str]) -> tuple[ProviderStatus, ...
 
 
 def missing_variables(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables without which a request to the model is bound to fail.
+    """Return the missing variables without which a request to the model must fail.
 
     Args:
-        model: as ``provider/model``; nothing is missing for a provider that is not in the table, nor for
-            one that finds credentials outside of the environment.
+        model: as ``provider/model``; nothing is missing for an unknown provider, or one that finds
+            credentials outside of the environment.
         environment: names and values of the variables that are set; an empty value counts as not set.
     """
     known = _BY_NAME.get(provider_of(model))
@@ -156,30 +156,30 @@ def key_in(model: str, environment: Mapping[str, str]) -> str:
 
 
 def is_well_known(provider: str) -> bool:
-    """Whether the provider is in the table."""
+    """Return whether the provider is in the table."""
     return provider in _BY_NAME
 
 
 def is_local(model: str) -> bool:
-    """Whether the model, as ``provider/model``, runs on the user's own machine."""
+    """Return whether the model, as ``provider/model``, runs on the user's machine."""
     known = _BY_NAME.get(provider_of(model))
     return known is not None and known.local
 
 
 def provider_of(model: str) -> str:
-    """The provider that begins a model string; empty when there is none."""
+    """Return the provider of a model string; empty if there is none."""
     provider, slash, _ = model.partition("/")
     return provider if slash else ""
 
 
 def qualified_model(provider: str, model: str) -> str:
-    """The model as ``provider/model``.
+    """Return the model as ``provider/model``.
 
     Args:
-        provider: the configured provider; empty when the model's name says it.
-        model: with or without the provider; empty takes the provider's default model.
+        provider: the configured provider; empty if the model's name contains it.
+        model: with or without the provider; empty for the provider's default model.
 
-    Returns the model unchanged when nothing tells its provider, and an empty text when there is no model.
+    Returns the model unchanged if its provider is unknown, and an empty text if there is no model.
     """
     if not model:
         return default_model(provider) or ""
@@ -192,21 +192,21 @@ def qualified_model(provider: str, model: str) -> str:
 
 
 def alternative_model(provider: str, model: str) -> str:
-    """The full name of a fallback or of a model that a request names.
+    """Return the full name of a fallback or of the model of a request.
 
-    One with a slash is a full model string already; one without belongs to the configured provider.
+    A name with a slash is already a full model string; one without belongs to the configured provider.
     """
     return model if "/" in model else qualified_model(provider, model)
 
 
 def server_address(model: str, base_url: str | None, environment: Mapping[str, str]) -> str:
-    """Return the address of a model's server without credentials.
+    """Return the URL of a model's server without credentials.
 
-    Empty for the provider's own address.
+    Empty for the provider's default URL.
 
     Args:
         model: as ``provider/model``.
-        base_url: the configured address; without one that of the provider's environment variable counts.
+        base_url: the configured URL; by default that of the provider's environment variable.
         environment: names and values of the variables that are set.
     """
     prefix = provider_of(model).upper().removesuffix("_CHAT")

@@ -1,10 +1,10 @@
-"""Limits of requests and tokens a minute, shared by all that use one key.
+"""Rate limits: requests and tokens per minute for each key.
 
-Providers count by key, so a process counts by key too: all agents and runs with the same key at the same
-address share one account of the last minute, on whatever threads and event loops they are. Who comes first is
-served first. A request that would exceed a limit waits until the minute has passed for enough earlier ones;
-it is never refused. Tokens are estimated before the call and corrected after it. Kept libraries for this
-either serve one event loop, or do not wait in order.
+Providers count by key, so a process does too: all agents and runs with the same key and URL share one count
+of the last minute, in all threads and event loops, first come first served. A request that would exceed a
+limit waits until enough earlier ones are older than a minute; it is never refused. Tokens are estimated
+before the call and corrected afterwards. Existing libraries either serve one event loop, or do not wait in
+order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reactive_agents.ports import Clock
 LimitKind: TypeAlias = Literal["requests", "tokens", "queue"]
 WINDOW_S: Final = 60.0
 _LOOK_S: Final = 5.0
-"""Seconds after which a request that waits behind others looks whether they are still there."""
+"""Seconds after which a waiting request checks whether those before it still exist."""
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
@@ -63,7 +63,7 @@ class _Waiting:
 
 @define(eq=False)
 class KeyUsage:
-    """The requests of one key in the last minute, and those that wait."""
+    """The requests of one key in the last minute, and the waiting ones."""
 
     _admitted: deque[Admitted] = field(factory=deque)
     _tokens: int = 0
@@ -76,9 +76,9 @@ class KeyUsage:
         """Wait until a request is within the limits, and count it.
 
         Args:
-            limit: of the agent that asks.
-            tokens: estimate for the request and its answer.
-            tell: called once with what it waits for, and for how many seconds at least, if it has to wait.
+            limit: the limit of the calling agent.
+            tokens: the estimate for the request and its answer.
+            tell: called once, if it has to wait, with the limit that it waits for and the least seconds.
         """
         with self._lock:
             if not self._queue:
@@ -113,7 +113,7 @@ class KeyUsage:
                     self._queue[0].wake()
 
     def settle(self, admitted: Admitted, tokens: int) -> None:
-        """Correct the tokens of a request to those that it took."""
+        """Correct the tokens of a request to the real count."""
         with self._lock:
             if admitted in self._admitted:
                 self._tokens += tokens - admitted.tokens
@@ -139,7 +139,7 @@ class KeyUsage:
         most = limit.tokens_per_minute
         if most is not None:
             left = self._tokens
-            for each in admitted:  # one that is larger than the limit goes alone
+            for each in admitted:  # a request above the limit runs alone
                 if left + tokens <= most:
                     break
                 left -= each.tokens
@@ -149,14 +149,14 @@ class KeyUsage:
 
 
 class RateLimits:
-    """The usage of each key. Any thread may use it."""
+    """The usage of each key; thread-safe."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[str, str], KeyUsage] = {}
         self._lock = Lock()
 
     def of(self, config: ModelConfig, model: str, environment: Mapping[str, str] = os.environ) -> KeyUsage:
-        """Return the usage of the key that requests to a model are sent with."""
+        """Return the usage of the key for requests to a model."""
         address = server_address(model, config.base_url, environment) or provider_of(model)
         key = config.api_key or key_in(model, environment)
         with self._lock:
@@ -169,13 +169,13 @@ LIMITS: Final = RateLimits()
 
 @frozen(eq=False)
 class Admission:
-    """A request that was admitted, with the usage that it counts for."""
+    """An admitted request, with the usage of its key."""
 
     usage: KeyUsage
     admitted: Admitted
 
     def settle(self, outcome: object) -> None:
-        """Correct the tokens by the outcome of the request; a delta has none yet."""
+        """Correct the tokens by the outcome of the request; deltas have no count yet."""
         if isinstance(outcome, StreamCompleted):
             outcome = outcome.response
         if isinstance(outcome, ModelResponse) and outcome.usage.reported:
@@ -187,7 +187,7 @@ class Admission:
 async def admit(
     usage: KeyUsage, limit: RateLimit, request: ModelRequest, model: str, clock: Clock
 ) -> Admission:
-    """Wait until a request is within the limits of its key; publish that it waits."""
+    """Wait until a request is within the limits of its key, and publish the wait."""
 
     def tell(kind: LimitKind, wait_s: float) -> None:
         publish = PUBLISH.get()
@@ -198,7 +198,7 @@ async def admit(
 
 
 def estimated_tokens(request: ModelRequest) -> int:
-    """Return an estimate for a request and the longest answer that it allows."""
+    """Return an estimate for a request and its longest possible answer."""
     characters = sum(len(message.content) for message in request.messages)
     characters += sum(len(tool.description) + len(tool.schema_text) for tool in request.tools)
     return characters // _CHARACTERS_PER_TOKEN + (request.max_tokens or 0)

@@ -1,11 +1,10 @@
-"""Recorded answers of models, for development.
+"""A response cache for development: recorded answers of models.
 
-The same request gets the same answer without a call. The key is a digest of the whole request, with its
-settings, messages and tools, and of the model and its address: a tool that gave another result, or another
-word in a prompt, makes another request. Why it is asked is not part of it. Answers are kept for ever; only
-good ones are recorded. Of equal requests at one time, one is made, and the others wait for its answer; where
-that fails or is cancelled, one of them takes its place. After a second failure all are made at once, so that
-many do not wait for one timeout after the other.
+The same request gets the same answer without a call. The key is a digest of the whole request (settings,
+messages and tools), the model and its URL, but not of its purpose: another tool result or another word in a
+prompt is another request. Only successful answers are recorded; they never expire. Of equal concurrent
+requests, one is made and the others wait for its answer; if it fails or is cancelled, another is made. After
+a second failure all are made at once, so that they do not wait for one timeout after the other.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ _log = logging.getLogger("reactive_agents")
 
 
 class _Flight:
-    """A request under way.
+    """A request in progress.
 
     Attributes:
-        answer: the recorded form of a good one.
-        has_failed: whether there is none, other than by cancellation.
+        answer: the recorded form of a successful answer.
+        has_failed: whether it failed other than by cancellation.
     """
 
     def __init__(self) -> None:
@@ -55,7 +54,7 @@ class _Flight:
         self._waiting: list[Callable[[], object]] = []
 
     def land(self, answer: ModelResponse | None) -> None:
-        """Give the outcome to those that wait; ``None`` for a failure."""
+        """Pass the outcome to waiting requests; ``None`` for a failure."""
         self.has_failed = answer is None
         if answer is not None:
             self.answer = evolve(answer, refused=(), cached=True)
@@ -76,11 +75,11 @@ class _Flight:
 class CachedLLM:
     """Implements ``LLM`` with recorded answers, and records those of a service.
 
-    A file that cannot be used is logged, and the model asked as without it.
+    An unusable file is logged, and the model called without cache.
 
     Args:
-        path: an SQLite file, made when it is not there.
-        address: of the model's server; another one may give other answers.
+        path: an SQLite file, created if missing.
+        address: the URL of the model's server; part of the key.
     """
 
     def __init__(self, inner: LLM, path: sqlite.DatabasePath, *, address: str = "") -> None:
@@ -90,7 +89,7 @@ class CachedLLM:
         self._flights: dict[str, _Flight] = {}
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else the inner service can do, as counting tokens."""
+        """Return other members of the inner service, such as ``count``."""
         if name == "inner":
             raise AttributeError(name)
         return getattr(self.inner, name)
@@ -125,7 +124,7 @@ class CachedLLM:
                         last = chunk.value_or(None)
                         if isinstance(last, StreamCompleted):
                             await self._keep(key, last.response)
-                            flight.land(last.response)  # before its reader, who may be slow, goes on
+                            flight.land(last.response)  # before its reader, which may be slow, continues
                         elif isinstance(chunk, Failure):
                             flight.land(None)
                         yield chunk
@@ -140,7 +139,7 @@ class CachedLLM:
 
     @asynccontextmanager
     async def _flight(self, key: str) -> AsyncGenerator[_Flight]:
-        """Wait for an equal request that is under way, on any event loop."""
+        """Wait for an equal request in progress, on any event loop."""
         flight, failures = _Flight(), 0
         earlier = self._flights.setdefault(key, flight) if key else flight
         while earlier is not flight and failures < _MOST_FAILURES:
@@ -158,7 +157,7 @@ class CachedLLM:
             flight.end()
 
     def _key(self, request: ModelRequest) -> str:
-        """Return the digest of a request; empty for one that cannot be written."""
+        """Return the digest of a request; empty if it cannot be encoded."""
         asked = evolve(request, model=request.model or self.model, purpose="", stable=0)
         try:
             text = to_json(asked)
@@ -195,7 +194,7 @@ class CachedLLM:
 
 
 def cache_problem(path: sqlite.DatabasePath) -> str | None:
-    """Return why a file cannot hold recorded answers, or ``None``; it is not made."""
+    """Return why a file cannot be a cache, or ``None``, without creating it."""
     if str(path) == sqlite.IN_PROCESS or not os.path.exists(sqlite.place_of(path)):
         return None
     looked = sqlite.look_into(path, RESPONSES, lambda _: None)

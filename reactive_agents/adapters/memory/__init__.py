@@ -1,7 +1,8 @@
 """Memory of an agent in one SQLite file: entries, sessions, plans and records.
 
-Why it is built on plain SQL: recalling must work without a model, a service or an extension of SQLite, and
-cost milliseconds at ten thousand entries. Words are found by the full-text index; meaning, where there is
-an embedder, by vectors in the same file; both orders are fused. ``service`` is the port, ``store`` and
-``vectors`` are statements within a transaction of the caller, ``recall`` decides what a run is shown.
+Memory uses plain SQL, since recall must work without a model, a service or an SQLite extension, and take
+milliseconds with ten thousand entries. Keyword search uses the full-text index; semantic search, with an
+embedder, uses vectors in the same file; hybrid search fuses both rankings. ``service`` implements the port,
+``store`` and ``vectors`` run statements in the caller's transaction, ``recall`` selects the memories for a
+prompt.
 """

@@ -1,9 +1,9 @@
 """Images, audio and documents of runs, in the file or database of the sessions.
 
-The bytes are stored once, under their digest. A holder (a run, or a session) refers to them, for its user;
-what is not held any more is deleted with its last holder, in the same transaction. A session takes over what
-its runs hold, so that it keeps that as long as it lives. What ended runs without a session hold stays for
-those who continue them by their messages, within a number of bytes, the newest first.
+Bytes are stored once, under their digest. A holder (a run or a session) refers to them, for its user; they
+are deleted with their last holder, in the same transaction. A session takes over the content of its runs, and
+holds it until it is deleted. Content of ended runs without a session stays, for runs that continue their
+messages, up to a number of bytes, the newest first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CONTENT_TABLES_IN_POSTGRES: tuple[str, ...] = (
     " part text NOT NULL, held_us bigint NOT NULL, running bigint NOT NULL, PRIMARY KEY (digest, holder))",
     "CREATE INDEX content_holders_by_holder ON content_holders (holder)",
     'CREATE INDEX content_holders_by_user ON content_holders ("user")',
-    # who holds or releases a digest waits for others that do: the last of them deletes the bytes
+    # holding and releasing a digest is serialised, so that the last holder deletes the bytes
     "CREATE FUNCTION content_held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
     " PERFORM pg_advisory_xact_lock(hashtextextended('reactive_agents content ' || NEW.digest, 0));"
     " RETURN NEW; END $$",
@@ -61,7 +61,7 @@ CONTENT_TABLES_IN_POSTGRES: tuple[str, ...] = (
 )
 
 _LONGEST_RUN_US = 24 * 3600 * 1_000_000
-"""Microseconds after which a run that has not released its content is taken for dead."""
+"""Microseconds after which a run that has not released its content counts as dead."""
 
 _T = TypeVar("_T")
 
@@ -71,11 +71,11 @@ class SqliteContent:
 
     Args:
         file: the file or database of the sessions.
-        clock: tells how old content is.
+        clock: the clock for the age of content.
         lasting: whether the file outlives the process.
 
     Attributes:
-        lasting: whether what is stored outlives the process.
+        lasting: whether stored content outlives the process.
     """
 
     def __init__(self, file: sql.Database[_T], clock: Clock, *, lasting: bool) -> None:
@@ -89,7 +89,7 @@ class SqliteContent:
         row = _row(part, owner, microseconds(self._clock.now()))
 
         def work(file: sql.Transaction) -> None:
-            file.execute(_HELD_BY_RUN, row)  # first, since who releases it meanwhile deletes the bytes
+            file.execute(_HELD_BY_RUN, row)  # first, since a concurrent release would delete the bytes
             file.execute(
                 "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (row[0], len(data), data)
             )
@@ -100,7 +100,7 @@ class SqliteContent:
     async def hold(
         self, parts: Sequence[Content], owner: ContentOwner
     ) -> Result[frozenset[Digest], ContentUnavailable]:
-        """Hold what the owner's user may refer to; return the digests of all else."""
+        """Hold the digests that the owner's user may refer to; return the others."""
         now = microseconds(self._clock.now())
         rows = [_row(part, owner, now) for part in parts]
 
@@ -123,7 +123,7 @@ class SqliteContent:
 
     @effect
     async def release(self, run_id: RunId, *, keep: int) -> Result[None, ContentUnavailable]:
-        """End the hold of a run, and delete what no session holds beyond some bytes."""
+        """End the hold of a run; delete content without a session beyond a limit."""
         now = microseconds(self._clock.now())
 
         def work(file: sql.Transaction) -> None:
@@ -143,7 +143,7 @@ class SqliteContent:
         return await self._write("release", work)
 
     async def _write(self, operation: str, work: sql.Work[_T]) -> Result[_T, ContentUnavailable]:
-        # of two that release at once, each would leave the bytes to the other
+        # of two concurrent releases, each would leave the bytes to the other
         written = await self._file.write(operation, work, of="contents")
         return written.alt(partial(_unavailable, operation))
 
@@ -188,7 +188,7 @@ def _data(file: sql.Transaction, *, digest: str, user: str | None) -> bytes | No
 
 
 def take_over(file: sql.Transaction, conversation: int, run_id: RunId) -> None:
-    """Let a session hold what a run of it holds."""
+    """Transfer the content of a run to its session."""
     held = (f"session:{conversation}", f"run:{run_id}")
     file.execute(
         "DELETE FROM content_holders WHERE holder = ? AND digest IN"
@@ -199,7 +199,7 @@ def take_over(file: sql.Transaction, conversation: int, run_id: RunId) -> None:
 
 
 def copy_held(file: sql.Transaction, origin: int, conversation: int) -> None:
-    """Let a session hold what another one holds."""
+    """Let a session hold the content of another one."""
     file.execute(
         'INSERT INTO content_holders SELECT digest, ?, "user", part, held_us, 0 FROM content_holders'
         " WHERE holder = ?",
@@ -216,5 +216,5 @@ def parts_of(file: sql.Transaction, conversation: int) -> tuple[Content, ...]:
 
 
 def forget_holders(file: sql.Transaction, user: str) -> None:
-    """Delete what a user holds; bytes that others hold as well stay for them."""
+    """Delete the content of a user; bytes with other holders stay."""
     file.execute('DELETE FROM content_holders WHERE "user" = ?', (user,))

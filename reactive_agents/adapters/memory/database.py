@@ -1,7 +1,7 @@
 """The memory file or database: tables by version, ``MemoryUnavailable``.
 
-A published version is never changed: a new one is appended, and files and databases are migrated through all
-of them.
+A published version never changes: new versions are appended, and files and databases migrate through all of
+them.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ _VERSION_3 = (
         vector BLOB NOT NULL
     )
     """,
-    # holds the signs too, so that a search for the nearest need not read the vectors of all
+    # a covering index: a search reads the signs of all vectors from it
     "CREATE INDEX memory_vectors_by_space ON memory_vectors (space, agent_id, kind, signs)",
     """
     CREATE TRIGGER memory_vectors_removed AFTER DELETE ON memories BEGIN
@@ -223,9 +223,9 @@ _OWNERS = (
 
 
 def _queue_of_plans(file: sqlite3.Connection) -> None:
-    """Add the events of plans from before there was a queue, with their answers.
+    """Add the events and answers of plans from before the queue existed.
 
-    Of several plans for one event the last one counts.
+    The last of several plans for one event counts.
     """
     rows = file.execute(
         "SELECT id, persona_id, domain, context_id, status, created_at, data FROM persona_plans ORDER BY seq"
@@ -317,7 +317,7 @@ _PERSONA_WORK = (
     "DROP INDEX persona_thoughts_by_weight",
     "CREATE INDEX persona_thoughts_by_weight"
     " ON persona_thoughts (persona_id, tenant, domain, context_id, weight)",
-    "DROP TABLE persona_states",  # they are of all rooms together, which cannot be told apart
+    "DROP TABLE persona_states",  # the old states mix all rooms
     "CREATE TABLE persona_states (persona_id TEXT NOT NULL, tenant TEXT NOT NULL, domain TEXT NOT NULL,"
     " context_id TEXT NOT NULL, data TEXT NOT NULL,"
     " PRIMARY KEY (persona_id, tenant, domain, context_id)) WITHOUT ROWID",
@@ -412,7 +412,7 @@ VECTORS = sqlite.Store(
         ),
     ),
 )
-"""Vectors of memories in Postgres, which needs pgvector for them; in a file they are part of the memory."""
+"""Vectors of memories in Postgres, which need pgvector; in a file they are part of the memory."""
 
 MemoryStore: TypeAlias = Database[MemoryErrors]
 """A memory in a file or a database."""
@@ -425,16 +425,16 @@ def open_memory_store(
     read_only: bool = False,
     has_vectors: bool = False,
 ) -> MemoryStore:
-    """Return the memory at a place, which is opened by its first use.
+    """Return the memory at a place, opened at first use.
 
     Args:
-        place: an SQLite file, or the address of a Postgres database.
+        place: an SQLite file, or a Postgres URL.
         busy_timeout_s: seconds to wait for other writers, 0 or more.
-        read_only: never write, and make no tables.
-        has_vectors: entries have vectors as well, for which Postgres needs pgvector.
+        read_only: never write or create tables.
+        has_vectors: whether entries have vectors, for which Postgres needs pgvector.
 
     Raises:
-        ValueError: ``busy_timeout_s`` is negative, or no file is to be read only.
+        ValueError: ``busy_timeout_s`` is negative, or a memory without file is read-only.
     """
     if busy_timeout_s < 0:
         raise ValueError(f"memory: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")

@@ -1,9 +1,9 @@
 """Extraction of memories from a finished run by rules, without a model call.
 
-Extracted are the episode with its outcome, the sequence of tools with its success, requests of the user to
-remember something, the last critiques of answers, and sentences that look like facts: of the answer, and of
-tool results that are relevant to the task. Where a run used tools, its answer is based on them, so its source
-is the tools. Task and result have no secrets any more.
+The rules extract the episode with its outcome, the sequence of tools with its success, the user's requests to
+remember something, the last critiques of answers, and sentences that look like facts, from the answer and
+from relevant tool results. The answer of a run that used tools has the tools as its source. Secrets have been
+removed from task and result.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.ports import LLM
 
 Extractor: TypeAlias = Callable[[Task, ReasoningResult], tuple[MemoryCandidate, ...]]
-"""Decides what of a run is kept; a pure function, so that it can be run again."""
+"""Extract the memories of a run; a pure function, so that it can be repeated."""
 
 MOST_FACTS_OF_ANSWER = 5
 MOST_FACTS_OF_TOOL = 2
@@ -40,7 +40,7 @@ _READ_CHARACTERS = 20_000
 _READ_JSON, _DEEPEST = 200_000, 8
 _SHORTEST, _LONGEST, _LONGEST_WISH = 20, 300, 1_500
 _EPISODE_PART, _CRITIQUED_PART = 240, 120
-_MOST_STEPS = 12  # of a procedure: what is longer is no way of working that anybody could follow
+_MOST_STEPS = 12  # of a procedure: a longer one could not be followed
 _MOST_NAMES, _LONGEST_NAME = 5, 64
 _MOST_FIELDS = 1_000
 
@@ -53,7 +53,7 @@ _WISH = re.compile(
     r"n['’]oublie pas|recuerda|no olvides|ricordati?|lembre-se)\b|记住|記住|覚えて",
     re.IGNORECASE,
 )
-"""Wishes of a person. A model that has a memory confirms them, so they must be found here."""
+"""Requests of a user. A model with a memory confirms them, so they must be found here."""
 _DOUBT = re.compile(
     r"\b(?:maybe|perhaps|might|i think|i believe|i guess|not sure|unclear|unknown|cannot|can't|could not|"
     r"couldn't|unable|sorry|let me|i will|i'll|i would|as an ai)\b",
@@ -62,14 +62,14 @@ _DOUBT = re.compile(
 _OF_ITSELF = re.compile(
     r"^(?:I|My)\b|\bI['’](?:m|ve|d|ll)\b|\bI (?:am|was|have|had|do|did|don['’]t|can|could|know|saw|found)\b"
 )
-"""What a model says of itself and its run, such as that it cannot remember, is no fact for later ones."""
+"""Statements of a model about itself and its run, such as that it cannot remember, are no facts."""
 _JSON_LINE = re.compile(r"^\"[^\"]*\"\s*:|\",?$")
-_LEFT_OUT = "[redacted:"  # a sentence with a hole is worth nothing
+_LEFT_OUT = "[redacted:"  # a sentence with a gap is useless
 _NAME_OR_NUMBER = re.compile(r"\d|(?<=\S\s)[A-Z][a-z]")
 
 
 def extract_memories(task: Task, result: ReasoningResult) -> tuple[MemoryCandidate, ...]:
-    """Return the memories of a run: its episode always, and the rest if any."""
+    """Return the memories of a run: always its episode, and others if any."""
     facts = (*_facts_of_answer(result, used_tools(result.steps)), *_facts_of_tools(task, result))
     return (*extract_record(task, result), *facts)
 
@@ -94,7 +94,7 @@ def _episode(task: Task, result: ReasoningResult, used: tuple[str, ...]) -> Memo
         f"Asked: {_part(task.input)} Outcome: {result.status}.{said}{tools}",
         "tool" if used else "model",
         named(used),
-        importance=0.5 if result.status == "completed" else 0.6,  # failures are worth a warning
+        importance=0.5 if result.status == "completed" else 0.6,  # failures are useful warnings
         success=_success_of(result),
     )
 
@@ -171,13 +171,13 @@ def observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
         if (
             metadata.success
             and metadata.origin in (None, "executed")
-            and metadata.tool_used not in RESERVED_NAMES  # part of every run, and no source of anything
+            and metadata.tool_used not in RESERVED_NAMES  # part of every run, and not a source
         ):
             yield step
 
 
 def used_tools(steps: tuple[ReasoningStep, ...]) -> tuple[str, ...]:
-    """The tools that did what they were asked, in the order of their calls."""
+    """Return the tools that succeeded, in the order of their calls."""
     return tuple(
         step.metadata.tool_used
         for step in observations(steps)
@@ -186,16 +186,16 @@ def used_tools(steps: tuple[ReasoningStep, ...]) -> tuple[str, ...]:
 
 
 def named(used: tuple[str, ...]) -> str:
-    """The tools by name, each once; of many, the first and how many more."""
+    """Return the names of the tools, each once; of many, the first and a count."""
     names = tuple(dict.fromkeys(used))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMES]) + more
 
 
 def _structured(text: str) -> tuple[str, ...] | None:
-    """Return JSON whole where it is short, else each field with its path.
+    """Return short JSON as a whole, or each field of longer JSON with its path.
 
-    ``None`` for a text in sentences. Pieces of JSON say nothing: a number without its name.
+    ``None`` for a text in sentences. A JSON fragment, such as a number without its name, would be useless.
     """
     plain = text.strip()
     if not plain.startswith(("{", "[")):
@@ -227,7 +227,7 @@ def _fields(data: Json, path: str = "", depth: int = 0) -> Iterator[str]:
 
 
 def _part_of_answer(answer: str) -> str:
-    """Return the beginning of an answer; of long JSON the names of its fields."""
+    """Return the beginning of an answer; for long JSON the names of its fields."""
     plain = answer.strip()
     if len(plain) <= _EPISODE_PART or _structured(plain) is None:
         return _part(answer)
@@ -314,14 +314,14 @@ class _Reply:
 async def facts_by_model(
     llm: LLM, model: str | None, task: Task, result: ReasoningResult
 ) -> Result[tuple[MemoryCandidate, ...], str]:
-    """The facts that the model finds in the run, or what went wrong, in a clause.
+    """Return the facts that a model finds in a run, or the problem, in a clause.
 
-    They are as little trusted as what they rest on: what comes from a run with tools counts as the tools'.
+    Facts are trusted no more than their sources: those from a run with tools count as from the tools.
 
     Args:
-        llm: asked once, for the purpose ``extract-memories``.
-        model: its name; ``None`` for the one that answers requests which name none.
-        task: without secrets already, like ``result``.
+        llm: the model service, called once with the purpose ``extract-memories``.
+        model: the name of the model; ``None`` for the default model.
+        task: the task without secrets, like ``result``.
     """
     request = ModelRequest(
         (SystemMessage(_INSTRUCTIONS), UserMessage(_material(task, result))),

@@ -26,7 +26,7 @@ from reactive_agents.ports import Clock, Embedder, IdSource
 class MemoryServices:
     """Memory, plans, effectiveness and archive that share one file or database.
 
-    They open the file by their first use, and again after :meth:`aclose`.
+    They open the file at first use, and again after :meth:`aclose`.
     """
 
     database: MemoryStore
@@ -37,7 +37,7 @@ class MemoryServices:
 
     @effect
     async def open(self) -> Result[None, MemoryErrors]:
-        """Open the file now, to see whether that works. Fails with ``MemoryUnavailable``."""
+        """Open the file now, as a check. Fails with ``MemoryUnavailable``."""
         return await self.database.read("open", lambda _: None)
 
     async def aclose(self) -> None:
@@ -60,19 +60,18 @@ def open_memory(
     busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
     read_only: bool = False,
 ) -> MemoryServices:
-    """Return the services of a memory file, which is opened by their first use.
+    """Return the services of a memory file, which is opened at first use.
 
     Args:
-        path: the file, or the address of a Postgres database; a file and its directories are created if
-            needed. ``:memory:`` keeps everything in this process, as long as the services exist; closing does
-            not lose it.
-        token_budget, embedder, extraction, scope, anonymous, extract, redactor: as of
+        path: the file, created with its directories if missing, or a Postgres URL. ``:memory:`` keeps
+            everything in this process while the services exist, even after closing.
+        token_budget, embedder, extraction, scope, anonymous, extract, redactor: see
             :class:`~reactive_agents.adapters.memory.service.SqliteMemory`.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
         read_only: only recall; every write fails.
 
     Raises:
-        ValueError: ``token_budget`` or ``busy_timeout_s`` is negative, or ``:memory:`` is to be read only.
+        ValueError: ``token_budget`` or ``busy_timeout_s`` is negative, or ``:memory:`` is read-only.
     """
     database = open_memory_store(
         path, busy_timeout_s=busy_timeout_s, read_only=read_only, has_vectors=embedder is not None

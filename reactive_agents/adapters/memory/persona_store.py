@@ -1,13 +1,13 @@
 """Records and work of personas in the memory, a file or a Postgres database.
 
-What decides is a durable transaction: events, plans, ends. Journal, notes, state and claims outlive the
-process, and reach the disk with the next of those. Work is held by a lease, as runs are: a process that is
-gone holds nothing, and what a process writes after it lost its lease is refused in the same transaction.
+Events, plans and ends are written in durable transactions. Journal, notes, state and claims outlive the
+process, and reach the disk with the next of these. Work is held by a lease, like runs: a process that is gone
+holds nothing, and a write by a process that lost its lease is refused in the same transaction.
 
-In Postgres, writers of different rooms do not wait for each other. Events are numbered one after the other,
-so that one which was added later is not seen before an earlier one of its room. Who claims an item changes
-it only where it is as it was read: of two that do so, the second waits for the row, and takes another one.
-Due times and leases are by the clock of the database.
+In Postgres, writers of different rooms do not wait for each other. Events are numbered one at a time, so that
+a later one is not visible before an earlier one of its room. A claim changes an item only if it is unchanged:
+of two concurrent claims, the second waits for the row and takes another item. Due times and leases use the
+clock of the database.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from reactive_agents.ports import Clock
 UNREADABLE = "[Its stored form cannot be read.]"
 """The content of an event that another version wrote, or that was damaged."""
 LONGEST_COMPARED = 20_000
-"""Characters of an event of another room, beyond which its words are not read to judge a lesson."""
+"""Characters of an event of another room that are read to judge a lesson."""
 _CLOCK_TOLERANCE_US = 1_000_000
-"""Microseconds by which the clock may go back without having been set."""
+"""Microseconds by which the clock may go back by itself."""
 CRASH_PAUSE_S = 1.0
-"""Seconds before work is begun again at which two processes ended.
+"""Seconds before retrying work at which two processes ended.
 
-The next time it is four times as long, and sixteen times from then on.
+The next wait is four times as long, later ones sixteen times.
 """
 
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
@@ -64,16 +64,16 @@ _COLUMNS = (
 )
 
 Now: TypeAlias = Callable[[], int]
-"""The clock of the database in microseconds, which a transaction reads when it begins."""
+"""The database clock in microseconds, which a transaction reads when it begins."""
 
 
 class SqlitePersonaStore:
     """Implements ``PersonaStore``; each effect fails with ``MemoryUnavailable``.
 
     Args:
-        place: the memory file, the address of a Postgres database, or the memory of other services.
+        place: the memory file, a Postgres URL, or the memory of other services.
         redactor: removes secrets from the texts before they are stored.
-        clock: tells when work is due, and until when a lease is valid.
+        clock: the clock for due times and leases.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class SqlitePersonaStore:
         self._served: dict[tuple[PersonaId, queue.WorkKind], str] = {}
 
     async def aclose(self) -> None:
-        """Close the file or the connections, and renew no lease any more.
+        """Close the file or the connections, and stop renewing leases.
 
         The next use opens them again.
         """
@@ -143,7 +143,7 @@ class SqlitePersonaStore:
     ) -> Result[tuple[personas.PersonaPlan, ...], MemoryErrors]:
         """Return the persona's plans, newest first.
 
-        Of the same age, the one made later first.
+        Among plans of the same age, those created later come first.
         """
         wanted: dict[str, object] = {
             "persona_id = ?": persona_id,
@@ -162,7 +162,7 @@ class SqlitePersonaStore:
 
     @effect
     async def save_learning(self, learning: personas.LearningEntry) -> Result[None, MemoryErrors]:
-        """Store the learning under its id, replacing what was there."""
+        """Store the learning under its id, replacing an earlier one."""
         return await self._put(
             "save_learning",
             f"learning {learning.id}",
@@ -191,7 +191,7 @@ class SqlitePersonaStore:
     async def list_learnings(
         self, persona_id: PersonaId, *, domain: personas.Domain | None = None, tenant: str | None = None
     ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
-        """Return the learnings, the most confident first, then the most used."""
+        """Return the learnings, most confident first, then most used."""
         wanted = {"persona_id = ?": persona_id, "domain = ?": domain, "tenant = ?": tenant}
         conditions, values = where(wanted)
         place = f"persona_learnings WHERE {conditions} ORDER BY confidence DESC, use_count DESC, seq"
@@ -259,14 +259,14 @@ class SqlitePersonaStore:
 
     @effect
     async def get_self_state(self, room: personas.Room) -> Result[personas.SelfState, MemoryErrors]:
-        """Return the self state in a room; an idle one when none is stored."""
+        """Return the self state in a room; an idle one if none is stored."""
         place = f"persona_states WHERE {_ROOM}"
         found = await self._one("get_self_state", personas.SelfState, place, *_place(room))
         return found.map(lambda state: state.value_or(personas.SelfState(room)))
 
     @effect
     async def save_self_state(self, state: personas.SelfState) -> Result[None, MemoryErrors]:
-        """Store the state, replacing what was there."""
+        """Store the state, replacing an earlier one."""
         clean = self._records.redacted(state)
         return await self._put(
             "save_self_state",
@@ -305,7 +305,7 @@ class SqlitePersonaStore:
         capacity: int | None = None,
         drop_oldest: bool = False,
     ) -> Result[queue.Submission, MemoryErrors]:
-        """Add an event, once, unless too many wait."""
+        """Add an event once, unless too many are waiting."""
         event = self._records.redacted(event)
 
         def work(file: Transaction) -> queue.Submission:
@@ -335,8 +335,8 @@ class SqlitePersonaStore:
     async def add_schedule(
         self, room: personas.Room, key: str, event: personas.DomainEvent, due: datetime
     ) -> Result[None, MemoryErrors]:
-        """Store an event that comes later, by its key."""
-        place = evolve(room, context_id=ContextId(key))  # no schedule waits for another one
+        """Store an event for later, by its key."""
+        place = evolve(room, context_id=ContextId(key))  # schedules do not wait for each other
         event, due_us = self._records.redacted(event), microseconds(due)
 
         def work(file: Transaction) -> None:
@@ -354,7 +354,7 @@ class SqlitePersonaStore:
     async def add_message(
         self, claim: queue.WorkItem, message: queue.NewMessage
     ) -> Result[bool, MemoryErrors]:
-        """Add a message to be delivered, once by its key."""
+        """Add a message for delivery, once per key."""
         clean = self._records.redacted(message)
         work = partial(_add_message, item=claim, message=clean, now=self._now)
         return await self._database.write("add_message", work, of=_part(claim.room))
@@ -370,7 +370,7 @@ class SqlitePersonaStore:
     ) -> Result[queue.WorkItem | None, MemoryErrors]:
         """Claim the next item of some domains, or of one room.
 
-        Among rooms of one priority it is that of the tenant after the last.
+        Among rooms of equal priority, tenants take turns.
         """
         holder = new_holder()
         served = self._served.get((persona_id, kind))
@@ -390,10 +390,10 @@ class SqlitePersonaStore:
                 if held_by and lease_until >= at and not is_gone(held_by):
                     continue
                 free_at = due
-                if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
+                if held_by and attempts > 1:  # processes end repeatedly: retry the rest one at a time
                     free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** min(attempts - 2, 2)
                 was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
-                if free_at > at and not was_set_back:  # by another clock no pause can be measured
+                if free_at > at and not was_set_back:  # pauses cannot be measured with another clock
                     continue
                 tried = not (kind == "event" and status == "open")  # an event is tried when its task begins
                 row = file.execute(
@@ -402,12 +402,12 @@ class SqlitePersonaStore:
                     f"AND {_OPEN} RETURNING {_COLUMNS}",
                     (holder, _valid_until(at), int(tried), at, head, held_by, lease_until, due),
                 ).fetchone()
-                if row is None:  # somebody was faster
+                if row is None:  # another claim was faster
                     continue
                 item = _item(row)
                 if item.event.content != UNREADABLE:
                     return item if tried else evolve(item, attempts=item.attempts + 1)
-                file.execute(  # it holds up nothing else
+                file.execute(  # it blocks nothing else
                     f"UPDATE persona_work SET status = 'dead', reason = ?, {_LET_GO} WHERE number = ?",
                     (UNREADABLE, head),
                 )
@@ -422,7 +422,7 @@ class SqlitePersonaStore:
 
     @effect
     async def begin_task(self, claim: queue.WorkItem, task_id: TaskId) -> Result[bool, MemoryErrors]:
-        """Store the task of an event, under which its journal is, and that it is tried."""
+        """Store the task of an event, the key of its journal, and count the try."""
         changes = "task_id = ?, attempts = ?"
         return await self._changed("begin_task", claim, changes, task_id, claim.attempts, soon=True)
 
@@ -439,7 +439,7 @@ class SqlitePersonaStore:
     async def engage(
         self, claim: queue.WorkItem, limits: personas.DailyLimits, since: datetime
     ) -> Result[str, MemoryErrors]:
-        """Count an event among those of a day, unless there are too many."""
+        """Count an event for its day, unless there are too many."""
         room = claim.room
 
         def work(file: Transaction) -> str:
@@ -459,7 +459,7 @@ class SqlitePersonaStore:
                 ).fetchone()
                 if count >= most:
                     return whose
-            file.execute(  # marked by a plan, which it need not have yet, so that others count it
+            file.execute(  # marked as planned already, so that others count it
                 "UPDATE persona_work SET plan_id = coalesce(plan_id, ''), updated_at = ? "
                 "WHERE number = ? AND holder = ?",
                 (self._now(), claim.number, claim.holder),
@@ -470,7 +470,7 @@ class SqlitePersonaStore:
 
     @effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
-        """Store the end of an event with all that follows, in one transaction."""
+        """Store the end of an event with all its consequences, in one transaction."""
         end = self._records.redacted(end)
 
         def work(file: Transaction) -> bool:
@@ -531,9 +531,9 @@ class SqlitePersonaStore:
     async def release(
         self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = "", cost_usd: float = 0.0
     ) -> Result[bool, MemoryErrors]:
-        """Give an item back; without a reason it was not tried."""
+        """Release an item; without a reason it was not tried."""
         self._leases.let_go(claim.holder)
-        untried = claim.attempts - (not reason)  # fewer where it made progress, or was not begun
+        untried = claim.attempts - (not reason)  # fewer if it made progress, or was not begun
         return await self._changed(
             "release",
             claim,
@@ -562,7 +562,7 @@ class SqlitePersonaStore:
 
     @effect
     async def find_work(self, chosen: queue.WorkFilter) -> Result[tuple[queue.WorkItem, ...], MemoryErrors]:
-        """Return the items that fit, the newest first."""
+        """Return the matching items, newest first."""
 
         def work(file: Transaction) -> tuple[queue.WorkItem, ...]:
             conditions, values = where(
@@ -593,7 +593,7 @@ class SqlitePersonaStore:
 
     @effect
     async def order_work(self, number: int, order: queue.WorkOrder) -> Result[bool, MemoryErrors]:
-        """Do an item again from its first try, or drop it."""
+        """Retry an item from its first try, or drop it."""
 
         def work(file: Transaction) -> bool:
             status, needed = "dropped", "'dead', 'open'"
@@ -612,7 +612,7 @@ class SqlitePersonaStore:
     async def waiting(
         self, persona_id: PersonaId, kind: queue.WorkKind, *, domains: Sequence[personas.Domain]
     ) -> Result[int, MemoryErrors]:
-        """Return the number of items that wait."""
+        """Return the number of waiting items."""
         work = partial(_waiting, persona_id=persona_id, kind=kind, domains=domains)
         return await self._database.read("waiting", work)
 
@@ -622,7 +622,7 @@ class SqlitePersonaStore:
     ) -> Result[tuple[queue.Utterance, ...], MemoryErrors]:
         """Return the messages of a room, oldest first: its events with their answers.
 
-        Those that wait or were dropped are none yet: no guardrail has checked them.
+        Excludes waiting and dropped events, which no guardrail has checked.
         """
 
         def work(file: Transaction) -> tuple[queue.Utterance, ...]:
@@ -633,7 +633,7 @@ class SqlitePersonaStore:
             )
             events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
             answers: dict[str, list[queue.Utterance]] = {}
-            for event_id, text, at in file.execute(  # joined, so that those of other events are not read
+            for event_id, text, at in file.execute(  # joined, to skip those of other events
                 f"SELECT event_id, message, created_at FROM (SELECT event_id AS latest_id {latest}) "
                 f"AS latest JOIN persona_work ON event_id = latest_id WHERE {_ROOM} AND kind = 'delivery' "
                 "AND status != 'dropped' ORDER BY number",
@@ -659,7 +659,7 @@ class SqlitePersonaStore:
         user: str | None = None,
         room: personas.Room | None = None,
     ) -> Result[queue.Spending, MemoryErrors]:
-        """Return what a tenant, a user or a room has used since a time."""
+        """Return the usage of a tenant, user or room since a time."""
 
         def work(file: Transaction) -> queue.Spending:
             conditions, values = where(_since(persona_id, tenant, since, user=user, room=room))
@@ -683,7 +683,7 @@ class SqlitePersonaStore:
     ) -> Result[int, MemoryErrors]:
         """Delete the records of a user, a tenant or a time; return the number of events.
 
-        These are ended and waiting work with its plans and journals, and the notes on it.
+        Deletes ended and waiting work with its plans, journals and notes.
         """
         until = None if before is None else microseconds(before)
 
@@ -703,7 +703,7 @@ class SqlitePersonaStore:
             ).fetchall()
             for number, kind, event_id, task_id, *place, _ in rows:
                 file.execute("DELETE FROM persona_work WHERE number = ?", (number,))
-                if kind == "event":  # one that was tried again has several plans
+                if kind == "event":  # a retried event has several plans
                     doomed = f"DELETE FROM persona_plans WHERE {_ROOM} AND event_id = ?"
                     file.execute(doomed, (persona_id, *place, event_id))
                 if task_id is not None:
@@ -717,7 +717,7 @@ class SqlitePersonaStore:
                     {"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant}
                 )
                 file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
-                for of_tenant, domain, context in rooms:  # what it is busy with may be about them
+                for of_tenant, domain, context in rooms:  # the self state may be about them
                     file.execute(
                         f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, of_tenant, domain, context)
                     )
@@ -738,7 +738,7 @@ class SqlitePersonaStore:
             return {holder for (holder,) in file.execute(statement, (_valid_until(self._now()), *held))}
 
         renewed = await self._database.write_soon("renew", work, of=f"leases of {min(held)}")
-        for lost in set(held) - renewed.value_or(set(held)):  # others have it by now
+        for lost in set(held) - renewed.value_or(set(held)):  # other processes hold it now
             self._leases.let_go(lost)
 
     def _now(self) -> int:
@@ -752,7 +752,7 @@ class SqlitePersonaStore:
         """Store a record.
 
         Args:
-            soon: does not wait for the disk; the next durable write brings it there.
+            soon: whether not to wait for the disk; the next durable write brings it there.
         """
 
         def work(file: Transaction) -> None:
@@ -782,14 +782,14 @@ def _place(room: personas.Room) -> tuple[str, ...]:
 
 
 def _part(room: personas.Room) -> str:
-    """Return the part of the store that is written for a room."""
+    """Return the part of the store for the writes of a room."""
     return "room " + "\x1f".join(_place(room))
 
 
 def _since(
     persona_id: PersonaId, tenant: str, since: datetime, *, user: str | None, room: personas.Room | None
 ) -> dict[str, object]:
-    """Return the conditions on the work of a tenant, or of a user or room of it."""
+    """Return the conditions on the work of a tenant, or its user or room."""
     return {
         "persona_id = ?": persona_id,
         "tenant = ?": tenant,
@@ -847,7 +847,7 @@ def _insert(
     now: Now,
     **columns: object,
 ) -> int | None:
-    """Add an item; return its number, or ``None`` where its key is known."""
+    """Add an item; return its number, or ``None`` if its key is known."""
     at = now()
     values: dict[str, object] = {
         "kind": kind,
@@ -968,7 +968,7 @@ def _waiting(
     domains: Sequence[personas.Domain] | None = None,
     tenant: str = "",
 ) -> int:
-    """Count what waits in some domains, or of a tenant."""
+    """Count the waiting items of some domains, or of a tenant."""
     places = "tenant = ?" if domains is None else f"domain IN ({marks(domains)})"
     rows = file.execute(
         f"SELECT holder, count(*) FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} "
@@ -979,7 +979,7 @@ def _waiting(
 
 
 def _readable(data: str, kind: type[Any]) -> Any:
-    """Return a record; ``None`` where another version wrote it, or it was damaged."""
+    """Return a record; ``None`` if it is damaged or of an unknown version."""
     try:
         return decoded(data, kind)
     except ValueError:
@@ -996,7 +996,7 @@ def _forget_reaction(file: Transaction, feedback: personas.Feedback) -> None:
 
 
 def _forget_lessons(file: Transaction, persona_id: PersonaId, tasks: set[str]) -> None:
-    """Delete the lessons from these tasks alone, also where plans were shown them."""
+    """Delete the lessons learned only from these tasks, also from plans."""
     for number, data in file.execute(
         "SELECT seq, data FROM persona_learnings WHERE persona_id = ?", (persona_id,)
     ).fetchall():

@@ -1,9 +1,8 @@
-"""Search of words and vectors in Postgres, for which SQLite has other statements.
+"""Keyword and vector search in Postgres, whose statements differ from SQLite's.
 
-Words are kept as arrays in the form that the index of SQLite has them in, so that both find the same. They
-are ranked by BM25, computed here from counts that the server returns, with the constants of FTS5. Vectors are
-compared by pgvector, exactly: a user has thousands of memories, and an approximate index over all users would
-miss some of the user's own.
+Words are stored as arrays in the normal form of SQLite's index, so that both find the same. They are ranked
+by BM25, computed here from counts of the server, with the constants of FTS5. pgvector compares vectors
+exactly: a user has thousands of memories, and an approximate index over all users would miss some of them.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ def by_words(
     """Return the row numbers of entries with all or any of the words, best first.
 
     Args:
-        condition: chooses among the entries, with its values.
-        most: entries that are compared: the newest.
+        condition: the condition on the entries, with its values.
+        most: the number of newest entries to compare.
     """
     asked = list(dict.fromkeys(map(indexed_form, words)))
     counts = ", ".join(["cardinality(array_positions(words, CAST(? AS text)))"] * len(asked))
@@ -67,10 +66,10 @@ def by_words(
 def counted(
     connection: Transaction, words: Sequence[str], *, condition: str, values: Sequence[object], most: int
 ) -> list[tuple[int, str]]:
-    """Return each word that occurs, with the number of its entries.
+    """Return each occurring word with the number of its entries.
 
     Args:
-        most: where there are more entries, one more than this is returned.
+        most: the maximum to count; a larger number is returned as one more.
     """
     forms = {indexed_form(word): word for word in reversed(words)}
     rows = connection.execute(

@@ -18,7 +18,7 @@ from reactive_agents.core.memory import MemoryContext, MemoryEntry, MemoryId, Me
 
 _CANDIDATES = 40
 _FACTS_OF_USER = 8
-_FIRST_FACTS = 4  # the best matches come before what the user once said, the others after it
+_FIRST_FACTS = 4  # the best matches come before the user's statements, the others after them
 _EPISODES = 8
 _PROCEDURES = 5
 _CRITIQUES = 5
@@ -29,11 +29,11 @@ class RecallQuery:
     """The query of memory at the start of a run.
 
     Attributes:
-        reach: the agent's own memories, and those of the task's user.
+        reach: the agent's memories, and those of the task's user.
         words: the significant words of the task.
         pairs: its significant character pairs, for scripts without spaces.
         embedding: the task as a vector; ``None`` for keyword search.
-        problem: why it is a keyword search although an embedder is set.
+        problem: why it is a keyword search although there is an embedder.
     """
 
     reach: Reach
@@ -74,7 +74,7 @@ def recall(connection: Transaction, asked: RecallQuery, *, token_budget: int) ->
 
 
 def _found(connection: Transaction, asked: RecallQuery, words: Sequence[str], kind: MemoryKind) -> _Found:
-    """Entries of a kind that share words or meaning with the task, best first."""
+    """Return the entries of a kind that match the task, best first."""
     reach = asked.reach
     by_words = store.matching(
         connection, reach, words, asked.now, every=False, kinds=(kind,), limit=_CANDIDATES
@@ -101,25 +101,25 @@ def _reliability(way: MemoryEntry) -> float:
 
 
 BYTES_PER_TOKEN = 3
-"""On the safe side: English has about four bytes to a token, and most other scripts three or more."""
+"""A safe estimate: English has about four bytes per token, most other scripts three or more."""
 
 LABEL_TOKENS = 8
-"""What the frame around an episode or a procedure costs besides its text."""
+"""The tokens around the text of an episode or procedure."""
 
 _EPISODES_SHARE = 0.3
 _PROCEDURES_SHARE = 0.15
 _CRITIQUES_SHARE = 0.25
-_SIMILAR_SHARE = 0.5  # of a task's telling words
+_SIMILAR_SHARE = 0.5  # of a task's significant words
 _SIMILAR_COSINE = 0.5
 
 
 def tokens_of(text: str) -> int:
-    """Return an upper estimate of a text's tokens, for selection, never for usage."""
+    """Return an upper estimate of a text's tokens, for selection, not for usage."""
     return math.ceil(len(text.encode(errors="replace")) / BYTES_PER_TOKEN)
 
 
 def ranked(found: Sequence[MemoryEntry], now: datetime) -> tuple[MemoryEntry, ...]:
-    """Return entries ranked by match and strength together."""
+    """Return entries ranked by match and strength."""
 
     def worth(place: tuple[int, MemoryEntry]) -> float:
         return strength(place[1], now) / (1.0 + place[0] / 4.0)
@@ -133,12 +133,12 @@ def of_similar_tasks(
     critiques: Iterable[MemoryEntry],
     cosines: Mapping[MemoryId, float],
 ) -> Iterator[MemoryEntry]:
-    """Those of the critiques whose task is like the one at hand, in their order.
+    """Return the critiques of similar tasks, in their order.
 
     Args:
-        words: the telling words of the task at hand; a similar one has half of them and the pairs together.
-        pairs: its keywords pairs of characters, where words are not told apart by spaces.
-        cosines: how near the entries are that were also found by their vectors; 0.5 is near enough.
+        words: the significant words of the current task; a similar one has half of its words and pairs.
+        pairs: its pairs of characters, in scripts without spaces.
+        cosines: the similarity of entries that were also found by vectors; 0.5 is enough.
     """
     keywords = len(words) + len(pairs)
     for entry in critiques:
@@ -159,7 +159,7 @@ def recalled(
     token_budget: int,
     problem: str = "",
 ) -> MemoryContext:
-    """Return the entries of each kind within the budget; facts get the remainder."""
+    """Return the entries of each kind within the budget; facts get the rest."""
     ways, ways_cost = _fitting(procedures, show_procedure, int(token_budget * _PROCEDURES_SHARE))
     past, past_cost = _fitting(episodes, show_episode, int(token_budget * _EPISODES_SHARE))
     wanting, wanting_cost = _fitting(critiques, show_critique, int(token_budget * _CRITIQUES_SHARE))
@@ -168,12 +168,12 @@ def recalled(
 
 
 def show_fact(entry: MemoryEntry) -> str:
-    """The fact as a line of a list."""
+    """Return a fact as a list item."""
     return f"- {show_critique(entry)}"
 
 
 def show_critique(entry: MemoryEntry) -> str:
-    """The critique after who said it and when."""
+    """Return a critique as a line with its source and date."""
     return f"[{_origin(entry)}; {entry.seen_at:%Y-%m-%d}] {_content(entry)}"
 
 
@@ -186,7 +186,7 @@ def show_episode(entry: MemoryEntry) -> str:
 
 
 def show_procedure(entry: MemoryEntry) -> str:
-    """The procedure with how often it worked."""
+    """Return a procedure as a line with its success rate."""
     return f"{one_line(entry.content)} (worked {entry.successes} of {entry.executions} times)"
 
 
@@ -194,7 +194,7 @@ _PARENTHESES = str.maketrans("[]", "()")
 
 
 def _content(entry: MemoryEntry) -> str:
-    """Return the content in one line; that of a tool imitates no mark of an origin."""
+    """Return the content on one line; a tool's cannot imitate a mark of origin."""
     line = one_line(entry.content)
     return line.translate(_PARENTHESES) if entry.origin == "tool" else line
 
@@ -232,11 +232,11 @@ def _fitting(
 _T = TypeVar("_T", bound=Hashable)
 
 SMOOTHING = 60
-"""How little the first places count for more than the next; the value that its authors found to do well."""
+"""The constant that flattens the weights of ranks; the value recommended by its authors."""
 
 
 def fused(*rankings: Sequence[_T]) -> tuple[_T, ...]:
-    """Return the items of several rankings in one ranking, each once.
+    """Return one ranking of the items in several rankings, each once.
 
     Reciprocal rank fusion, by G. V. Cormack, C. L. A. Clarke and S. Büttcher, "Reciprocal rank fusion
     outperforms Condorcet and individual rank learning methods", SIGIR 2009. Of equal ones, that of an earlier

@@ -35,8 +35,8 @@ class SqlitePlanStore:
     """Implements ``PlanStore``; each effect fails with ``MemoryUnavailable``.
 
     Args:
-        database: the memory file; who made it closes it.
-        redactor: takes the secrets out of the texts of a plan before it is stored.
+        database: the memory file; its creator closes it.
+        redactor: removes secrets from the texts of a plan before it is stored.
     """
 
     database: MemoryStore
@@ -56,9 +56,9 @@ class SqlitePlanStore:
 
     @effect
     async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
-        """Replace the step with the same id; on disk when this ends.
+        """Replace the step with the same id; on disk when this returns.
 
-        Fails with ``MemoryUnavailable``, also when there is no such step.
+        Fails with ``MemoryUnavailable``, also if there is no such step.
         """
         now = self.clock.now()
         clean = self._records.redacted(step)
@@ -71,13 +71,13 @@ class SqlitePlanStore:
 
     @effect
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
-        """The plan, or ``Nothing``."""
+        """Return the plan, or ``Nothing``."""
         found = await self.database.read("get_plan", lambda connection: _plans(connection, "id = ?", plan_id))
         return found.map(_first)
 
     @effect
     async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
-        """The agent's plans, newest first; of the same age, the one saved later."""
+        """Return the agent's plans, newest first; of the same age, the one saved later."""
         newest_first = "agent_id = ? ORDER BY created_at DESC, seq DESC"
         return await self.database.read(
             "list_plans", lambda connection: _plans(connection, newest_first, agent_id)
@@ -87,14 +87,14 @@ class SqlitePlanStore:
     async def rewrite_steps(
         self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
     ) -> Result[None, MemoryErrors]:
-        """Change the steps of the plan and of all their transitions; all of them or none."""
+        """Change the steps of the plan and of its transitions, atomically."""
         return await self.database.write(
             "rewrite_steps", lambda connection: _rewrite(connection, plan_id, rewritten), of=plan_id
         )
 
     @effect
     async def transitions(self, plan_id: PlanId) -> Result[tuple[StepTransition, ...], MemoryErrors]:
-        """Every update of the plan's steps, in the order in which they were stored."""
+        """Return every update of the plan's steps, in the order of storage."""
         return await self.database.rows(
             "transitions",
             lambda at, data: StepTransition(plan_id, decoded(data, PlanStep), datetime.fromisoformat(at)),
@@ -177,7 +177,7 @@ class SqliteEffectiveness:
     async def record(
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
     ) -> Result[None, MemoryErrors]:
-        """Add one run to the record, durably."""
+        """Add a run to the record, durably."""
         figures = result.metadata
         recorded = await self.database.change(
             "record_effectiveness",
@@ -203,7 +203,7 @@ class SqliteEffectiveness:
     async def get_effectiveness(
         self, strategy: ReasoningStrategy, task_type: str
     ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
-        """The record, or ``Nothing``."""
+        """Return the record, or ``Nothing``."""
         names = self.redactor.redact(strategy), self.redactor.redact(task_type)
         condition = "WHERE strategy = ? AND task_type = ?"
         found = await self.database.rows("get_effectiveness", _effectiveness, _HISTORY + condition, *names)

@@ -8,20 +8,20 @@ import unicodedata
 from collections.abc import Iterable
 
 MOST_QUERY_WORDS = 12
-"""Words of a task that memory is searched for; the longest say most."""
+"""Words of a task in a memory search; the longest are the most specific."""
 
 LONGEST_WORD = 64
 
 MOST_PAIRS = 32
-"""Pairs of characters of a task that memory is searched for."""
+"""Pairs of characters of a task in a memory search."""
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(
     "[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-"""Chinese and Japanese: written without spaces, so that the index has a whole clause as one word."""
+"""Chinese and Japanese: without spaces, so that the index has whole clauses as words."""
 _HIRAGANA = re.compile("[\u3041-\u309f]")
-_ACCENTS = dict.fromkeys(range(0x300, 0x332))  # combining ones, which the index leaves out of words as well
+_ACCENTS = dict.fromkeys(range(0x300, 0x332))  # combining ones, which the index omits too
 _JOINERS = "\u200c\u200d"  # invisible, but part of the spelling in some scripts
 _COMMON = frozenset(
     _WORD.findall(
@@ -37,7 +37,7 @@ _COMMON = frozenset(
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in their order, in lower case: runs of letters and digits."""
+    """Return the words of a text in order, in lower case: runs of letters and digits."""
     return tuple(word.lower() for word in _words(text))
 
 
@@ -57,8 +57,8 @@ def unspaced_words(text: str) -> tuple[str, ...]:
 def keyword_pairs(text: str) -> tuple[str, ...]:
     """Return adjacent pairs of Chinese or Japanese characters, each once.
 
-    They replace words, whose boundaries are not written; pairs without hiragana come first. Pairs of hiragana
-    are left out: most are grammar.
+    They replace words, which have no written boundaries; pairs without hiragana come first. Pairs of
+    hiragana, mostly grammar, are omitted.
     """
     runs = (run for word in words_of(text) for run in _UNSPACED.findall(word))
     pairs = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run) - 1))
@@ -68,13 +68,13 @@ def keyword_pairs(text: str) -> tuple[str, ...]:
 
 
 def indexed_form(word: str) -> str:
-    """The word as the index has it: in lower case and without accents."""
+    """Return a word in the form of the index: in lower case and without accents."""
     parts = unicodedata.normalize("NFD", word.lower())
     return unicodedata.normalize("NFC", "".join(part for part in parts if not unicodedata.combining(part)))
 
 
 def full_text_query(words: Iterable[str], *, every: bool) -> str:
-    """A query for what contains all or any of the words; empty when there is none."""
+    """Return a query for all or any of the words; empty without words."""
     return (" AND " if every else " OR ").join(_quoted(words))
 
 
@@ -102,5 +102,5 @@ def _words(text: str) -> list[str]:
 
 
 def _quoted(words: Iterable[str]) -> list[str]:
-    """Return words as quoted strings, so that none is read as a query operator."""
+    """Return words as quoted strings, so that none is a query operator."""
     return [f'"{word}"' for word in dict.fromkeys(words)]

@@ -53,17 +53,17 @@ from reactive_agents.effects import effect
 from reactive_agents.ports import LLM, Clock, Embedder, IdSource
 
 DEFAULT_TOKEN_BUDGET = 1_000
-"""Tokens that recalled memory may take of every request of a run."""
+"""Tokens of recalled memory in every request of a run."""
 
 KEPT: dict[MemoryKind, int] = {"episodic": 1_000, "semantic": 10_000, "procedural": 500, "critique": 500}
-"""Entries of each kind that an agent keeps; the weakest make room."""
+"""The maximum of entries of each kind for an agent; the weakest are deleted."""
 
 KEPT_SESSIONS = 200
 MOST_TASKS_AT_WORK = 256
-"""Working memories that are held; a run that was never flushed must not be held for ever."""
+"""The maximum of working memories, so that runs without a flush are not held forever."""
 
 CAUGHT_UP = 16
-"""Older entries without a vector that a flush gives one, as after a change of the embedding model."""
+"""Older entries without a vector that a flush embeds, for example after a change of the model."""
 
 _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
 
@@ -71,27 +71,25 @@ _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
 class SqliteMemory:
     """Implements ``SearchableMemory`` on a memory file or database.
 
-    It is opened by its first use; every failure is a ``MemoryUnavailable``.
-
-    Recalling writes nothing, so it works on full and read-only files too.
+    It is opened at first use; every failure is a ``MemoryUnavailable``. Recall writes nothing, so it also
+    works with a full disk and read-only files.
 
     Args:
         database: the memory file or database; its creator closes it.
-        clock: the time of storage and of decay.
+        clock: the clock for storage and decay.
         token_budget: maximum tokens of a bootstrap, 0 or more, by an upper estimate.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
-        extraction: ``model`` lets the model of a flush choose the facts, where there is one.
-        extract: chooses the memories of a run where no model does; it gets task and result without secrets.
+        extraction: ``model`` lets the model of a flush select the facts, if there is one.
+        extract: selects the memories of a run otherwise; it gets task and result without secrets.
         redactor: removes secrets from every text before it is stored, embedded or shown to a model.
-        scope: ``user`` keeps the memories of a run to its user, or to its session; ``agent`` shares them.
-        anonymous: ``nothing`` keeps runs without user and session from recalling and leaving memories.
+        scope: ``user`` restricts the memories of a run to its user or session; ``agent`` shares them.
+        anonymous: ``nothing`` prevents runs without user and session from recalling and storing memories.
 
     Raises:
         ValueError: ``token_budget`` is negative.
 
     Attributes:
-        problem: why the last ``remember`` or ``search`` used keywords although there is an embedder; empty
-            otherwise.
+        problem: why the last ``remember`` or ``search`` used keywords despite an embedder; empty otherwise.
     """
 
     def __init__(
@@ -131,8 +129,8 @@ class SqliteMemory:
     async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
         """Return the memories relevant to a task.
 
-        Facts that share its words or meaning, statements of the user, recent runs, methods that worked, and
-        critiques of answers to similar tasks.
+        These are facts that share its words or meaning, statements of the user, recent runs, successful
+        procedures, and critiques of answers to similar tasks.
         """
         if self._passes_by(task):
             return Success(MemoryContext("1" if self._embedder is None else "2"))
@@ -151,8 +149,8 @@ class SqliteMemory:
     ) -> Result[FlushReport, MemoryErrors]:
         """Store the memories of a run and its notes, and delete expired ones, atomically.
 
-        Rules replace a model that fails or is missing, and keywords an embedder that fails; the report states
-        it. Fails with ``MemoryUnavailable``; the notes stay then.
+        Falls back to rules without a working model, and to keywords without a working embedder; the report
+        says so. Fails with ``MemoryUnavailable``; the notes are then kept.
         """
         if self._passes_by(task):
             self._drop_notes(task.id)
@@ -204,7 +202,7 @@ class SqliteMemory:
     # --- working memory ---------------------------------------------------------------------------------
 
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
-        """Keep a note in the working memory of a task; its flush makes a fact of it."""
+        """Add a note to the working memory of a task; its flush stores it as a fact."""
         with self._noting:
             working = self._working.pop(task_id, None) or WorkingMemory()
             while len(self._working) >= MOST_TASKS_AT_WORK:
@@ -212,7 +210,7 @@ class SqliteMemory:
             self._working[task_id] = working.noting(note)
 
     def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
-        """The working memory of a task, oldest first; empty after its flush."""
+        """Return the working memory of a task, oldest first; empty after its flush."""
         working = self._working.get(task_id)
         return working.notes if working is not None else ()
 
@@ -222,11 +220,9 @@ class SqliteMemory:
     async def remember(
         self, agent_id: AgentId, candidate: MemoryCandidate, *, user: str | None = None
     ) -> Result[MemoryEntry, MemoryErrors]:
-        """Keep something, for the agent or one of its users.
+        """Store a memory of the agent or one of its users.
 
-        What is known already is renewed.
-
-        Fails with ``MemoryUnavailable``, also for what would be kept in working memory alone.
+        A known one is renewed. Fails with ``MemoryUnavailable``, also for the kind of working memory.
         """
         if candidate.kind == "working":
             return Failure(MemoryUnavailable("Working memory is kept by note, for a task.", "remember"))
@@ -252,8 +248,8 @@ class SqliteMemory:
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
         """Return the agent's entries that contain every word of the text, best first.
 
-        Those of a user are found for that user alone. With an embedder also entries of similar meaning; none
-        for a text without words. Fails with ``MemoryUnavailable``.
+        A user's entries are found for that user only. With an embedder, also finds entries of similar
+        meaning. Empty for a text without words. Fails with ``MemoryUnavailable``.
         """
         if limit < 1 or not words_of(text):
             return Success(())
@@ -274,7 +270,7 @@ class SqliteMemory:
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions, and return their number.
 
-        Of a user, plans are deleted too.
+        For a user, also deletes plans.
         """
         return await self._database.erase("forget", lambda connection: store.forget(connection, what))
 
@@ -283,8 +279,8 @@ class SqliteMemory:
     async def _chosen(
         self, task: Task, result: ReasoningResult, llm: LLM | None, model: str | None
     ) -> Result[tuple[tuple[MemoryCandidate, ...], str], MemoryErrors]:
-        """Return the chosen memories, and why no model chose them if one should have."""
-        # in a thread, since a run may have left many long texts
+        """Return the selected memories, and why a configured model did not select them."""
+        # in a thread, since a run may have many long texts
         task = await anyio.to_thread.run_sync(self._without_secrets, task)
         result = await anyio.to_thread.run_sync(self._without_secrets, result)
         problem = ""
@@ -304,7 +300,7 @@ class SqliteMemory:
             return Failure(MemoryUnavailable(message, "flush"))
 
     async def _embedded(self, texts: Sequence[str]) -> tuple[tuple[Embedding | None, ...], str]:
-        """The embedding of each text, and why there is none if there should be one."""
+        """Return the embedding of each text, and the reason if one is missing."""
         nothing = (None,) * len(texts)
         if self._embedder is None:
             return nothing, ""
@@ -340,7 +336,7 @@ class SqliteMemory:
 
     @staticmethod
     def _reach(agent_id: AgentId, owner: str) -> Reach:
-        """Return the agent's own memories and those of the owner."""
+        """Return the scope of the agent's memories and those of the owner."""
         return Reach(agent_id, ("", owner) if owner else ("",))
 
     def _entry(
@@ -351,7 +347,7 @@ class SqliteMemory:
             MemoryId(self._ids.new()),
             agent_id,
             candidate.kind,
-            # what is joined to one line may be a secret that it was not before, and one cut in two is none
+            # redact before joining lines, which can create or split a secret
             redact(one_line(redact(candidate.content)))[:_LONGEST_CONTENT],
             candidate.origin,
             redact(one_line(redact(candidate.source)))[:_LONGEST_SOURCE],
@@ -366,7 +362,7 @@ class SqliteMemory:
 
 
 def _part(agent_id: AgentId, owner: str) -> str:
-    """Name the memories whose writers go one after the other."""
+    """Return the name of the memories whose writes are serialised."""
     return f"{agent_id}\n{owner}"
 
 
@@ -390,7 +386,7 @@ class WorkingMemory:
     capacity: int = MOST_NOTES
 
     def noting(self, note: MemoryCandidate) -> WorkingMemory:
-        """Return the notes with one more; an equal one is replaced, the weakest removed."""
+        """Return the notes with a new one, without its duplicate or the weakest."""
         mark = fingerprint(note.content)
         notes = [known for known in self.notes if fingerprint(known.content) != mark]
         notes.append(note)
@@ -428,7 +424,7 @@ class MemoryArchive:
 
     @effect
     async def get(self, entry_id: MemoryId) -> Result[Maybe[MemoryEntry], MemoryErrors]:
-        """The entry of that id, faded or not, or ``Nothing``."""
+        """Return the entry with an id, even if expired, or ``Nothing``."""
         found = await self.database.read("get", lambda connection: store.get(connection, entry_id))
         return found.map(Maybe.from_optional)
 
@@ -450,12 +446,12 @@ class MemoryArchive:
     async def sessions(
         self, *, agent_id: AgentId | None = None
     ) -> Result[tuple[SessionSnapshot, ...], MemoryErrors]:
-        """The sessions that are kept, the newest first."""
+        """Return the stored sessions, newest first."""
         return await self.database.read(
             "sessions", lambda connection: store.listed_sessions(connection, agent_id)
         )
 
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
-        """Delete entries and sessions; how many there were."""
+        """Delete entries and sessions; return their number."""
         return await self.database.erase("forget", lambda connection: store.forget(connection, what))

@@ -1,10 +1,10 @@
 """Sessions in an SQLite file, a Postgres database, or in the process.
 
-Runs of one session follow each other, whichever threads and processes they are in. So each takes a ticket
-when it comes, and gets a number, its place in the session, when no earlier ticket is left. A ticket is
-renewed as long as its process lives. One that was not renewed for ``LEASE_S`` seconds delays no run: its
-process is gone, or stands still. It stays all the same, so that a process that goes on adds its run in its
-place; a run whose ticket was deleted, with its session or user, adds nothing.
+Runs of one session take turns, across threads and processes. Each run takes a ticket when it arrives, and
+gets its turn number when no earlier ticket is left. A ticket is renewed while its process is alive. A ticket
+that was not renewed for ``LEASE_S`` seconds, because its process is gone or stalled, delays no other run. It
+is kept, so that a stalled process can still add its run in its place; a run whose ticket was deleted, with
+its session or user, adds nothing.
 
 A run reads the newest messages of its session as messages, and some before them as text. Both are bounded, so
 that a turn costs the same however long the session is.
@@ -33,9 +33,9 @@ from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
 LEASE_S = 30.0
-"""Seconds after which a ticket that is not renewed is void."""
+"""Seconds after which a ticket expires if it is not renewed."""
 _KEPT_US = 24 * 3600 * 1_000_000
-"""Microseconds that a ticket stays without being renewed."""
+"""Microseconds after which an expired ticket is deleted."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
 _LONGEST_TITLE = 80
 _FOR_EVER = 2**62
@@ -82,9 +82,9 @@ SESSIONS = sqlite.Store(
         ),
     ),
 )
-"""Conversations, their turns by number, the tickets of runs, and the content that they hold.
+"""Conversations, their turns by number, the tickets of runs, and their content.
 
-The tickets of runs that wait have no number yet.
+Tickets of waiting runs have no number yet.
 """
 
 _T = TypeVar("_T")
@@ -94,11 +94,9 @@ class SqliteSessions:
     """Implements ``SessionStore``.
 
     Args:
-        path: an SQLite file, made when it is not there, or the address of a Postgres database; by default
-            sessions end with this object.
-        clock: tells when a session was used, and until when a ticket is valid; with a database by the clock
-            of its server.
-        read_only: never write, and never make the file.
+        path: an SQLite file, created if missing, or a Postgres URL; by default sessions end with this object.
+        clock: the clock for the use of sessions and for tickets; a database uses the clock of its server.
+        read_only: never write or create the file.
 
     Attributes:
         content: the images, audio and documents of runs, in the same file.
@@ -131,9 +129,9 @@ class SqliteSessions:
     ) -> Result[History, SessionErrors]:
         """Wait until earlier runs of the session have ended, and return its history.
 
-        Fails with ``SessionRefused`` when the session is that of another user.
+        Fails with ``SessionRefused`` if the session belongs to another user.
         """
-        if not self._in_process:  # other processes see it
+        if not self._in_process:  # visible to other processes
             self._tickets.hold(run_id, None)
         has_turn = False
         try:
@@ -164,7 +162,7 @@ class SqliteSessions:
                 read = partial(_history, key=key, turn=number - 1, size=size, earlier=earlier)
                 return await self._file.read("begin", read)
             waiting = True
-            while waiting:  # only looks: many that wait must not hold up the one that writes
+            while waiting:  # reads only, so that many waiting runs do not block the writer
                 await anyio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
                 looked = await self._file.read(
@@ -180,7 +178,7 @@ class SqliteSessions:
     ) -> Result[None, SessionErrors]:
         """Add the run to the session, once, and let the next one begin.
 
-        Fails with ``SessionRefused`` when the session was deleted meanwhile.
+        Fails with ``SessionRefused`` if the session was deleted meanwhile.
         """
         added = False
         try:
@@ -190,7 +188,7 @@ class SqliteSessions:
             added = isinstance(ended, Success)
         finally:
             self._tickets.let_go(run_id)
-            if turn is not None and not added:  # what cannot be added delays no run
+            if turn is not None and not added:  # a failure to add it must not delay other runs
                 with anyio.CancelScope(shield=True):
                     await self._write(
                         "end", lambda file: _end_turn(file, key, run_id, None, self._now()), key
@@ -204,7 +202,7 @@ class SqliteSessions:
         return microseconds(self._clock.now())
 
     def _shared_now(self) -> int:
-        """Return the time by the clock that all processes with the sessions share."""
+        """Return the time of the clock that all processes with these sessions share."""
         return self._now() + self._file.skew_us
 
     def _valid_until(self) -> int:
@@ -216,7 +214,7 @@ class SqliteSessions:
     async def sessions(
         self, agent: AgentId, user: str | None = None
     ) -> Result[tuple[SessionInfo, ...], SessionErrors]:
-        """Return the agent's sessions, of one user or of all, the latest first."""
+        """Return the agent's sessions, of one user or of all, latest first."""
 
         def work(file: sql.Transaction) -> tuple[SessionInfo, ...]:
             rows = file.execute(
@@ -304,7 +302,7 @@ class SqliteSessions:
 
     @effect
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
-        """Delete a session with everything in it; a run under way adds nothing."""
+        """Delete a session with its content; a run in progress adds nothing to it."""
 
         def work(file: sql.Transaction) -> int:
             return sum(
@@ -319,9 +317,9 @@ class SqliteSessions:
 
     @effect
     async def forget(self, user: str) -> Result[int, SessionErrors]:
-        """Delete all sessions of a user, of every agent; return how many there were.
+        """Delete all sessions of a user, of every agent; return their number.
 
-        Runs that are under way add nothing.
+        Runs in progress add nothing.
         """
 
         def work(file: sql.Transaction) -> int:
@@ -394,7 +392,7 @@ def _belongs_to(file: sql.Transaction, key: SessionKey) -> bool:
 def _must_wait(file: sql.Transaction, key: SessionKey, run_id: RunId, now: int) -> bool:
     """Return whether another run has its turn, or came before this one.
 
-    A run whose ticket is not there any more does not wait: it takes another one.
+    A run whose ticket was deleted does not wait: it takes a new one.
     """
     (waits,) = file.execute(
         "SELECT EXISTS (SELECT 1 FROM conversation_tickets AS other, conversation_tickets AS own"
@@ -470,7 +468,7 @@ def _end_turn(
     count = len(turn.messages)
     file.execute(
         "UPDATE conversation_turns SET messages_before = messages_before + ?"
-        " WHERE conversation = ? AND number > ?",  # those that went before a process that stood still
+        " WHERE conversation = ? AND number > ?",  # turns that overtook a stalled process
         (count, conversation, *ticket),
     )
     file.execute(

@@ -1,8 +1,8 @@
 """Tables of memories and sessions: functions within a transaction of the caller.
 
-Memories lose strength with time, which halves with every half-life since the entry was last seen (the
-exponential forgetting curve of H. Ebbinghaus, 1885, in its usual simplification); seeing one again renews it.
-Facts outlive episodes; a person's words outlive the rest.
+The strength of a memory halves with every half-life since the entry was last seen (the exponential forgetting
+curve of H. Ebbinghaus, 1885, in its usual simplification); seeing it again renews it. Facts outlive episodes;
+a person's statements outlive the rest.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ HALF_LIFE: Mapping[memory.MemoryKind, timedelta] = {
     "critique": timedelta(days=60),
 }
 USER_FACTOR = 4
-"""How many times longer the half-life of what a person said is."""
+"""The factor of the half-life of a person's statements."""
 
 FORGOTTEN_BELOW = 0.05
-"""The strength under which an entry is not recalled any more, and is deleted by the next flush."""
+"""The strength below which an entry is expired, and deleted by the next flush."""
 
 REINFORCEMENT = 0.1
-"""The part of what is missing to full importance that an entry gains by being seen again."""
+"""The share of the difference to full importance that an entry gains when seen again."""
 
-_LAST = 2**62  # microseconds, far beyond the last year that a datetime can say, inside of an SQLite integer
+_LAST = 2**62  # microseconds, beyond the last year of a datetime, within an SQLite integer
 
 
 def half_life_of(entry: memory.MemoryEntry) -> timedelta:
-    """The time in which the entry loses half of its strength."""
+    """Return the time in which the entry loses half of its strength."""
     return HALF_LIFE[entry.kind] * (USER_FACTOR if entry.origin == "user" else 1)
 
 
@@ -76,7 +76,7 @@ def fades_at(entry: memory.MemoryEntry) -> int:
 
 
 def reinforced(known: float, seen_again: float) -> float:
-    """The importance, 0 to 1, of an entry that is seen again; never less than either."""
+    """Return the importance, 0 to 1, of an entry seen again; never less than either."""
     stronger = max(known, seen_again)
     return min(1.0, stronger + REINFORCEMENT * (1.0 - stronger))
 
@@ -95,15 +95,15 @@ _VOCABULARY = (
 )
 
 MOST_MATCHES = 1_000
-"""Entries that are compared for one question."""
+"""Entries that are compared for one query."""
 
 MOST_READ = 10_000
-"""Entries that are read through for what the index does not find: the newest."""
+"""Newest entries that are scanned for text that the index does not find."""
 
 
 @frozen
 class Reach:
-    """The entries of a question: of an agent, or of some owners within it.
+    """The scope of a query: an agent, or some owners within it.
 
     Attributes:
         agent_id: ``None`` for all agents.
@@ -130,7 +130,7 @@ class Reach:
 def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntry:
     """Add an entry, or renew the equal one of the same owner; return the stored one.
 
-    A renewed entry keeps its id, wording and source: no entry becomes trusted by repetition.
+    A renewed entry keeps its id, wording and source, so that repetition makes no entry trusted.
     """
     entry = evolve(entry, content=one_line(entry.content), source=one_line(entry.source))
     mark = f"{entry.owner}\n{fingerprint(entry.content)}" if entry.owner else fingerprint(entry.content)
@@ -165,7 +165,7 @@ def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntr
 
 
 def get(connection: Transaction, entry_id: memory.MemoryId) -> memory.MemoryEntry | None:
-    """The entry of that id, faded or not."""
+    """Return the entry with an id, even if expired."""
     row = connection.execute(f"SELECT {_COLUMNS} FROM memories WHERE id = ?", (entry_id,)).fetchone()
     return None if row is None else _entry_of(row)
 
@@ -181,7 +181,7 @@ def search(
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return the unexpired entries with every word of the text, best match first.
 
-    Chinese and Japanese words are also found inside of others; these entries come last.
+    Chinese and Japanese words are also found inside others; these entries come last.
     """
     found = matching(connection, reach, words_of(text), now, every=True, kinds=kinds, limit=limit)
     inside = unspaced_words(text)
@@ -220,7 +220,7 @@ def containing(
         f"{reach.condition} ORDER BY seen_at DESC, seq DESC LIMIT ?",
         (microseconds(now), *kinds, *reach.values, MOST_READ),
     )
-    # counted here: several times as fast as by instr()
+    # counted here, which is several times as fast as instr()
     texts = ((number, content.lower()) for number, content in rows)
     counted = [(sum(part in text for part in parts), number) for number, text in texts]
     most_first = sorted((each for each in counted if each[0] >= least), key=lambda each: -each[0])
@@ -246,7 +246,7 @@ def matching(
             connection, words, every=every, condition=chosen[0], values=chosen[1], most=MOST_MATCHES
         )
         return tuple(by_numbers(connection, numbers[:limit], now).values())
-    # found and sorted by number first: to sort whole rows takes three times as long
+    # finds and sorts row numbers first: sorting whole rows takes three times as long
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories JOIN (SELECT m.seq AS found, bm25(memory_words) AS distance "
         "FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
@@ -267,8 +267,8 @@ def living(reach: Reach, kinds: Sequence[memory.MemoryKind], now: datetime) -> t
 def rarest(connection: Transaction, reach: Reach, words: Sequence[str]) -> tuple[str, ...]:
     """Return the rarest words, which together match :data:`MOST_MATCHES` entries.
 
-    A word of every entry distinguishes none, and would cost a scan of all. Postgres counts the entries in
-    reach, SQLite all of the file.
+    A word of every entry distinguishes none, and would cost a full scan. Postgres counts the entries in
+    scope, SQLite all entries of the file.
     """
     counted = _counted(connection, reach, words)
     counted.sort(key=lambda each: each[0])
@@ -308,7 +308,7 @@ def newest(
     connection: Transaction, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return the unexpired entries of a kind, most recently seen first."""
-    # the plus keeps SQLite to the index by age, which has the rows in order already
+    # the plus makes SQLite use the index by age, which is already in order
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE kind = ? AND +fades_at > ?{reach.condition} "
         "ORDER BY seen_at DESC, seq DESC LIMIT ?",
@@ -324,7 +324,7 @@ def listed(
     kinds: Sequence[memory.MemoryKind],
     limit: int | None,
 ) -> tuple[memory.MemoryEntry, ...]:
-    """Return entries, faded or not, most recently seen first."""
+    """Return entries, expired ones too, most recently seen first."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE kind IN ({marks(kinds)}){reach.condition} "
         "ORDER BY seen_at DESC, seq DESC LIMIT ?",
@@ -336,7 +336,7 @@ def listed(
 def strongest(
     connection: Transaction, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
 ) -> tuple[memory.MemoryEntry, ...]:
-    """Return the entries of a kind that will fade last."""
+    """Return the entries of a kind that will expire last."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE kind = ? AND fades_at > ?{reach.condition} "
         "ORDER BY fades_at DESC, seq DESC LIMIT ?",
@@ -346,14 +346,12 @@ def strongest(
 
 
 def delete_expired(connection: Transaction, now: datetime) -> int:
-    """Delete every agent's entries that have faded; returns how many."""
+    """Delete the expired entries of all agents; return their number."""
     return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (microseconds(now),)).rowcount
 
 
 def delete_weakest(connection: Transaction, reach: Reach, kind: memory.MemoryKind, *, keep: int) -> int:
-    """Delete the entries of a kind beyond a limit, those that expire first.
-
-    Returns their number."""
+    """Delete the first entries to expire beyond a limit; return their number."""
     return connection.execute(
         f"DELETE FROM memories WHERE seq IN (SELECT seq FROM memories WHERE kind = ?{reach.condition} "
         "ORDER BY fades_at DESC, seq DESC LIMIT ? OFFSET ?)",
@@ -364,10 +362,8 @@ def delete_weakest(connection: Transaction, reach: Reach, kind: memory.MemoryKin
 def forget(connection: Transaction, what: memory.Forgetting) -> int:
     """Delete entries, and sessions of the agent or age; return the number of both.
 
-    Of a user, the plans are deleted as well.
-
-    Their words are removed from the full-text index of a file as well, which by default only marks them as
-    deleted.
+    For a user, also deletes plans. Removes the words from the full-text index of a file, which by default
+    would only mark them as deleted.
     """
     match what:
         case memory.ForgetEntry(id=entry_id):
@@ -398,7 +394,7 @@ def _forget_words(connection: Transaction) -> None:
 
 
 def forget_owner(connection: Transaction, owner: str, agent_id: AgentId | None = None) -> tuple[int, int]:
-    """Delete what belongs to an owner; return the number of entries and sessions."""
+    """Delete the data of an owner; return the number of entries and sessions."""
     owned = (owner, agent_id)
     entries, sessions = (
         _delete(connection, table, "owner = ? AND agent_id = coalesce(?, agent_id)", *owned)
@@ -424,7 +420,7 @@ def _forget_plans(connection: Transaction, owner: str, agent_id: AgentId | None)
 
 
 def save_session(connection: Transaction, session: memory.SessionSnapshot, *, keep: int) -> None:
-    """Store the session under its id, and delete the agent's oldest but ``keep``."""
+    """Store the session under its id, and delete all but the agent's latest ``keep``."""
     connection.execute(
         "INSERT INTO sessions (id, agent_id, ended_at, data, owner) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET agent_id = excluded.agent_id, ended_at = excluded.ended_at, "
@@ -439,10 +435,10 @@ def save_session(connection: Transaction, session: memory.SessionSnapshot, *, ke
 
 
 def listed_sessions(connection: Transaction, agent_id: AgentId | None) -> tuple[memory.SessionSnapshot, ...]:
-    """The sessions of an agent or of all, the newest first.
+    """Return the sessions of an agent or of all, newest first.
 
     Raises:
-        ValueError: what is stored cannot be read as a session.
+        ValueError: a stored session cannot be read.
     """
     rows = connection.execute(
         "SELECT data FROM sessions WHERE agent_id = coalesce(?, agent_id) ORDER BY ended_at DESC, seq DESC",

@@ -1,4 +1,4 @@
-"""From what an embedder returns to unit vectors that can be stored and compared."""
+"""Unit vectors from an embedder, their storage and comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import Embedder
 
 LONGEST_EMBEDDED = 8_000
-"""Characters of a text that an embedder is given at most."""
+"""The maximum of characters of a text to embed."""
 
 
 @frozen(slots=False)
@@ -37,7 +37,7 @@ class Embedding:
     """The embedding of a text: a vector of length 1.
 
     Attributes:
-        model: the embedding model; only vectors of one model and dimension are compared.
+        model: the embedding model; only vectors of the same model and dimension are compared.
     """
 
     model: str
@@ -45,17 +45,17 @@ class Embedding:
 
     @property
     def dimension(self) -> int:
-        """How many numbers the vector has."""
+        """The number of components."""
         return len(self.values)
 
     @cached_property
     def packed(self) -> bytes:
-        """The vector as it is stored: 32-bit floats, the least byte first."""
+        """The stored form of the vector: 32-bit little-endian floats."""
         return struct.pack(f"<{self.dimension}f", *self.values)
 
     @cached_property
     def signs(self) -> bytes:
-        """Return the signs of a vector as bits, which similar directions mostly share."""
+        """Return the signs of a vector as bits, mostly equal for similar directions."""
         bits = "".join("1" if value > 0 else "0" for value in self.values)
         return int(bits, 2).to_bytes((self.dimension + 7) // 8, "big")
 
@@ -106,11 +106,11 @@ def _unit(model: str, row: tuple[float, ...]) -> Embedding | None:
 
 
 CANDIDATES_FOR_EACH = 5
-"""How many vectors are compared by their numbers for each that is wanted."""
+"""The number of vectors to compare exactly for each result."""
 MOST_NEAR = 200
-"""Entries that one search finds by their vectors at most."""
+"""The maximum of results of a vector search."""
 LEAST_COSINE = 0.25
-"""What two texts must have in common at least to count as similar; unrelated ones are near 0."""
+"""The lowest cosine of similar texts; unrelated ones are near 0."""
 
 
 @frozen
@@ -148,7 +148,7 @@ def nearest(
 ) -> tuple[Near, ...]:
     """Return the unexpired entries nearest to the query, nearest first.
 
-    Exact for up to five times ``limit`` vectors; of more, one may be missed because of its signs.
+    Exact for up to five times ``limit`` vectors; among more, the comparison of signs may miss one.
 
     Args:
         limit: maximum number of entries, 1 to :data:`MOST_NEAR`.
@@ -189,7 +189,7 @@ def _cosines(
         f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({marks(coarse)})",
         [seq for _, seq in coarse],
     )
-    # of vectors of length 1, the distance says the same as the angle, and is quicker to compute
+    # for unit vectors, the distance gives the same order as the angle, and is faster
     fine = nsmallest(limit, [(math.dist(query.values, unpack(vector)), seq) for seq, vector in vectors])
     return {seq: 1.0 - distance * distance / 2.0 for distance, seq in fine}
 
@@ -197,7 +197,7 @@ def _cosines(
 def without_vector(
     connection: Transaction, agent_id: AgentId, model: str, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
-    """Return the agent's entries without embedding, those that expire last first."""
+    """Return the agent's entries without embedding, the last to expire first."""
     of_model = "FROM memory_vectors WHERE space IN (SELECT id FROM embedding_spaces WHERE model = ?)"
     of: tuple[str, ...] = (model,)
     if isinstance(connection, sqlite3.Connection):
@@ -206,7 +206,7 @@ def without_vector(
             f"SELECT (SELECT count(*) FROM memories WHERE agent_id = ?) - (SELECT count(*) {of_model})",
             (agent_id, *of),
         ).fetchone()
-        if not lacking:  # to count them is quicker than to look for each
+        if not lacking:  # counting is faster than searching for each
             return ()
     of_entry = of_model.replace("WHERE", "WHERE memory_vectors.seq = memories.seq AND")
     numbers = connection.execute(
@@ -229,7 +229,7 @@ def _space(connection: Transaction, embedding: Embedding) -> int | None:
 
 
 VECTORS_KEPT = 2_000
-"""Texts whose vectors are kept in the process, the most recently used; others are computed again."""
+"""The maximum of cached vectors; the least recently used are dropped."""
 
 
 class VectorComparison:
@@ -278,5 +278,5 @@ class VectorComparison:
 def _cosine(one: Embedding | None, other: Embedding | None) -> float:
     if one is None or other is None or one.dimension != other.dimension:
         return 0.0
-    # of vectors of length 1, the distance says the same as the angle, and is quicker to compute
+    # for unit vectors, the distance gives the same order as the angle, and is faster
     return max(0.0, 1.0 - math.dist(one.values, other.values) ** 2 / 2.0)

@@ -317,9 +317,9 @@ async def test_a_signature_shows_a_tail_that_was_cut_with_the_head(path: Path) -
 async def test_a_key_that_is_none_is_a_failure(path: Path) -> None:
     log = SqliteAuditLog(path, clock=FakeClock(), signing_key=b"short")
     failed = (await attempt(log.append(ENTRY))).failure()
-    assert failed == ServiceFailed("The signing key is no Ed25519 key of 32 bytes.", "audit", "sign")
-    assert "no Ed25519 key" in public_key_of(b"short").failure().message
-    assert "public key is no Ed25519 key" in verify(path, public_key=b"short").failure().message
+    assert failed == ServiceFailed("The signing key is not an Ed25519 key of 32 bytes.", "audit", "sign")
+    assert "not an Ed25519 key" in public_key_of(b"short").failure().message
+    assert "public key is not an Ed25519 key" in verify(path, public_key=b"short").failure().message
 
 
 def test_without_the_extra_its_name_is_told() -> None:

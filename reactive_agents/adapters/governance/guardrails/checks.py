@@ -17,7 +17,7 @@ _log = logging.getLogger("reactive_agents")
 
 Findings: TypeAlias = Iterable[GuardrailFinding]
 Check: TypeAlias = Callable[[str], Findings | Awaitable[Findings]]
-"""Looks at a text and says what it found. Any function will do, such as one around presidio."""
+"""Check a text and return findings: any function, such as one around presidio."""
 
 
 # --- a classifier ---------------------------------------------------------------------------------------
@@ -27,15 +27,15 @@ Check: TypeAlias = Callable[[str], Findings | Awaitable[Findings]]
 class ClassifierCheck:
     """A check by a local classifier, such as a pipeline of ``transformers``.
 
-    A classifier that raises, or returns no number from 0 to 1, is a warning in the log, and finds
+    A classifier that raises, or returns no number from 0 to 1, logs a warning and is a finding
     ``classifier-unavailable`` with the action ``on_failure``.
 
     Args:
         classifier: returns the probability that a text is an attack; called in a worker thread.
-        threshold: 0 to 1; the least probability for a finding.
+        threshold: 0 to 1; the lowest probability for a finding.
         action: the reaction to a finding.
         on_failure: the reaction to a text that was not classified.
-        stages: where it looks.
+        stages: the stages that it checks.
     """
 
     classifier: Callable[[str], float]
@@ -45,7 +45,7 @@ class ClassifierCheck:
     stages: tuple[GuardrailStage, ...] = ("input", "tool-result")
 
     async def __call__(self, text: str) -> tuple[GuardrailFinding, ...]:
-        """Return no finding, or one of the whole text."""
+        """Return no finding, or one for the whole text."""
         try:
             probability: object = await anyio.to_thread.run_sync(self.classifier, text)
         except Exception as error:  # noqa: BLE001 - a classifier is arbitrary code of the user
@@ -87,14 +87,14 @@ def length_limit(characters: int, *, action: GuardrailAction = "block") -> Check
 
 
 _LEAST_WORDS = 4
-"""Shorter texts, such as a greeting, may be about no topic."""
+"""Shorter texts, such as greetings, need no topic."""
 
 
 def allowed_topics(topics: Mapping[str, Collection[str]], *, action: GuardrailAction = "block") -> Check:
-    """A check that a text has a word of one of the topics at least.
+    """Return a check that a text has a word of at least one topic.
 
     Args:
-        topics: the words of each topic; each stands for every word that begins with it.
+        topics: the words of each topic, which match as prefixes.
     """
     words = sorted({folded_pattern(word.lower()) for of_topic in topics.values() for word in of_topic})
     pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + ")") if words else None
@@ -131,10 +131,10 @@ _PATTERNS = tuple((severity, re.compile(rf"\b(?:{words})\b")) for severity, word
 
 
 def toxicity(*, action: GuardrailAction = "block", threshold: float = 0.6) -> Check:
-    """A check for insults and threats.
+    """Return a check for insults and threats.
 
     Args:
-        action: what is to be done from the threshold on; milder words are warnings.
+        action: the reaction from the threshold on; milder words are warnings.
         threshold: 0 to 1; 0.3 are swear words, 0.6 insults, 0.9 threats.
     """
 

@@ -1,4 +1,4 @@
-"""Texts in disguise: encodings, spelt letters, markup that is not displayed."""
+"""Disguised texts: encodings, spelt-out letters, markup that is not displayed."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _AROUND = 120
 
 @frozen
 class Disguised:
-    """A text that is in another one in disguise.
+    """A disguised text within another one.
 
     Attributes:
-        text: as it reads without the disguise.
-        start: where it begins in the other text.
-        end: where it ends there.
+        text: the text without the disguise.
+        start: its start in the other text.
+        end: its end in the other text.
         how: the disguise.
     """
 
@@ -71,8 +71,8 @@ class Disguised:
 def encoded_texts(text: str) -> Iterator[Disguised]:
     """Yield texts decoded from base64, hexadecimal, percent encoding and others.
 
-    What was decoded may be encoded again, a few times. Each layer is no longer than the one around it, and a
-    place is decoded in one way, so that all layers together take time that is linear in the text.
+    Decodes a few nested layers. Each layer is no longer than the one around it, and each place is decoded in
+    one way, so that the total time is linear in the text.
     """
     layer = list(_decoded(text))
     yield from layer
@@ -118,7 +118,7 @@ def spelt_texts(folded: str) -> Iterator[Disguised]:
 
 
 def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    """Return the parts of a text around matches of a pattern, merged on touch."""
+    """Return the parts of a text around matches of a pattern, merged if adjacent."""
     start = end = 0
     for match in pattern.finditer(text):
         if match.start() - _AROUND > end:

@@ -1,14 +1,13 @@
 """Detection of prompt injection: texts that give orders to the model.
 
-A text is folded, its words are looked up for their meaning, and the meanings that stand together in a
-sentence are compared with the structures of orders: an imperative, a word that takes back, a target.
-Disguised texts are decoded first. As it is no list of sentences, other wordings, orders of words and
-misspellings are found too. It does not understand a text: an order in words that are not listed passes, and
-a text about attacks is distinguished from an attack by quotation marks and the words before it, which an
-attacker can write too. Where that matters, add a :class:`ModelJudge`; what must never happen has to be made
-impossible elsewhere.
+Disguised texts are decoded and the text is folded. Its words are looked up for their meanings, and the
+meanings of a sentence are compared with structures of orders: an imperative, a word that revokes, a target.
+Since this is no list of sentences, it also finds other wordings, word orders and misspellings. It does not
+understand a text: an order in unlisted words passes, and only quotation marks and preceding words, which an
+attacker can write too, distinguish a text about attacks from an attack. If that matters, add a
+:class:`ModelJudge`; actions that must never happen have to be prevented elsewhere.
 
-All of it takes time that is linear in the text.
+The time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _LEXICON = injection_words.Lexicon()
 _FRAMES = tuple((name, tuple(needed.split()), score) for name, needed, score in injection_words.FRAMES)
 _NEAR = 240
 _LONGEST_WINDOW = 40
-"""In words; a longer sentence is looked at in parts that overlap by half."""
+"""Words of a window; a longer sentence is split into windows that overlap by half."""
 _MOST_ALIKE = 4
-"""Of one meaning in a window, this many of the first and of the last are looked at."""
+"""The number of first and of last words of one meaning that are used in a window."""
 _SHORTEST_SENTENCE = 24
 _WIDEST_GAP = 160
 _FAR = 110
 _LEAST_ALONE = 0.22
-"""What weighs less only supports other orders."""
+"""Lower weights only support other orders."""
 _APART = 45
 _WITH_OBJECT = ("override", "reveal", "role")
 _BREAK = re.compile(r"[:;]\s")
@@ -56,7 +55,7 @@ _ELSEWHERE = re.compile(
     r"|fur|sur|pour|del|della|dello|para|на|к|по) (?!(?:your|deine|this|these|dieser|the (?:ai|system|prompt"
     r"|chat|above|conversation|assistant|model)|openai|anthropic|me\b|an? ai|all )\b)"
 )
-"""Behind "instructions" and the like: they are those of something else."""
+"""After "instructions" and the like: instructions for something else."""
 _LEADS = frozenset(
     {
         "and", "then", "now", "please", "just", "must", "should", "you", "also", "instead", "simply",
@@ -102,10 +101,10 @@ class _Said:
 
 
 def prompt_injection(*, action: GuardrailAction = "block", threshold: float = DEFAULT_THRESHOLD) -> Check:
-    """A check for prompt injection.
+    """Return a check for prompt injection.
 
     Args:
-        action: what is to be done from the threshold on; weaker findings are warnings.
+        action: the reaction from the threshold on; weaker findings are warnings.
         threshold: 0 to 1.
     """
 
@@ -150,7 +149,7 @@ def _unmasked(
         if plain is not None and disguised.how == "digits for letters":
             start, end = disguised.start + each.start, disguised.start + each.end
             if plain.text[start:end] == read[each.start : each.end]:
-                continue  # nothing was in disguise here
+                continue  # nothing was disguised here
         elif disguised.how in ("rot13", "reversed text") and each.score < 0.6:
             continue
         if plain is not None:
@@ -162,7 +161,7 @@ def _unmasked(
 
 
 def _said(text: str) -> list[_Said]:
-    """The orders of a folded text, each with its score in its place."""
+    """Return the orders in a folded text, each with its score and place."""
     found = [
         _Said(*match.span(), "markup", 0.45 * _weight_of_place(text, *match.span()))
         for match in injection_words.MARKUP.finditer(text)
@@ -182,7 +181,7 @@ def _said(text: str) -> list[_Said]:
 
 
 def _windows(text: str) -> Iterator[dict[str, list[_Meaning]]]:
-    """Return the meanings of each sentence by their names; a long sentence in parts."""
+    """Return the meanings in each sentence by name, in parts of a long sentence."""
     words = list(_LEXICON.words(text))
     meanings, places = _meanings(text, words)
     starts = [0]
@@ -244,7 +243,7 @@ def _follows(rest: Sequence[str], read: Sequence[str], place: int) -> bool:
 
 
 def _imperative(text: str, words: Sequence[re.Match[str]], place: int) -> float:
-    """Return the weight of a verb: 1 where it can be an order, less in a statement."""
+    """Return the weight of a verb: 1 if it can be an order, less in a statement."""
     if not place:
         return 1.0
     before = words[place - 1][0]
@@ -260,9 +259,9 @@ def _imperative(text: str, words: Sequence[re.Match[str]], place: int) -> float:
 def _fitting(
     name: str, needed: Sequence[str], score: float, window: Mapping[str, Sequence[_Meaning]], text: str
 ) -> _Said | None:
-    """Return the order that the meanings of a sentence give, if they are all there.
+    """Return the order in the meanings of a sentence, if it is complete.
 
-    The first meaning is the verb, the last its object, and what is between belongs to the object.
+    The first meaning is the verb, the last its object; meanings in between belong to the object.
     """
     if any(each not in window for each in needed):
         return None
@@ -305,7 +304,7 @@ def _weight_of_place(text: str, start: int, end: int) -> float:
 
 
 def _combined(found: Sequence[_Said]) -> list[_Said]:
-    """Orders of different kinds that stand near each other support each other."""
+    """Return the orders, with scores raised by other kinds of orders nearby."""
     combined: list[_Said] = []
     for index, said in enumerate(found):
         if said.score < _LEAST_ALONE:
@@ -370,15 +369,15 @@ _HIDDEN = re.compile(
     r"\bnon\b.{0,12}\b(?:dir\w*|menzion\w+|rivel\w+|mostr\w+|inform\w+)\b.{0,30}\butente"
 )
 _UNSEEN = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}|[A-Za-z][\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Variation selectors, of which a sign has one at the most, and a letter none."""
+"""Variation selectors: a symbol has at most one, a letter none."""
 
 
 def orders_of_description(text: str) -> str:
     """Return why a tool's description looks like orders beyond the tool; empty if not.
 
-    A description says what its own tool does. One that asks for private files or whole conversations, has
-    something added to the calls of other tools, wants to be called before them, or wants to be kept from the
-    user, is an attack that has no need to override anything. So is one with text that is not seen.
+    A description should say what its tool does. If it asks for private files or whole conversations, changes
+    calls of other tools, wants to be called before them or kept from the user, or has invisible text, it is
+    an attack, even without overriding instructions.
     """
     if _UNSEEN.search(text):
         return "It has text in signs that are not seen."

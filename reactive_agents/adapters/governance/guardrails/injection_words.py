@@ -1,8 +1,8 @@
 """Words of injected instructions by meaning, and how they combine into orders.
 
-A combination is a structure (an imperative, a word that takes back, a target), not a sentence: that way it is
-the same in every language and order of words. The words are in ``injection_words.txt``, and are compared
-after folding; single words of six letters and more also match with one slip of the pen.
+A combination is a structure (an imperative, a word that revokes, a target), not a sentence, so that it is the
+same in every language and word order. The words are in ``injection_words.txt`` and are compared after
+folding; single words of at least six letters also match with one typo.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from reactive_agents.core.texts import fold, folded_pattern
 
 IMPERATIVES: Final = frozenset({"override", "reveal", "send", "act", "memory"})
-"""Meanings of verbs that count less where they cannot be an order."""
+"""Meanings of verbs that count less if they cannot be an order."""
 
 FRAMES: Final[tuple[tuple[str, str, float], ...]] = (
     ("override", "override previous target", 0.85),
@@ -130,9 +130,9 @@ FRAMES: Final[tuple[tuple[str, str, float], ...]] = (
     ("encoded-order", "decode obey-it", 0.65),
     ("new-task", "if-told task from-now", 0.6),
 )
-"""The kind of attack, the meanings that it needs in a sentence, and its weight.
+"""Kinds of attack, with the required meanings in a sentence and the weight.
 
-0.6 and more is rarely written to a person; less counts only together with other orders nearby.
+Weights of at least 0.6 are rare in texts for people; lower ones count only with other orders nearby.
 """
 
 MARKUP: Final = re.compile(
@@ -151,7 +151,7 @@ MARKUP: Final = re.compile(
         r"|</(?:data|document|context|tool_result|user_input)>|\bsystem (?:note|override)\b"
     )
 )
-"""Marks by which prompts separate those who speak."""
+"""Markers of speakers in prompts."""
 
 HEADING: Final = re.compile(
     folded_pattern(
@@ -162,11 +162,11 @@ HEADING: Final = re.compile(
         r"|задача|talimatlar)[ \t*_=\])>!\-]{0,8}(?:[:：]|\n)"
     )
 )
-"""Headings that announce another task."""
+"""Headings of another task."""
 
 PATH: Final = re.compile(r"(?<![\w.:/])\.{0,2}(?:/[\w.\-]{1,40}){2,8}|(?<![\w.:/])\./[\w.\-]{2,40}")
 TOOL: Final = re.compile(r"(?<![\w.`(])[a-z]{2,20}(?:_[a-z]{2,20}){1,4}(?![\w`(]|\.\w)")
-"""Names as tools have, outside of code."""
+"""Names in the form of tool names, outside of code."""
 
 DISCUSSED: Final = re.compile(
     folded_pattern(
@@ -178,12 +178,12 @@ DISCUSSED: Final = re.compile(
         r"|saldirgan\w{0,5}|злоумышленник\w{0,3})\b|攻击者|攻撃者|注入|インジェクション"
     )
 )
-"""Words before a text that is quoted and not said."""
+"""Words before a quoted text."""
 
 PRETEXT: Final = re.compile(
     r"(?:strictly )?for test(?:ing)?(?: purposes)?|this is a test\b|test pipeline|tests do not fail"
 )
-"""Words of tests that give a reason for an order, and do not speak of one."""
+"""Words about tests that justify an order instead of discussing one."""
 
 CLOSED_UP: Final = re.compile(
     r"(?:ignore|disregard|forget)(?:all|any|the|your|of|my|these|those){0,4}(?:previous|prior|above|earlie"
@@ -206,7 +206,7 @@ _Terms: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
 class Lexicon(dict[str, _Terms]):
     """The terms that begin with a folded word: their other words, and meaning.
 
-    The answer for a word is computed once, in a time that grows with its length alone.
+    The result for a word is computed once, in time that depends on its length only.
     """
 
     def __init__(self) -> None:
@@ -254,7 +254,7 @@ class Lexicon(dict[str, _Terms]):
         return tuple(each for each in near if not each[0])
 
     def _meant(self, word: str) -> str:
-        """Return the known word of which this one is a misspelling; empty for none."""
+        """Return the known word that this one misspells; empty for none."""
         for slip in (word, *_without_one(word)):
             meant = self._slips.get(slip, "")
             if meant and word[0] == meant[0] and not word.startswith(meant) and not meant.startswith(word):
@@ -262,7 +262,7 @@ class Lexicon(dict[str, _Terms]):
         return ""
 
     def words(self, text: str) -> Iterator[re.Match[str]]:
-        """The words of a folded text; of Chinese and Japanese, the known ones."""
+        """Return the words of a folded text; in Chinese and Japanese, the known ones."""
         return (self._with_wide if _WIDE_LETTER.search(text) else _WORD).finditer(text)
 
 

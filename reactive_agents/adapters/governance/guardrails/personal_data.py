@@ -1,7 +1,7 @@
 """Personal data: addresses and numbers that name one person or one account.
 
-What has check digits is found only when they are right. Texts in which a number is spelt out or broken over
-lines are outside of these rules.
+Numbers with check digits are found only if these are correct. Numbers that are spelt out or split over lines
+are not found.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ IBAN_LENGTHS = {
     "PL": 28, "PS": 29, "PT": 25, "QA": 29, "RO": 24, "RS": 22, "SA": 24, "SE": 24, "SI": 19, "SK": 24,
     "SM": 27, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "XK": 20,
 }  # fmt: skip
-"""Characters of an account number by its country, as the SWIFT registry has them."""
+"""Length of an account number by country, from the SWIFT registry."""
 
 
 def luhn(digits: str) -> bool:
-    """Whether the last digit is the Luhn check digit of the others (ISO/IEC 7812).
+    """Return whether the last digit is the Luhn check digit (ISO/IEC 7812).
 
     >>> luhn("4111111111111111"), luhn("4111111111111112")
     (True, False)
@@ -175,7 +175,7 @@ def _ibans(text: str) -> Iterator[Span]:
 
 
 def _end_of(text: str, start: int, length: int) -> int:
-    """Where so many letters and digits from the start end."""
+    """Return the end of a number of letters and digits from the start."""
     place = start
     while length:
         length -= text[place].isalnum()
@@ -272,5 +272,5 @@ def presidio_check(
 def _load() -> Any:
     try:
         return importlib.import_module(_LIBRARY).AnalyzerEngine()
-    except SystemExit as error:  # it tries to install the language model, and ends the process when it cannot
+    except SystemExit as error:  # it tries to install the language model, and ends the process if that fails
         raise RuntimeError("presidio's language model is not installed") from error

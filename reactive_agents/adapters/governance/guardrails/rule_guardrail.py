@@ -1,4 +1,4 @@
-"""A guardrail that is made of checks."""
+"""A guardrail composed of checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import LLM
 
 _CHECKED_HERE = 10_000
-"""Characters up to which a text is checked on the event loop: a hundred thousand take seconds."""
+"""Longest text to check on the event loop; a hundred thousand characters take seconds."""
 _ACTIONS: Final = get_args(GuardrailAction)
 
 
@@ -56,10 +56,9 @@ class RuleGuardrail:
     async def check(
         self, text: str, stage: GuardrailStage, llm: LLM | None = None
     ) -> Result[GuardrailReport, ServiceFailed]:
-        """The report.
+        """Return the report.
 
-        Fails with ``ServiceFailed`` when a check raises, since it did not look, or finds something to be
-        dealt with in a way that there is not.
+        Fails with ``ServiceFailed`` if a check raises, or returns a finding with an unknown action.
         """
         found: list[GuardrailFinding] = []
         built_in = [each for each in self.by_stage.get(stage, ()) if not isinstance(each, ClassifierCheck)]
@@ -85,7 +84,7 @@ def _known(finding: GuardrailFinding) -> GuardrailFinding:
 
 
 def report(text: str, found: Sequence[GuardrailFinding]) -> GuardrailReport:
-    """The judgement that follows from what was found."""
+    """Return the report that follows from the findings."""
     findings = tuple(sorted(found, key=lambda each: (each.start, each.end, each.category)))
     blocking = [each for each in findings if each.action == "block"]
     redacting = [each for each in findings if each.action == "redact"]
@@ -130,14 +129,15 @@ class _Judgement:
 class ModelJudge:
     """A check that asks a model.
 
-    A judge that fails, or answers anything but a judgement, finds ``judge-unavailable``: with the action
+    If the judge fails or returns an invalid answer, the finding is ``judge-unavailable``: with the action
     ``block`` the text is blocked, with another action it is a warning.
 
     Args:
-        llm: called once for each text; ``None`` for that of the run, whose usage it adds to.
-        policy: what texts must and must not contain, in plain words.
+        llm: the model service, called once for each text; ``None`` for that of the run, which counts the
+            usage.
+        policy: the required and forbidden content, in plain words.
         action: the reaction to a text that violates the policy.
-        threshold: 0 to 1; the least confidence of the model for a finding.
+        threshold: 0 to 1; the lowest confidence of the model for a finding.
         model: its name, as the LLM service knows it; ``None`` for the default.
     """
 
@@ -148,7 +148,7 @@ class ModelJudge:
     model: str | None = None
 
     async def __call__(self, text: str, llm: LLM | None = None) -> tuple[GuardrailFinding, ...]:
-        """Return no finding, or one at the words that the model quotes."""
+        """Return no finding, or one at the words quoted by the model."""
         asked = self.llm or llm
         if asked is None:
             return (self._unavailable(text, "there is no model to ask"),)
@@ -202,7 +202,7 @@ _STAGES: dict[CheckName, tuple[GuardrailStage, ...]] = {
     "toxicity": ("input", "output"),
     "topics": ("input", "output"),
 }
-"""Where a check looks by default; the others look everywhere."""
+"""The default stages of checks; other checks run at all stages."""
 _WITH_THRESHOLD: tuple[CheckName, ...] = ("prompt-injection", "toxicity", "presidio")
 
 
@@ -211,7 +211,7 @@ def build_guardrail(
 ) -> Result[RuleGuardrail, InvalidConfig]:
     """Return the guardrail of the configured checks, functions and judge, in order.
 
-    Fails with ``InvalidConfig`` when a check has an option that is not its own, lacks one, or needs an extra
+    Fails with ``InvalidConfig`` if a check has an unknown option, lacks a required one, or needs an extra
     that is not installed.
     """
     by_stage: dict[GuardrailStage, tuple[Check, ...]] = {}
