@@ -43,9 +43,9 @@ class SystemClock:
 
 
 def trace_headers() -> dict[str, str]:
-    """Return the headers that join a request to the trace under way.
+    """Return the headers that join a request to the current trace.
 
-    The server is chosen by a model: what the program has in its baggage, such as a user, is not for it.
+    Excludes the program's baggage, such as a user, since a model chooses the server.
     """
     if "opentelemetry.trace" not in sys.modules:
         return {}
@@ -58,9 +58,9 @@ def trace_headers() -> dict[str, str]:
 
 @contextmanager
 def joined_to_trace(traceparent: str) -> Iterator[None]:
-    """Join what is done in the block to a caller's trace, if the header names one.
+    """Join the block to the caller's trace, if the header names one.
 
-    A span that the program has made of the request already stays the parent.
+    A span that the program has already created for the request stays the parent.
     """
     if not traceparent or "opentelemetry.trace" not in sys.modules:
         yield
@@ -80,9 +80,9 @@ def joined_to_trace(traceparent: str) -> Iterator[None]:
 
 
 def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file that may hold secrets; a new one is for its owner alone.
+    """Write a file that may contain secrets; only its owner can read a new one.
 
-    A lone surrogate, which a file cannot hold, is written as JSON escapes it.
+    A lone surrogate is written as a JSON escape.
 
     Raises:
         OSError: the file cannot be written.
@@ -92,10 +92,10 @@ def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
 
 
 class UlidSource:
-    """ULIDs: 26 characters that sort by time; safe to share between threads.
+    """ULIDs: 26 characters that sort by time; thread-safe.
 
-    The layout is that of the ULID specification (https://github.com/ulid/spec): 48 bits of Unix time in
-    milliseconds, then 80 random bits.
+    Source: the ULID specification (https://github.com/ulid/spec), 48 bits of Unix time in milliseconds, then
+    80 random bits.
 
     Args:
         time_ns: the time of day, in nanoseconds since 1970.
@@ -107,7 +107,7 @@ class UlidSource:
         self._making = Lock()
 
     def new(self) -> str:
-        """Return a new ULID, greater than any before, even when the clock is set back."""
+        """Return a new ULID, greater than all before, even if the clock is set back."""
         drawn = self._time_ns() // 1_000_000 << 80 | int.from_bytes(urandom(10))
         with self._making:
             self._latest = made = drawn if drawn > self._latest else self._latest + 1
@@ -135,7 +135,7 @@ def _own_directory(base: str, home: str, usual: str) -> Path:
 
 
 def default_run_log() -> Path:
-    """Return the file of the runs of the command line, unless another one is named."""
+    """Return the default run log of the command line."""
     return state_directory(os.environ) / "runs.db"
 
 
@@ -143,7 +143,7 @@ def default_run_log() -> Path:
 
 
 class EnvironmentRedactor(Redactor):
-    """A redactor that knows the secrets in the environment of the process.
+    """A redactor for the secrets in the environment of the process.
 
     Args:
         patterns: further regular expressions; a group named ``secret`` is the secret, else the whole match.
@@ -151,7 +151,7 @@ class EnvironmentRedactor(Redactor):
         secrets: further values to look for, such as a configured key.
 
     Raises:
-        ValueError: a pattern is no regular expression.
+        ValueError: a pattern is not a regular expression.
     """
 
     def __init__(
@@ -167,10 +167,7 @@ WITHHELD = "[withheld: it could not be redacted]"
 
 
 class CheckedRedactor(Redactor):
-    """A redactor that withholds a text which a custom one cannot redact.
-
-    That is logged once.
-    """
+    """A redactor that withholds texts if a custom redactor fails, and logs that once."""
 
     def __init__(self, custom: Redactor) -> None:
         super().__init__()
@@ -180,17 +177,17 @@ class CheckedRedactor(Redactor):
 
     @cached_property
     def patterns(self) -> tuple[SecretPattern, ...]:
-        """All patterns that are searched."""
+        """All patterns to search for."""
         found: tuple[SecretPattern, ...] = getattr(self._custom, "patterns", PATTERNS)
         return found
 
     def redact(self, text: str) -> str:
-        """Return the text without its secrets, or that it is withheld."""
+        """Return the text without its secrets, or a note that it is withheld."""
         shown: str = self._checked("redact", text, str)
         return shown
 
     def redact_json(self, value: Json) -> Json:
-        """Return JSON data redacted, or that it is withheld."""
+        """Return the redacted JSON data, or a note that it is withheld."""
         shown: Json = self._checked("redact_json", value, _JSON)
         return shown
 
@@ -217,7 +214,7 @@ _JSON: tuple[type, ...] = (dict, list, str, int, float, type(None))
 
 
 def checked_redactor(redactor: Redactor) -> Redactor:
-    """Return a redactor that never fails: the same if it is this package's."""
+    """Return a redactor that never fails: the same one if it is of this package."""
     is_built_in = type(redactor).__module__.startswith("reactive_agents.")
     return redactor if is_built_in else CheckedRedactor(redactor)
 
@@ -227,11 +224,11 @@ def checked_redactor(redactor: Redactor) -> Redactor:
 
 @contextmanager
 def cancel_on_sigterm() -> Iterator[None]:
-    """Cancel the block on SIGTERM; when it has ended, let the signal end the process.
+    """Cancel the block on SIGTERM, then let the signal end the process.
 
-    The runs within it end with ``RunCancelled``, and are recorded by cost tracking and audit. A second signal
-    ends the process at once. Nothing is changed where the program handles SIGTERM itself, outside of the main
-    thread, and on Windows, which has no such signal.
+    Its runs end with ``RunCancelled``, and cost tracking and audit record them. A second signal ends the
+    process at once. Without effect if the program handles SIGTERM itself, outside of the main thread, and on
+    Windows.
     """
     from reactive_agents.effects import schedule_on_this_loop  # loads logging, which few need here
 
@@ -244,7 +241,7 @@ def cancel_on_sigterm() -> Iterator[None]:
 def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
     """Call a function on SIGTERM, and let the signal end the process after the block.
 
-    ``cancel``: makes the block end soon. Otherwise as :func:`cancel_on_sigterm`.
+    ``cancel``: ends the block soon. Otherwise like :func:`cancel_on_sigterm`.
     """
     if not _ends_the_process():
         yield
@@ -268,10 +265,10 @@ def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
 
 
 def interruptible_result(future: Future[_Result]) -> _Result:
-    """Wait for a future; signals meanwhile are handled within a second.
+    """Wait for a future, handling signals within a second.
 
-    Python calls them between two instructions of the main thread: one for a signal that arrives as it begins
-    to wait for a lock, or that another thread receives, would be called when the waiting has ended.
+    Python calls signal handlers between instructions of the main thread: if a signal arrives as it begins to
+    wait for a lock, or in another thread, the handler would be called only after the wait.
     """
     while not future.done():
         with suppress(TimeoutError):
@@ -281,11 +278,10 @@ def interruptible_result(future: Future[_Result]) -> _Result:
 
 @contextmanager
 def _signals_wake_the_loop() -> Iterator[None]:
-    """Let a signal wake the event loop of the main thread, whenever it arrives.
+    """Let signals wake the event loop of the main thread.
 
-    Python calls its handlers between two instructions: one for a signal that arrives just before asyncio
-    begins to wait, or in another thread, would be called when something else ends the waiting. trio sees to
-    this by itself.
+    Otherwise the handler of a signal that arrives just before asyncio begins to wait, or in another thread,
+    would be called only when something else ends the wait. trio handles this itself.
     """
     import asyncio
     import socket

@@ -1,5 +1,5 @@
 """Telemetry: delivery of events within the process, and the log without secrets.
 
-Why so little: the events of a run are the one record of what happened, and everything that shows or stores
-it subscribes to them.
+The events of a run are the only record of what happened; everything that shows or stores a run subscribes to
+them.
 """

@@ -1,7 +1,7 @@
 """Events as lines of text for a person who watches a run, and their views.
 
-The match below is over the union of all events, and ends with ``None``: an event that a person need not see
-has no line. A new event is given its line, if it needs one, here. The view of a terminal is in ``live_view``.
+The match below covers the union of all events and ends with ``None`` for events that need no line. Add the
+line of a new event here. The view for terminals is in ``live_console``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _KIND_OF_PASS: dict[str, LineKind] = {
     "reflect": "review",
     "select": "strategy",
 }
-"""The kind of line for a thought of a strategy's own model call, by the end of the call's label."""
+"""The kind of line for a strategy's own model call, by the end of its label."""
 _KIND_OF_END: dict[str, LineKind] = {
     "completed": "done",
     "partial": "partial",
@@ -84,7 +84,7 @@ class Line:
 
 
 def describe(event: events.AgentEvent) -> Line | None:
-    """Return the event as a line; ``None`` for one that a person need not see."""
+    """Return the event as a line; ``None`` for an event that is not shown."""
     match event:
         case events.ExecutionPhaseEntered(phase=phase) if phase not in LOOP_PHASES:
             return Line("phase", phase)
@@ -194,7 +194,7 @@ def describe(event: events.AgentEvent) -> Line | None:
 def _failed_attempts(refused: Sequence[RunUsage]) -> str:
     """Return the cost of attempts that failed before the answer, in brackets.
 
-    Empty when there were none.
+    Empty if there were none.
     """
     if not refused:
         return ""
@@ -225,7 +225,7 @@ def _step(event: events.ReasoningStepCompleted) -> Line | None:
 
 
 def _call(action: str) -> str:
-    """Return a call, which the step holds as JSON, as tool and arguments."""
+    """Return a call, stored as JSON in the step, as tool and arguments."""
     try:
         call = json.loads(action)
         return f"{call['tool']} {_json(call['arguments'])}"
@@ -251,7 +251,7 @@ KIND_WIDTH = max(map(len, KINDS))
 
 
 TERMINAL = RLock()
-"""Held from a question on the terminal to its answer, so that no answer is taken for one to another."""
+"""Held from a question on the terminal to its answer, so that answers are not mixed up."""
 
 
 _LOOK_S = 0.1
@@ -260,26 +260,26 @@ _LOOK_S = 0.1
 def read_line() -> str:
     """Return the next line of standard input.
 
-    On a terminal it is awaited until the question is given up, as with its run: such a question must neither
-    take the answer to the next one nor keep the process from its end.
+    On a terminal, reading ends if the question is cancelled, for example with its run: it must neither take
+    the answer to the next question nor keep the process alive.
 
     Raises:
-        BaseException: the cancellation of who waits for the answer.
+        BaseException: the cancellation of the waiting task.
     """
     while _is_terminal(sys.stdin):
         try:
             ready, _, _ = select.select([sys.stdin], [], [], _LOOK_S)
-        except (OSError, TypeError, ValueError):  # nothing that can be waited for, as on Windows
+        except (OSError, TypeError, ValueError):  # cannot be polled, as on Windows
             break
         if ready:
             break
-        with suppress(RuntimeError):  # in a thread of somebody else
+        with suppress(RuntimeError):  # in a foreign thread
             anyio.from_thread.check_cancelled()
     return sys.stdin.readline()
 
 
 class SilentView:
-    """The base of views, entered for a run: it shows nothing, but asks."""
+    """The base of views, entered for a run: it asks, but shows nothing."""
 
     def __enter__(self) -> SilentView:
         return self
@@ -298,7 +298,7 @@ class SilentView:
     def ask(self, request: governance.ApprovalRequest) -> bool:
         """Ask on standard error, and read the answer from standard input.
 
-        Every answer but a clear yes is a no.
+        Any answer but a clear yes is a no.
         """
         with TERMINAL:
             _write(sys.stderr, f"Run {request.described}? [y/N] ", end="")
@@ -307,7 +307,7 @@ class SilentView:
     def answer(self, question: governance.QuestionRequest) -> str | None:
         """Ask on standard error, and read a line from standard input.
 
-        A number is the option with that number, an empty line is no answer.
+        A number selects the option with that number; an empty line is no answer.
         """
         with TERMINAL:
             _write(sys.stderr, printable(question.text))
@@ -360,7 +360,7 @@ def agent_of(event: events.AgentEvent) -> str:
 
 
 def progress_view(output: TextIO) -> View:
-    """Return the live view when the output is a terminal, else the plain one."""
+    """Return the live view if the output is a terminal, else the plain one."""
     if not _is_terminal(output) or os.environ.get("TERM") == "dumb":
         return PlainView(output)
     from reactive_agents.adapters.telemetry.live_console import LiveView  # imports rich
@@ -369,7 +369,7 @@ def progress_view(output: TextIO) -> View:
 
 
 def _is_terminal(stream: object) -> bool:
-    """Whether a stream is a terminal; one that was closed is none."""
+    """Return whether a stream is a terminal; a closed one is not."""
     try:
         return bool(stream.isatty())  # type: ignore[attr-defined]
     except (AttributeError, ValueError):
@@ -379,19 +379,19 @@ def _is_terminal(stream: object) -> bool:
 def _write(output: TextIO, text: str, end: str = "\n") -> None:
     try:
         output.write(text + end)
-    except UnicodeEncodeError:  # as on a terminal that takes ASCII alone
+    except UnicodeEncodeError:  # such as a terminal with ASCII only
         encoding = output.encoding or "ascii"
         output.write(text.encode(encoding, "replace").decode(encoding) + end)
     output.flush()
 
 
 class RunConsole:
-    """Shows the runs of an agent, any number at once, in one view.
+    """Shows the concurrent runs of an agent in one view.
 
-    It is a reader of their events that no run waits for.
+    Runs do not wait for it to read their events.
 
     Args:
-        output: where to; by default the standard error, as it is at the first run.
+        output: the output stream; by default standard error at the time of the first run.
     """
 
     is_behind = False
@@ -407,7 +407,7 @@ class RunConsole:
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is a person to ask: both ends are a terminal."""
+        """Whether a person can be asked: input and output are terminals."""
         return _is_terminal(sys.stdin) and _is_terminal(self._output or sys.stderr)
 
     def show(self, event: events.AgentEvent) -> None:

@@ -1,10 +1,9 @@
 """The event bus of one process: delivery by plain calls in order.
 
-An event is a fact that has happened, so publishing it must neither wait nor fail: handlers are called at
-once, on the thread that publishes, and one that raises is logged. A handler that blocks therefore holds up
-its run and the event loop with it; one that has to wait is an ``async`` function.
-What handlers rely on is the order: each sees events in the order of their publishing, also those that
-handlers publish.
+An event is a fact, so publishing it must neither wait nor fail: handlers are called at once, on the
+publishing thread, and a handler that raises is logged. A blocking handler therefore blocks its run and the
+event loop; a handler that waits should be ``async``. Each handler sees events in the order of publishing,
+including events that handlers publish.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ class _Subscription:
 class LocalEventBus:
     """Calls handlers directly: first those of all runs, then those of the run.
 
-    Every handler sees events in the order of their publishing. An event that a handler publishes is therefore
-    delivered after the one it is handling, by ``publish`` of the outer event; the inner ``publish`` returns
-    before that. A subscription receives the events published while it lasts: none from before, and none after
-    it was unsubscribed, not even one that is being delivered.
+    Every handler sees events in the order of publishing. An event that a handler publishes is therefore
+    delivered after the current one, by the outer ``publish``; the inner ``publish`` returns before that. A
+    subscription receives only events that are published during it: none from before, and none after
+    unsubscribing, not even one that is being delivered.
 
     Args:
         redactor: removes the secrets from every delivered event.
@@ -59,14 +58,14 @@ class LocalEventBus:
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         self._redacted = None if redactor is None else ValueRedactor(redactor).redacted
-        # tuples that are replaced, never changed, so that a delivery under way keeps its handlers
+        # tuples are replaced, never changed, so that a running delivery keeps its handlers
         self._of_all: tuple[_Subscription, ...] = ()
         self._of_runs: dict[RunId, tuple[_Subscription, ...]] = {}
         self._changing = Lock()
         self._delivering: list[int] = []
         """The threads that deliver an event."""
         self._waiting: dict[int, list[tuple[AgentEvent, tuple[_Subscription, ...]]]] = {}
-        """For each of them, what its handlers have published meanwhile."""
+        """For each thread, the events that its handlers have published meanwhile."""
 
     def has_subscribers(self, run_id: RunId) -> bool:
         """Return whether any handler receives the events of the run."""
@@ -79,7 +78,7 @@ class LocalEventBus:
         return bool(every) and any(getattr(each.handler, "wants_requests", False) for each in every)
 
     def publish(self, event: AgentEvent) -> None:
-        """Call every handler with the event; one that raises is logged."""
+        """Call every handler with the event; log handlers that raise."""
         wanted = self._of_all
         if self._of_runs:
             wanted += self._of_runs.get(event.run_id, ())
@@ -106,13 +105,13 @@ class LocalEventBus:
                 if not self._waiting or not self._waiting.get(thread):
                     return
                 event, wanted = self._waiting[thread].pop(0)
-        finally:  # an interrupt out of a handler must not leave the thread unable to deliver
+        finally:  # an interrupt in a handler must not disable delivery on the thread
             delivering.remove(thread)
             if self._waiting:
                 self._waiting.pop(thread, None)
 
     async def flush(self) -> None:
-        """Wait for the handlers of all runs that have such a method."""
+        """Wait for the handlers of all runs that have a method ``flush``."""
         for each in self._of_all:
             flush = getattr(each.handler, "flush", None)
             if inspect.iscoroutinefunction(flush):
@@ -121,8 +120,8 @@ class LocalEventBus:
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call a handler with later events, or with those of one run.
 
-        Returns a function that unsubscribes it; both are allowed at any time, also inside of a handler, and
-        unsubscribing twice is harmless.
+        Returns a function that unsubscribes it, and may be called twice. Both are allowed at any time, also
+        in a handler.
         """
         subscription = _Subscription(handler)
         with self._changing:
@@ -154,14 +153,14 @@ _formatter = logging.Formatter()
 
 
 class RedactingFilter(logging.Filter):
-    """Redacts the records of a logger, tracebacks included, while its redactor exists."""
+    """Redacts the records of a logger, with tracebacks, while its redactor exists."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
         self._redactor = weakref.ref(redactor)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, without its secrets."""
+        """Redact a record, and let it pass."""
         redactor = self._redactor()
         if redactor is None:
             return True
@@ -172,7 +171,7 @@ class RedactingFilter(logging.Filter):
         if record.exc_info and not record.exc_text:
             traceback = _formatter.formatException(record.exc_info)
             shown = redactor.redact(traceback)
-            if shown != traceback:  # a handler that writes the exception by itself would show the secret
+            if shown != traceback:  # a handler that formats the exception itself would show the secret
                 record.exc_info, record.exc_text = None, shown
         elif record.exc_text:
             record.exc_text = redactor.redact(record.exc_text)
@@ -180,35 +179,34 @@ class RedactingFilter(logging.Filter):
 
 
 def redact_log(redactor: Redactor) -> None:
-    """Redact the log ``reactive_agents`` as long as the redactor exists."""
+    """Redact the log ``reactive_agents`` while the redactor exists."""
     added = RedactingFilter(redactor)
     _log.addFilter(added)
     weakref.finalize(redactor, _log.removeFilter, added)
 
 
 # --- Event handlers: plain ones, and async ones that wait ---
-# Publishing an event neither waits nor fails, so nothing can be awaited where it happens. A handler that
-# waits, for a socket or a database, is therefore called later: one event after the other, in order, on the
-# event loop on which it was subscribed. A run on any loop or thread goes on meanwhile.
+# Publishing an event neither waits nor fails. An async handler, which may wait for a socket or a database, is
+# therefore called later: one event after the other, in order, on the event loop on which it was subscribed.
+# Runs on any loop or thread continue meanwhile.
 #
-# A plain handler is called where an event happens, as long as it is quick. One that blocks holds up its run,
-# and every other run of the event loop, with their time limits. Whether one blocks is not known before it is
-# called; most are quick, and are expected to have seen an event when the next one happens. So the first slow
-# call costs what it takes, and is the last one on that thread.
+# A sync handler is called at once while it is fast, as most are, and has then seen an event before the next
+# one. A slow one would block all runs of the event loop, with their time limits. So after its first slow call
+# it is called in its own thread.
 
 
 AsyncEventHandler: TypeAlias = "Callable[[AgentEvent], Awaitable[None]]"
 
 
 def is_async(handler: object) -> TypeIs[AsyncEventHandler]:
-    """Whether a handler has to be awaited."""
+    """Return whether a handler must be awaited."""
     return any(map(inspect.iscoroutinefunction, (handler, getattr(type(handler), "__call__", None))))  # noqa: B004
 
 
 class QueuedHandler:
-    """A plain handler over an async one.
+    """A sync handler that calls an async one.
 
-    Made on the event loop that is to run it, callable from any thread.
+    Create it on the event loop that runs the async handler; it can be called from any thread.
 
     Raises:
         RuntimeError: no event loop is running.
@@ -223,19 +221,19 @@ class QueuedHandler:
         self._idle: anyio.Event | None = None
 
     def __call__(self, event: AgentEvent) -> None:
-        """Have the event handled soon."""
+        """Schedule the event for handling."""
         with self._changing:
             self._waiting.append(event)
             is_at_work, self._at_work = self._at_work, True
             if is_at_work and len(self._waiting) % MOST_WAITING:
                 return
         try:
-            self._schedule(bool if is_at_work else self._begin)  # or see whether there still is a loop
+            self._schedule(bool if is_at_work else self._begin)  # or check whether the loop still exists
         except RuntimeError:  # the loop has ended, and the handler with it
             self._leave_work()
 
     def discard(self) -> None:
-        """Forget the events that wait."""
+        """Discard the waiting events."""
         with self._changing:
             self._waiting.clear()
 
@@ -279,7 +277,7 @@ class QueuedHandler:
 
 
 def report_failed_handler(handler: object, event: AgentEvent) -> None:
-    """Log that a handler raised, with the traceback of what it raised."""
+    """Log that a handler raised, with the traceback."""
     name = getattr(handler, "__qualname__", type(handler).__qualname__)
     kind = type(event).__name__
     _log.warning("The event handler %s failed on %s of run %s.", name, kind, event.run_id, exc_info=True)
@@ -289,14 +287,14 @@ def report_failed_handler(handler: object, event: AgentEvent) -> None:
 
 
 SLOW_S: Final = 1.0
-"""Seconds of one call from which on a handler is called in its own thread."""
+"""Seconds of a call after which a handler is called in its own thread."""
 
 
 class PlainHandler:
     """Calls a handler at once, and after a slow call in its own thread, in order.
 
     Args:
-        monotonic: tells seconds.
+        monotonic: returns seconds of a monotonic clock.
     """
 
     def __init__(self, handler: EventHandler, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -309,7 +307,7 @@ class PlainHandler:
         self._idle.set()
 
     def __call__(self, event: AgentEvent) -> None:
-        """Have the event handled, now or soon."""
+        """Handle the event, now or soon."""
         if self._waiting is not None:
             self._hand_over(event)
             return
@@ -322,7 +320,7 @@ class PlainHandler:
                 self._become_slow(took_s)
 
     def discard(self) -> None:
-        """Forget the events that wait."""
+        """Discard the waiting events."""
         with self._changing:
             if self._waiting is not None:
                 self._waiting.clear()
@@ -353,7 +351,7 @@ class PlainHandler:
             self._idle.clear()
         try:
             Thread(target=self._work, name=f"reactive_agents {self.__qualname__}", daemon=True).start()
-        except RuntimeError:  # the system gives no thread
+        except RuntimeError:  # the system cannot start a thread
             self._work()
 
     def _work(self) -> None:
@@ -371,21 +369,21 @@ class PlainHandler:
 
 # --- The events of one run on their way to a reader, who may be slow ---
 # Publishing an event neither waits nor fails, so the run waits elsewhere: before its next step, and after
-# each delta of a stream, as long as too many events have not been read. The runs beside it go on. Events
-# may come from other threads, and the runs that wait may be on other event loops than the reader.
+# each delta of a stream, while too many events are unread. Other runs continue. Events may come from other
+# threads, and waiting runs may be on other event loops than the reader.
 
 
 MOST_WAITING = 256
-"""Events that wait for the reader before the run waits too; those of one more step may join them."""
+"""Unread events above which the run waits; those of one more step may follow."""
 
 
 class EventBuffer:
-    """Holds the events that have not been read, in order.
+    """The unread events of a run, in order.
 
     Args:
-        run_id: the run that is read. The events of others, which its tools began, are redacted here once
-            more, since their agents may know of fewer secrets.
-        redactor: of the agent that is read.
+        run_id: the run. The events of its sub-runs are redacted here again, since their agents may know fewer
+            secrets.
+        redactor: the redactor of the agent.
     """
 
     def __init__(self, run_id: RunId, redactor: Redactor | None = None) -> None:
@@ -399,11 +397,11 @@ class EventBuffer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so many events wait that the run has to."""
+        """Whether there are so many unread events that the run must wait."""
         return len(self._events) >= MOST_WAITING and not self._closed
 
     def show(self, event: AgentEvent) -> None:
-        """Take an event, from any thread; after the end of the reader none."""
+        """Add an event, from any thread, unless the reader has ended."""
         if self._redacted is not None and event.run_id != self._run_id:
             event = self._redacted(event)
         with self._changing:
@@ -415,7 +413,7 @@ class EventBuffer:
             wake()
 
     async def ready(self) -> None:
-        """Wait until half of what waits was read, or the reader has left."""
+        """Wait until half of the events were read, or the reader has left."""
         while self.is_behind:
             read, call_soon = anyio.Event(), calls_on_this_loop()
             with self._changing:
@@ -425,7 +423,7 @@ class EventBuffer:
             await read.wait()
 
     async def get(self) -> AgentEvent | None:
-        """Return the next event, as soon as there is one; ``None`` after the last."""
+        """Wait for and return the next event; ``None`` after the last."""
         while True:
             with self._changing:
                 if self._events:
@@ -442,7 +440,7 @@ class EventBuffer:
         return event
 
     def close(self) -> None:
-        """Take no more events; those that wait can still be read."""
+        """Accept no more events; waiting ones can still be read."""
         with self._changing:
             self._closed = True
             waiting = self._take_waiting()
@@ -460,8 +458,8 @@ def _setter(call_soon: Callable[[Callable[[], object]], object], event: anyio.Ev
 
 
 # --- Runs in the program's log: a line for each, its decisions, its failures ---
-# The lines go to the logger ``reactive_agents.runs``; what is done with them is up to the program, as with
-# any library. Apart from the messages of errors, which are redacted, they have nothing that was said.
+# The lines go to the logger ``reactive_agents.runs``. Apart from error messages, which are redacted, they
+# contain no content of runs.
 
 
 LOGGER = "reactive_agents.runs"
@@ -469,7 +467,7 @@ _runs = logging.getLogger(LOGGER)
 
 
 def log_run(event: Any) -> None:
-    """Log what an event says of its run; a handler of the bus."""
+    """Log an event of a run; a handler of the bus."""
     match event:
         case events.TaskCompleted(result=result):
             told = result.metadata

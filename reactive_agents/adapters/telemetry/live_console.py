@@ -115,7 +115,7 @@ class LiveView(console.SilentView):
             yield
         finally:
             with self._changing:
-                if self._shown:  # the view may have ended while somebody was asked
+                if self._shown:  # the view may have ended during the question
                     self._live.start()
 
     def _status(self) -> str:

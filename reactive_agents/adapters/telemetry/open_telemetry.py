@@ -1,11 +1,11 @@
 """Traces and metrics of runs, by OpenTelemetry's conventions for generative AI.
 
-A run is a span ``invoke_agent``, and below it each model call, tool call and plan is one. Spans are made of
-events, and an event is published in the task in which it happens: so the span of a tool call is current while
-the tool runs, and what the tool begins (a request, a run of another agent) is below it. Only the API package
-is needed; where the spans go is up to the program's SDK.
+A run is a span ``invoke_agent`` with child spans for model calls, tool calls and plans. Spans are created
+from events, and an event is published in the task in which it happens: the span of a tool call is therefore
+current while the tool runs, and the parent of requests and runs that the tool begins. Only the API package is
+needed; the program's SDK exports the spans.
 
-What was said is left out unless it is asked for. The bus has redacted it.
+Content, which the bus has redacted, is included only if requested.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROVIDERS = {
     "xai": "x_ai",
     "watsonx": "ibm.watsonx.ai",
 }
-"""Names of providers in the conventions where they differ from those in the names of models."""
+"""Names of providers in the conventions, if they differ from those in model names."""
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 
@@ -65,21 +65,21 @@ class _RunSpans:
 
     @property
     def conversation(self) -> Attributes:
-        """The attribute with the id of the run's conversation, if it has one."""
+        """Return the attribute with the id of the run's conversation, if any."""
         named = {"gen_ai.conversation.id": self.run.attributes.get("gen_ai.conversation.id")}
         return {name: value for name, value in named.items() if value is not None}
 
 
 class OpenTelemetryHandler:
-    """Makes spans and metrics of events; a handler of the bus.
+    """Creates spans and metrics from events; a handler of the bus.
 
     Args:
-        tracer_provider: makes the spans; by default that of the program.
-        meter_provider: makes the metrics; by default that of the program.
+        tracer_provider: creates the spans; by default that of the program.
+        meter_provider: creates the metrics; by default that of the program.
         content: whether spans have tasks, requests, answers, arguments and results.
 
     Attributes:
-        wants_requests: the bus gives it the requests to models, and what they said.
+        wants_requests: whether the bus passes it requests to models and their answers.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class OpenTelemetryHandler:
         }
 
     def __call__(self, event: Any) -> None:
-        """Make what the event says of a span or a metric."""
+        """Update spans and metrics from an event."""
         handle = self._handlers.get(type(event))
         if handle is not None:
             handle(event)
@@ -225,7 +225,7 @@ class OpenTelemetryHandler:
             contexts.attach(opened.before)
 
     def _current_model_call(self, run_id: RunId) -> _OpenSpan | None:
-        """Return the model call of this task; others may be under way in other tasks."""
+        """Return the model call of this task; other tasks may have others."""
         spans = self._runs.get(run_id)
         return None if spans is None else spans.models.pop(id(trace.get_current_span()), None)
 
@@ -261,7 +261,7 @@ class OpenTelemetryHandler:
             return
         is_current = trace.get_current_span() is opened.span
         self._close(opened, event.at, {}, "" if event.success else "tool_error", event.error)
-        if is_current:  # calls beside each other have contexts of their own
+        if is_current:  # parallel calls have separate contexts
             contexts.attach(opened.before)
 
     # --- plans, and other events of a run ------------------------------------------------------
@@ -327,7 +327,7 @@ _TOLD = (
     events.RunContinued,
     events.ModelStreamRestarted,
 )
-"""What becomes an event of the run's span, by its name alone: its fields may have content."""
+"""Events that are added to the run's span by name only, since fields may have content."""
 
 
 def _add_event(span: Span, event: events.Event) -> None:

@@ -1,13 +1,10 @@
-"""The run log: the events of all runs, to be read afterwards.
+"""The run log: the events of all runs, in an SQLite file or a Postgres database.
 
-They are kept in an SQLite file or a Postgres database.
+The handler only puts an event into a queue; a thread writes the queue every few hundredths of a second, so
+that neither the event loop nor the run waits for a disk. A killed run is in the log up to then. Each message
+of a run is stored once, even if many requests contain it, so that the file grows only with new content.
 
-The handler only puts an event into a queue; a thread writes what has come up every few hundredths of a
-second, so that neither the event loop nor the run waits for a disk. A run that is killed is in the log up to
-then. Each message of a conversation is stored once for a run, however many requests it is in, so that the
-file grows with what is new.
-
-The bus has redacted what comes here. Deltas of streamed texts are left out: the whole texts follow them.
+The bus has redacted the events. Deltas of streamed texts are omitted, since the whole texts follow.
 """
 
 from __future__ import annotations
@@ -44,12 +41,12 @@ from reactive_agents.effects import effect
 BEAT_S = 0.05
 """Seconds between two batches."""
 MOST_WAITING = 50_000
-"""Events that wait for the disk at most; after that the oldest are lost, with a warning."""
+"""The maximum of queued events; beyond it the oldest are lost, with a warning."""
 DEFAULT_KEEP_DAYS = 30.0
 _ATTEMPTS = 3
 """Attempts to write a batch, after which it is lost."""
 _PRUNE_EVERY = 200
-"""Ended runs after which old ones are looked for."""
+"""Ended runs between deletions of old runs."""
 _DAY_US = 86_400_000_000
 
 _LEFT_OUT = frozenset({events.ModelTextStreamed, events.ModelThinkingStreamed, events.ToolArgumentsStreamed})
@@ -116,9 +113,9 @@ _log = logging.getLogger("reactive_agents")
 
 @define(eq=False)
 class _Texts:
-    """The parts of a run's requests that are stored, by the identity of the objects.
+    """The stored parts of a run's requests, by object identity.
 
-    The objects are kept, so that no other one gets the same identity.
+    The objects are referenced, so that identities are not reused.
     """
 
     digests: dict[int, str] = field(factory=dict)
@@ -130,15 +127,15 @@ class SqliteRunLog:
     """A run log in a file or a database; a handler of the bus.
 
     Args:
-        path: an SQLite file, made when it is not there, or the address of a Postgres database. Either may
-            hold other stores of the package as well.
+        path: an SQLite file, created if missing, or a Postgres URL. Either may contain other stores of the
+            package.
         keep_days: days after which a run is deleted; 0 or ``None`` for never.
-        keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
+        keep_runs: the number of latest runs to keep, 1 or more; ``None`` for all.
         patience_s: seconds to wait for a lock of the file, 0 or more.
-        read_only: never write, and never make the file.
+        read_only: never write or create the file.
 
     Attributes:
-        wants_requests: the bus gives it the requests to models.
+        wants_requests: whether the bus passes it requests to models.
     """
 
     wants_requests = True
@@ -156,10 +153,10 @@ class SqliteRunLog:
             path, RUN_LOG, RunLogFailed, patience_s=patience_s, read_only=read_only
         )
         self._keep_days, self._keep_runs = keep_days, keep_runs
-        self._ended = _PRUNE_EVERY  # the first run that ends looks for old ones
+        self._ended = _PRUNE_EVERY  # the first ended run triggers a deletion
         self._texts: dict[RunId, _Texts] = {}
         self._before: dict[RunId, int] = {}
-        """Events of earlier attempts of the runs that are continued here."""
+        """The number of events of earlier attempts, for continued runs."""
         self._begin()
 
     def _begin(self) -> None:
@@ -184,16 +181,16 @@ class SqliteRunLog:
             self._waiting.append(event)
             if self._writer is None:
                 writer = threading.Thread(target=self._write_batches, name="run-log", daemon=True)
-                writer.start()  # where it cannot be, the next event tries it again
+                writer.start()  # if that fails, the next event tries again
                 self._writer = writer
                 atexit.register(self._at_exit)
 
     async def flush(self) -> None:
-        """Write the events that wait."""
+        """Write the queued events."""
         await anyio.to_thread.run_sync(self._write_waiting)
 
     async def aclose(self) -> None:
-        """Write what waits, and close the file; the next event opens it again."""
+        """Write the queued events, and close the file; the next event opens it again."""
         await self.flush()
         await self._file.aclose()
 
@@ -216,7 +213,7 @@ class SqliteRunLog:
                         return
 
     def _write_waiting(self) -> int:
-        """Write what waits as one transaction; return how many events it had."""
+        """Write the queued events in one transaction; return their number."""
         with self._writing:
             with self._changing:
                 batch, self._waiting, lost, self._lost = tuple(self._waiting), deque(), self._lost, 0
@@ -249,7 +246,7 @@ class SqliteRunLog:
         def work(file: sql.Transaction) -> None:
             for each in rows:
                 event = each.event
-                if isinstance(event, events.RunContinued):  # its events are numbered from 1 once more
+                if isinstance(event, events.RunContinued):  # its events are numbered from 1 again
                     (self._before[event.run_id],) = file.execute(
                         "SELECT coalesce(max(sequence), 0) FROM run_events WHERE run_id = ?", (event.run_id,)
                     ).fetchone()
@@ -319,14 +316,14 @@ class SqliteRunLog:
 
     @effect
     async def check(self) -> Result[None, RunLogFailed]:
-        """Fail where events cannot be logged now."""
+        """Check that events can be logged."""
         return await self._file.check()
 
     # --- reading ----------------------------------------------------------------------------------------
 
     @effect
     async def runs(self, chosen: LoggedRunFilter) -> Result[tuple[LoggedRun, ...], RunLogFailed]:
-        """Return the runs that fit, the latest first."""
+        """Return the matching runs, latest first."""
 
         def work(file: sql.Transaction) -> tuple[LoggedRun, ...]:
             wanted: dict[str, object] = {
@@ -356,7 +353,7 @@ class SqliteRunLog:
 
     @effect
     async def run(self, run_id: RunId) -> Result[LoggedRun | None, RunLogFailed]:
-        """Return a run; its id may be cut to a beginning that no other run has."""
+        """Return a run by its id or a unique beginning of it."""
 
         def work(file: sql.Transaction) -> LoggedRun | None:
             rows = file.execute(
@@ -377,8 +374,8 @@ class SqliteRunLog:
         """Return the events of a run in order, those after a sequence number.
 
         Args:
-            with_requests: whether those of model calls have their requests, which are most of a run's text.
-            limit: the most events, 1 or more; all by default.
+            with_requests: whether to include the requests of model calls, which are most of a run's text.
+            limit: the maximum of events, 1 or more; all by default.
         """
 
         def work(file: sql.Transaction) -> tuple[LoggedEvent, ...]:
@@ -405,7 +402,7 @@ class SqliteRunLog:
 
     @effect
     async def forget(self, user: str) -> Result[int, RunLogFailed]:
-        """Delete the runs of a user, and those that they began; return their number."""
+        """Delete the runs of a user and their sub-runs; return their number."""
         await self.flush()
 
         def work(file: sql.Transaction) -> int:
@@ -428,7 +425,7 @@ class SqliteRunLog:
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
     """Return the event as it was published, without its task's id.
 
-    ``None`` for one that this version of the package does not know.
+    ``None`` for an event that this version of the package does not know.
     """
     origin = {"run_id": run.run_id, "task_id": "", "agent": run.agent, "parent_run_id": run.parent}
     place = {"sequence": logged.sequence, "at": logged.at.isoformat()}
@@ -444,7 +441,7 @@ class _Rows:
 
 
 def _fields(event: Any) -> dict[str, Any]:
-    """Return the fields of an event that are no columns."""
+    """Return the fields of an event that are not columns."""
     fields = encode(event)
     assert isinstance(fields, dict)
     for name in ("run_id", "task_id", "sequence", "at", "tag", "agent", "parent_run_id"):
@@ -453,7 +450,7 @@ def _fields(event: Any) -> dict[str, Any]:
 
 
 def _digest(part: object, texts: _Texts, rows: _Rows, kind: Any = None) -> str:
-    """Return the digest of a message or tool; one that is new in its run is written."""
+    """Return the digest of a message or tool; write it if it is new in its run."""
     known = texts.digests.get(id(part))
     if known is not None:
         return known
@@ -471,7 +468,7 @@ def _digest(part: object, texts: _Texts, rows: _Rows, kind: Any = None) -> str:
 
 
 _GOES_ON = "logged_runs.status NOT IN ('completed', 'partial', 'abstained')"
-"""A durable run that failed may go on; one that has a result may only be asked for it again."""
+"""The condition on runs that can continue: a failed durable run can, one with a result cannot."""
 
 
 def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:

@@ -1,8 +1,8 @@
-"""The hosts that a model may choose: public ones, and those that a user named.
+"""Hosts that a model may choose: public ones, and those that the user allows.
 
-The verdict is about addresses, never about names: a name is resolved, every address that it has is judged,
-and the caller connects to an address that was judged. So no spelling of a host and no change of the DNS
-between the check and the connection leads elsewhere.
+The check applies to addresses, not to names: a name is resolved, each of its addresses is checked, and the
+caller connects to a checked address. So neither another spelling of a host nor a DNS change after the check
+leads elsewhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from returns.result import Failure, Result, Success
 Address: TypeAlias = IPv4Address | IPv6Address
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""From a host name and a port to the addresses of the host; raises ``OSError`` when there are none."""
+"""Resolves a host name and port to addresses; raises ``OSError`` if there are none."""
 
 _GLOBAL_UNICAST = ip_network("2000::/3")
 _NAT64 = ip_network("64:ff9b::/96")
@@ -29,7 +29,7 @@ _SPECIAL = tuple(
     map(
         ip_network,
         (
-            "192.0.0.0/24",  # protocol assignments; older versions of ipaddress know some of them only
+            "192.0.0.0/24",  # protocol assignments, of which older versions of ipaddress lack some
             "192.88.99.0/24",  # relays of 6to4, withdrawn
             "168.63.129.16/32",  # the host below a virtual machine on Azure
             "2001::/23",  # protocol assignments, tunnels among them
@@ -46,9 +46,8 @@ _MAX_NAME_CHARS = 253
 def why_not_public(address: Address) -> str | None:
     """Return why an address is not public, such as "a loopback address".
 
-    ``None`` when it is public.
-
-    An IPv4 address inside of an IPv6 one (mapped, compatible, 6to4, NAT64) is judged itself.
+    ``None`` if it is public. Of an IPv6 address with an embedded IPv4 address (mapped, compatible, 6to4,
+    NAT64), the IPv4 address is checked.
 
     >>> why_not_public(ip_address("::ffff:127.0.0.1"))
     'a loopback address'
@@ -69,7 +68,7 @@ def why_not_public(address: Address) -> str | None:
 
 
 def unwrapped(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address carries, or the address itself."""
+    """Return the IPv4 address embedded in an IPv6 address, or the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address in _NAT64 or address in _COMPATIBLE:
@@ -78,7 +77,7 @@ def unwrapped(address: Address) -> Address:
 
 
 async def resolve_by_system(host: str, port: int) -> tuple[str, ...]:
-    """Return the addresses of a host by the operating system, the preferred one first."""
+    """Resolve a host with the operating system, preferred addresses first."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -89,10 +88,10 @@ def _normal_hosts(hosts: Iterable[str]) -> frozenset[str]:
 
 @frozen(eq=False)
 class AddressPolicy:
-    """Which hosts may be asked.
+    """The allowed hosts.
 
     Attributes:
-        allow_hosts: names and addresses that may be asked whatever address they have; exact, without a port.
+        allow_hosts: names and addresses that are allowed with any address; exact, without a port.
         resolve: finds the addresses of a name.
     """
 
@@ -101,19 +100,19 @@ class AddressPolicy:
 
 
 def normal_host(host: str) -> str:
-    """One spelling for each host: lower case, addresses as ``ipaddress`` writes them."""
+    """Return a host in lower case, or an address in the form of ``ipaddress``."""
     host = host.strip().removeprefix("[").removesuffix("]").lower()
     address = _literal(host)
     return host if address is None else str(address)
 
 
 async def find_addresses(host: str, port: int, policy: AddressPolicy) -> Result[tuple[str, ...], str]:
-    """Return the addresses of a host that may be connected to, at least one.
+    """Return the allowed addresses of a host, at least one.
 
     Fails with the reason why the host is refused.
 
     Args:
-        host: in ASCII, as the URL has it, without brackets.
+        host: the host of the URL in ASCII, without brackets.
 
     Raises:
         OSError, UnicodeError: the host could not be resolved.

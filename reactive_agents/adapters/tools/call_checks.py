@@ -1,4 +1,4 @@
-"""Arguments that a model sent, checked and converted before a tool sees them."""
+"""Validation and conversion of a model's arguments for a tool, and approval."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SHOWN_PROBLEMS = 10
 def convert_arguments(
     tool_name: str, schema: ArgumentSchema, arguments: JsonObject
 ) -> Result[dict[str, Any], InvalidToolArguments]:
-    """The arguments as the annotated types; only those that were sent.
+    """Return the sent arguments, converted to the annotated types.
 
-    Conversions that lose nothing are made (``"3"`` to ``3``). Fails with ``InvalidToolArguments``, which
-    names each argument that is missing, unknown or of the wrong type; total for any JSON object.
+    Converts without loss (``"3"`` to ``3``). Fails with ``InvalidToolArguments``, which names each argument
+    that is missing, unknown or of the wrong type; total for any JSON object.
     """
     if schema.validator is None:
         checked = schema.check(tool_name, arguments) if schema.check is not None else Success(None)
@@ -52,7 +52,7 @@ def convert_arguments(
 
 
 def arguments_of_run(schema: ArgumentSchema, converted: Mapping[str, Any]) -> JsonObject:
-    """Return what a tool is called with as JSON: converted, and with defaults."""
+    """Return the arguments of a tool as JSON: converted, and with defaults."""
     fields = cast(Mapping[str, JsonObject], schema.json_schema.get("properties", {}))
     defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
     known = {**defaults, **{name: _as_it_is(value) for name, value in converted.items()}}
@@ -60,11 +60,11 @@ def arguments_of_run(schema: ArgumentSchema, converted: Mapping[str, Any]) -> Js
 
 
 def _as_it_is(value: object) -> Json:
-    return value if type(value) is str else to_json_value(value)  # text stays as it is, also half a character
+    return value if type(value) is str else to_json_value(value)  # keeps lone surrogates
 
 
 def malformed_arguments(tool_name: str, text: str) -> InvalidToolArguments:
-    """The error for arguments that were no JSON object."""
+    """Return the error for arguments that are not a JSON object."""
     expected = "a JSON object (this text could not be read as JSON)"
     return InvalidToolArguments(
         tool_name, (ArgumentProblem("arguments", shortened(text, _SHOWN_CHARS), expected),)
@@ -72,7 +72,7 @@ def malformed_arguments(tool_name: str, text: str) -> InvalidToolArguments:
 
 
 def shorten(value: object) -> str:
-    """The value as JSON text of at most 80 characters."""
+    """Return the value as JSON text of at most 80 characters."""
     return shortened(json.dumps(to_json_value(value), ensure_ascii=False), _SHOWN_CHARS)
 
 
@@ -86,7 +86,7 @@ def _problems(
         got = "nothing" if missing else shorten(detail["input"])
         expected = _expected(detail, schema)
         earlier = found.get(path)
-        if earlier is not None:  # the members of a union each say what they want
+        if earlier is not None:  # each member of a union states its expectation
             if expected not in earlier.expected.split(" or "):
                 found[path] = ArgumentProblem(path, earlier.got, f"{earlier.expected} or {expected}")
         else:
@@ -115,7 +115,7 @@ def _expected(detail: ErrorDetails, schema: ArgumentSchema) -> str:
 
 
 def _path(location: tuple[int | str, ...], arguments: object, *, missing: bool) -> str:
-    """Return a location such as ``items[2].name``, without names of types."""
+    """Return a location such as ``items[2].name``, without type names."""
     path, here = "", arguments
     for position, step in enumerate(location):
         if isinstance(step, int) and isinstance(here, list) and step < len(here):
@@ -138,10 +138,10 @@ async def seek_approval(
     *,
     patience_s: float | None,
 ) -> Result[None, ToolNotApproved]:
-    """Ask the approver; fails with ``ToolNotApproved`` unless it clearly says yes.
+    """Ask the approver; fails with ``ToolNotApproved`` without a clear yes.
 
     Args:
-        patience_s: seconds to wait for the answer; ``None`` waits for ever.
+        patience_s: seconds to wait for the answer; ``None`` waits forever.
     """
     if approver is None:
         return _refused(call, "it needs approval, and there is no approver.")
@@ -161,7 +161,7 @@ def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> Ap
         run_id=scope.run_id,
         task_id=scope.task_id,
         agent_id=scope.agent_id,
-        # not the call's id, which is unique within one kernel only: steps of a plan run side by side
+        # not the call's id, which is unique within one kernel only, and steps of a plan run in parallel
         approval_id=ApprovalId(scope.call_key),
         call_id=call.id,
         tool_name=call.name,
@@ -180,7 +180,7 @@ def _refused(call: ToolCall, reason: str) -> Failure[ToolNotApproved]:
 
 
 def at_least_one(tool_name: str, argument: str, value: int) -> InvalidToolArguments | None:
-    """The error of an argument below 1, or ``None``."""
+    """Return the error of an argument below 1, or ``None``."""
     if value >= 1:
         return None
     return InvalidToolArguments(tool_name, (ArgumentProblem(argument, str(value), "1 or more"),))

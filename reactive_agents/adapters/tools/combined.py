@@ -1,4 +1,4 @@
-"""Several tool services as one, and tools that are renamed or chosen for each run."""
+"""Several tool services as one, and tools renamed or selected for each run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Route:
 class _Catalog:
     """The tools of all services at one moment.
 
-    Replaced as a whole, since threads read it meanwhile.
+    It is replaced, never changed, since other threads read it.
     """
 
     listings: _Listings = ()
@@ -54,19 +54,19 @@ class _Catalog:
 class CombinedTools:
     """Implements ``ToolService`` over several services.
 
-    Each service validates, approves and bounds its own calls.
+    Each service validates, approves and limits its own calls.
 
-    A tool keeps its name unless an earlier service has a tool of that name; then it is ``<label>-<name>``.
-    The service itself and its approver still see the name without the label. A service that chooses names for
-    its tools therefore gets the taken ones beforehand.
+    A tool keeps its name unless an earlier service has a tool with that name; then it is ``<label>-<name>``.
+    The service itself and its approver see the name without the label. A service that chooses names for its
+    tools is therefore given the taken names first.
 
     Args:
-        services: their tools are in this order. What they list may change between calls, as it does when a
-            service is opened.
-        labels: one for each service, unique; ``tools1``, ``tools2`` and so on when they are not given.
+        services: the services, in the order of their tools. Their tools may change between calls, for example
+            when a service is opened.
+        labels: a unique label for each service; by default ``tools1``, ``tools2`` and so on.
 
     Raises:
-        ValueError: there are not as many different labels as services.
+        ValueError: the number of distinct labels differs from that of services.
     """
 
     def __init__(self, services: Sequence[ToolService], *, labels: Sequence[str] = ()) -> None:
@@ -86,7 +86,7 @@ class CombinedTools:
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, errors.ToolErrors]:
-        """Run one call in the service that has the tool; fails as the port says."""
+        """Run a call in the service that has the tool; fails as the port says."""
         routes = self._current().routes
         route = routes.get(call.name)
         if route is None:
@@ -99,7 +99,7 @@ class CombinedTools:
         return Failure(_renamed(done.failure(), call.name))
 
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:
-        """Ask the tool's own service whether a call was done, if it can tell."""
+        """Ask the tool's service whether a call was done, if it can tell."""
         route = self._current().routes.get(name)
         probe = None if route is None else getattr(route.service, "was_done", None)
         if route is None or probe is None:
@@ -178,7 +178,7 @@ _FORBIDDEN = lazy_pattern(r"[^A-Za-z0-9_-]")
 def valid_name(name: str) -> str:
     """Return the name with letters, digits, ``_`` and ``-``, at most 64 characters.
 
-    A longer one ends in a digest of the whole, so that two that begin alike stay apart.
+    A longer name ends in a digest, so that names with the same beginning stay distinct.
 
     >>> valid_name("files.read")
     'files_read'
@@ -191,7 +191,7 @@ def valid_name(name: str) -> str:
 
 
 def prefixed_name(prefix: str, name: str, taken: Container[str]) -> str:
-    """The valid name ``<prefix>-<name>``, with a number at its end when it is taken.
+    """Return the valid name ``<prefix>-<name>``, with a number at its end if taken.
 
     >>> prefixed_name("files", "read", {"files-read"})
     'files-read-2'
@@ -207,20 +207,20 @@ def prefixed_name(prefix: str, name: str, taken: Container[str]) -> str:
 
 
 ToolFilter: TypeAlias = Callable[[RunContext[Any], ToolDefinition], Any]
-"""Returns whether a run has a tool: a ``bool``, also by an ``async`` function."""
+"""Return whether a run has a tool; sync or async."""
 
 
 @frozen(eq=False)
 class ToolGroup:
-    """Tools that are renamed, or chosen for each run.
+    """Tools that are renamed, or selected for each run.
 
     Attributes:
         source: the tools, or a function of the context that returns them for each run.
-        prefix: put before the names that are not in ``rename``.
-        rename: new names, by those that the tools have.
-        only: the names, as the tools have them, of those that are taken; ``None`` for all.
-        filter: chooses among them for each run; ``None`` for all.
-        servers: names of MCP servers among whose tools the filter chooses, in place of a source.
+        prefix: the prefix of names that are not in ``rename``.
+        rename: new names, by original names.
+        only: the original names of the tools to use; ``None`` for all.
+        filter: selects among them for each run; ``None`` for all.
+        servers: names of MCP servers whose tools the filter selects from, instead of a source.
     """
 
     source: tuple[Tool, ...] | ContextFunction
@@ -232,11 +232,11 @@ class ToolGroup:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the tools are chosen for each run."""
+        """Whether the tools are selected for each run."""
         return self.filter is not None or isinstance(self.source, ContextFunction)
 
     def renamed(self, tools: Sequence[Tool]) -> Result[tuple[Tool, ...], errors.InvalidConfig]:
-        """Return those of the tools that are taken, under their new names."""
+        """Return the tools to use, under their new names."""
         made: list[Tool] = []
         for tool in tools:
             if self.only is not None and tool.name not in self.only:
@@ -253,8 +253,8 @@ class Toolsets:
     """Implements ``RunToolsets`` over functions of this process.
 
     Args:
-        toolsets: those that are chosen for each run.
-        service: makes the service of the tools of a run.
+        toolsets: the toolsets that are selected for each run.
+        service: creates the service for the tools of a run.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class Toolsets:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether some tools of the agent are chosen for each run."""
+        """Whether some tools of the agent are selected for each run."""
         return bool(self._toolsets)
 
     @effect

@@ -21,7 +21,7 @@ class WorkspaceContent:
     """Implements ``ContentLoader``.
 
     Args:
-        workspace: the directory that paths are held inside.
+        workspace: the directory to which paths are confined.
         resolve: finds the addresses of a name.
     """
 
@@ -53,7 +53,7 @@ class WorkspaceContent:
         if isinstance(fetched, Failure):
             error = fetched.failure()
             if isinstance(error, AddressRefused):
-                return _refuse(part, "url", error.url, f"an address that may be asked: {error.reason}")
+                return _refuse(part, "url", error.url, f"an allowed address: {error.reason}")
             return _refuse(part, "url", address, f"an answer: {getattr(error, 'detail', error.message)}")
         page = fetched.unwrap()
         if page.status != 200:

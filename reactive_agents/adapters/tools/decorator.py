@@ -1,4 +1,4 @@
-"""Functions as tools, and tools that other programs execute."""
+"""The decorator ``tool`` for functions, and external tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _D = TypeVar("_D", contravariant=True, default=Any)
 _Deps = TypeVar("_Deps")
 
 WasDone: TypeAlias = Callable[[str], Any]
-"""Tell whether the call of an idempotency key took effect; plain or ``async``."""
+"""Return whether the call with an idempotency key took effect; sync or async."""
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -46,10 +46,11 @@ _NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 class _Contract:
     """The description of a function for a model, and the validator of its arguments.
 
-    It does not hold the function.
+    It does not reference the function.
 
     Attributes:
-        definition: the latest of a tool of the function; the kernel knows definitions by identity.
+        definition: the latest definition of a tool of the function; the kernel compares definitions by
+            identity.
     """
 
     description: str
@@ -64,23 +65,23 @@ _CONTRACTS: Mapping[bool, MutableMapping[object, _Contract]] = {
     False: WeakKeyDictionary(),
     True: WeakKeyDictionary(),
 }
-"""By function, those of methods apart: an agent that is built for each request reads no function again."""
+"""Contracts by function, so that an agent built for each request does not read functions again."""
 
 
 @frozen(eq=False, slots=False)
 class Tool(Generic[_P, _R, _D]):
     """A function that a model may call; still callable from Python as before.
 
-    Its third type is that of the dependencies that the function takes with ``RunContext``.
+    Its third type parameter is the type of the dependencies in the function's ``RunContext``.
 
     Attributes:
-        function: what runs, plain or ``async``.
-        name: as the model sees it.
-        timeout_s: seconds a call may take; ``None`` leaves it to the tool service.
-        signature: of the function, as it was when it became a tool.
-        given_description: instead of the docstring's.
-        given_schema: instead of that of the function's annotations.
-        was_done: tells after a crash whether the call of an idempotency key took effect.
+        function: the function, sync or async.
+        name: the name that the model sees.
+        timeout_s: seconds for a call; ``None`` for the default of the tool service.
+        signature: the signature of the function when it became a tool.
+        given_description: replaces the docstring's description.
+        given_schema: replaces the schema of the function's annotations.
+        was_done: returns after a crash whether the call with an idempotency key took effect.
         requires_approval, risk, output, idempotent, volatile, external, resumable: as in the definition.
     """
 
@@ -105,7 +106,7 @@ class Tool(Generic[_P, _R, _D]):
 
     @cached_property
     def definition(self) -> ToolDefinition:
-        """The tool as the model sees it; made on first use.
+        """The definition for the model; created at first use.
 
         Raises:
             ToolDefinitionError: an annotation cannot be resolved or has no JSON form.
@@ -132,7 +133,7 @@ class Tool(Generic[_P, _R, _D]):
 
     @property
     def schema(self) -> ArgumentSchema:
-        """The schema of the arguments; made on first use, since it needs pydantic."""
+        """The schema of the arguments; created at first use, since it needs pydantic."""
         return self._contract.schema
 
     @property
@@ -147,7 +148,7 @@ class Tool(Generic[_P, _R, _D]):
 
     @property
     def deps_type(self) -> Any:
-        """The type of the dependencies in its ``RunContext``; ``Any`` where it takes any."""
+        """The type of the dependencies in its ``RunContext``; ``Any`` if it accepts any."""
         return self._contract.deps_type
 
     @cached_property
@@ -212,29 +213,29 @@ def tool(
     resumable: bool = False,
     was_done: WasDone | None = None,
 ) -> Any:
-    """Make a tool of a typed function; used bare or with options.
+    """Create a tool from a typed function; used bare or with options.
 
     The model sees the function's name, its docstring (Google, numpy or reST style) and a JSON Schema of its
     annotations. Parameters annotated ``RunContext[…]`` or ``ToolContext`` are filled in by the tool service
-    and hidden from the model. A plain function runs in a worker thread, an ``async`` one on the event loop.
+    and hidden from the model. A sync function runs in a worker thread, an ``async`` one on the event loop.
     The function may return any value, or a ``Result`` whose failure becomes the failure of the call.
 
     Args:
         name: instead of the function's name; letters, digits, ``_`` and ``-``, at most 64 characters.
         description: instead of the prose of the docstring.
-        timeout_s: seconds a call may take, above 0; the tool service's default when it is not given.
+        timeout_s: seconds for a call, above 0; by default that of the tool service.
         requires_approval: deny each call without approval.
-        risk: how much harm a wrong call can do.
-        output: the tool delivers the result of the task.
-        idempotent: may be run again with the same arguments after a crash.
-        volatile: the same call may have another result the next time, so it is run each time.
-        external: the function is never run, and describes a tool that another program executes: each call
-            waits for ``agent.deliver``, ``timeout_s`` seconds at most, by default 300.
-        resumable: the function has no effect but runs of agents, so that a durable run runs it again after a
-            crash, and these go on where they were.
-        was_done: asked by a durable run that was interrupted during a call, with the idempotency key of the
-            call: returns its result, or ``True``, when it took effect, and ``False`` or ``None`` when it did
-            not, so that it is run now. Plain or ``async``.
+        risk: the possible harm of a wrong call.
+        output: whether the tool delivers the result of the task.
+        idempotent: whether it may be repeated with the same arguments after a crash.
+        volatile: whether results of the same call may differ, so that it is run each time.
+        external: whether another program executes the tool: the function is never run, and each call waits
+            for ``agent.deliver``, at most ``timeout_s`` seconds, by default 300.
+        resumable: whether the function has no effect except runs of agents, so that a durable run repeats it
+            after a crash, and the runs resume.
+        was_done: called by a durable run that was interrupted during a call, with the idempotency key of the
+            call. Returns its result, or ``True``, if it took effect; ``False`` or ``None`` if not, so that it
+            is run now. Sync or async.
 
     Raises:
         ToolDefinitionError: the function cannot be a tool as it stands; the message says what to change.
@@ -272,7 +273,7 @@ def tool(
 
 
 def as_tool(function: Tool | Callable[..., Any]) -> Tool:
-    """The tool itself, or a plain function as a tool without options.
+    """Return the tool itself, or a function as a tool without options.
 
     Raises:
         ToolDefinitionError: the function cannot be a tool as it stands.
@@ -281,7 +282,7 @@ def as_tool(function: Tool | Callable[..., Any]) -> Tool:
 
 
 def _contract_of(name: str, signature: ToolSignature) -> _Contract:
-    """Return the contract of a function, cached unless local names go into it.
+    """Return the contract of a function, cached unless it depends on local names.
 
     Raises:
         ToolDefinitionError: an annotation cannot be resolved or has no JSON form.
@@ -337,10 +338,10 @@ def external_tool(
     idempotent: bool = False,
     volatile: bool = False,
 ) -> Tool[..., Any, object]:
-    """Return a tool that another program executes.
+    """Return an external tool, which another program executes.
 
-    Each call is checked here, and waits for ``agent.deliver``. Where a Python function describes the
-    arguments, ``@tool(external=True)`` does the same.
+    Each call is validated, and waits for ``agent.deliver``. To describe the arguments by a Python function,
+    use ``@tool(external=True)``.
 
     Args:
         parameters: JSON Schema of the arguments, an object schema.
@@ -374,7 +375,7 @@ def external_tool(
         volatile=volatile,
         external=True,
     )(_not_run)
-    from reactive_agents.adapters.tools.schema import ArgumentSchema  # with the codec and more
+    from reactive_agents.adapters.tools.schema import ArgumentSchema  # imports the codec and more
 
     return evolve(made, given_schema=ArgumentSchema(parameters, None, names, check))
 

@@ -1,6 +1,6 @@
-"""HTTP fetches: each hop is checked, and connected to at the checked address.
+"""HTTP fetches: each hop is checked, and connects to the checked address.
 
-This module loads the HTTP library, so it is imported when something is to be fetched.
+This module loads the HTTP library, so it is imported at the first fetch.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Page:
     """The response of a server.
 
     Attributes:
-        url: of the last hop.
-        content_type: as the server named it; empty when it did not.
+        url: the URL of the last hop.
+        content_type: the content type from the server; empty if missing.
         body: decompressed.
-        cut: the body was longer than the limit, or ended early.
+        cut: whether the body exceeded the limit or ended early.
     """
 
     url: str
@@ -60,7 +60,7 @@ class Page:
 
 @frozen
 class _Target:
-    """A URL, and the addresses of its host that may be connected to."""
+    """A URL, and the allowed addresses of its host."""
 
     url: httpx.URL
     addresses: tuple[str, ...]
@@ -75,17 +75,17 @@ async def fetch(
     max_bytes: int = MAX_BYTES,
     text_only: bool = True,
 ) -> Result[Page, ToolErrors]:
-    """Get a text with at most 5 redirects; at most 2 MB of it are read.
+    """Fetch a URL with at most 5 redirects; reads at most 2 MB by default.
 
-    Nothing is kept from hop to hop: no connection, no cookie. Proxies of the environment are not used.
+    Hops share no connection and no cookie. Proxies of the environment are not used.
 
     Args:
-        tls: which certificates are trusted; ``None`` for those of the public authorities.
-        max_bytes: that are read, 1 or more.
-        text_only: whether an answer that is no text is a failure.
+        tls: the trusted certificates; ``None`` for those of the public authorities.
+        max_bytes: the maximum of bytes to read, 1 or more.
+        text_only: whether a response other than text is a failure.
 
-    Fails with ``AddressRefused`` when the URL or a redirect leads where the policy does not allow it, and
-    with ``ToolFailed`` when the host is not known, does not answer, or answers with what is no text.
+    Fails with ``AddressRefused`` if the policy forbids the URL or a redirect, and with ``ToolFailed`` if the
+    host is unknown, does not answer, or does not answer with text.
     """
     trusted = tls or httpx.create_ssl_context(trust_env=False)
     for hop in range(MAX_REDIRECTS + 1):
@@ -134,7 +134,7 @@ async def _find_target(
 async def _ask(
     tool_name: str, target: _Target, tls: ssl.SSLContext, max_bytes: int, *, text_only: bool
 ) -> Result[Page | str, ToolErrors]:
-    """The page, or the URL that the server redirects to."""
+    """Return the page, or the URL of a redirect."""
     url = shown(str(target.url))
     async with httpx.AsyncClient(
         verify=tls, trust_env=False, follow_redirects=False, timeout=_TIMEOUT
@@ -160,7 +160,7 @@ async def _ask(
 
 
 async def _connect(client: httpx.AsyncClient, target: _Target) -> httpx.Response:
-    """Return the head of the response of the first address that can be connected to."""
+    """Return the head of the response of the first address that accepts a connection."""
     url, host = target.url, target.url.raw_host.decode("ascii")
     traced = trace_headers()
     *others, last = (
@@ -168,7 +168,7 @@ async def _connect(client: httpx.AsyncClient, target: _Target) -> httpx.Response
             "GET",
             url.copy_with(host=address, fragment=None),
             headers={**_HEADERS, "Host": url.netloc.decode("ascii"), **traced},
-            extensions={"sni_hostname": host},  # the name that the certificate is checked against, too
+            extensions={"sni_hostname": host},  # also the name for the certificate check
         )
         for address in target.addresses
     )
@@ -189,9 +189,7 @@ async def _read(response: httpx.Response, reader: BodyReader) -> None:
                 return
     finally:
         await response.aclose()
-        with suppress(
-            httpx.HTTPError, OSError
-        ):  # trio warns of the generators in it when they are not run out
+        with suppress(httpx.HTTPError, OSError):  # trio warns about its unfinished generators
             async for _ in chunks:
                 pass
 
@@ -229,7 +227,7 @@ def _explain(url: str, error: Exception) -> str:
 def _reason(error: BaseException) -> str:
     """Return the text of the first exception that has one.
 
-    On trio the outer ones of a TLS failure have none.
+    On trio the outer exceptions of a TLS failure have none.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -255,15 +253,15 @@ _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
 def coding_of(header: str) -> Coding | None:
-    """How a body with this ``Content-Encoding`` is read; ``None`` when it cannot be."""
+    """Return the decoder for a ``Content-Encoding``; ``None`` if unsupported."""
     return _CODINGS.get(header.strip().lower())
 
 
 class BodyReader:
-    """Collects a body; what a decompression bomb would blow up to is never in memory.
+    """Collects a body; a decompression bomb is never expanded in memory.
 
     Args:
-        max_bytes: of the decompressed body, 1 or more; no more bytes than this are taken in either.
+        max_bytes: the maximum of decompressed bytes, 1 or more, and also of compressed bytes.
     """
 
     def __init__(self, coding: Coding, *, max_bytes: int) -> None:
@@ -273,10 +271,10 @@ class BodyReader:
         self._body = bytearray()
 
     def feed(self, chunk: bytes) -> None:
-        """Take in the next bytes as they came over the wire.
+        """Add the next raw bytes.
 
         Raises:
-            ValueError: they are not compressed as the server said.
+            ValueError: they are not compressed as declared.
         """
         self._received += len(chunk)
         room = self._max_bytes + 1 - len(self._body)
@@ -290,12 +288,12 @@ class BodyReader:
 
     @property
     def full(self) -> bool:
-        """Whether no more of the body is wanted."""
+        """Whether the limit is reached."""
         return max(self._received, len(self._body)) > self._max_bytes
 
     @property
     def cut(self) -> bool:
-        """Whether there is more to the body than what was kept."""
+        """Whether the body is longer than the kept part."""
         unfinished = self._inflating is not None and self._received > 0 and not self._inflating.eof
         return self.full or unfinished or bool(self._inflating and self._inflating.unused_data)
 
@@ -339,7 +337,7 @@ def readable_text(body: bytes, content_type: str, *, url: str, max_chars: int) -
     Total: any bytes give some text.
 
     Args:
-        url: of the document, for its relative links.
+        url: the URL of the document, for its relative links.
         max_chars: 1 or more.
     """
     kind = content_type.partition(";")[0].strip().lower()
@@ -364,9 +362,9 @@ def decode_text(body: bytes, content_type: str) -> str:
 
 
 def _charset(name: str) -> str:
-    """Return a charset that Python reads.
+    """Return a charset that Python supports.
 
-    Codecs that are no charsets, or slow on long texts, are not used.
+    Excludes codecs that are not charsets, or slow on long texts.
     """
     try:
         known = codecs.lookup(name).name.replace("_", "-")
@@ -380,13 +378,13 @@ def html_to_text(html: str, *, url: str, enough_chars: int) -> tuple[str, bool]:
     """Return the readable text of HTML, title first, and whether it was cut.
 
     Args:
-        url: of the document, for its relative links.
-        enough_chars: reading stops once there are so many, blanks not counted.
+        url: the URL of the document, for its relative links.
+        enough_chars: reading stops after so many characters, without blanks.
     """
     reader = _Reader(url, enough_chars)
     html = html.replace("<![", "<! [")  # the parser raises on some marked sections; browsers skip them all
-    # The parser holds back a text that might go on; a comment ends it. Its close() is not called, and it is
-    # fed once: what it does with a malformed rest takes time by the square of the length.
+    # The parser holds back a text that might continue; a comment ends it. It is fed once, and close() is not
+    # called, since its handling of a malformed rest takes quadratic time.
     try:
         reader.feed(html + "<!-- -->")
     except _Enough:
@@ -395,11 +393,11 @@ def html_to_text(html: str, *, url: str, enough_chars: int) -> tuple[str, bool]:
 
 
 class _Enough(Exception):
-    """The reader has as much text as is wanted."""
+    """The reader has enough text."""
 
 
 class _Reader(HTMLParser):
-    """Collects blocks of text, which are separated by tags that begin a new line."""
+    """Collects blocks of text, separated by tags that begin a new line."""
 
     def __init__(self, url: str, enough_chars: int) -> None:
         super().__init__(convert_charrefs=True)

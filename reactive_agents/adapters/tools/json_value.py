@@ -1,4 +1,4 @@
-"""Any value that a tool may return, as JSON."""
+"""Conversion of a tool's return value to JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reactive_agents.core.json import Json, without_surrogates
 
 _MAX_DEPTH = 100
 _MAX_ITEMS = 1_000_000
-_SMALL = 2**63  # every JSON reader and Python's own limit on digits can take integers below this
+_SMALL = 2**63  # integers below this work with every JSON reader and with Python's limit on digits
 
 
 def to_json_value(value: object) -> Json:
@@ -30,7 +30,7 @@ def to_json_value(value: object) -> Json:
 
     Attrs classes, dataclasses, pydantic models and named tuples become objects; enums their value; dates ISO
     8601; paths, decimals and UUIDs text; bytes text when they are UTF-8, else ``{"base64": …}``; sets sorted
-    arrays; infinities and NaN text. Whatever has no JSON form becomes ``str(value)``, a cycle ``"<cycle>"``.
+    arrays; infinities and NaN text. Other values become ``str(value)``, a cycle ``"<cycle>"``.
     """
     return _convert(value, ())
 
@@ -90,7 +90,7 @@ def _large(value: int) -> Json:
 
 
 def as_text(value: object) -> str:
-    """Return ``str(value)`` as valid UTF-8; the name of its class where ``str`` fails."""
+    """Return ``str(value)`` as valid UTF-8; the name of its class if ``str`` fails."""
     try:
         return without_surrogates(str(value))
     except Exception:  # noqa: BLE001 - __str__ of the value is arbitrary code

@@ -1,8 +1,8 @@
-"""Start and end of processes, each together with all that it started.
+"""Starting and ending processes, each with all of its descendants.
 
-Why: a program that starts others answers for what they leave behind. The ``shell`` tool runs programs of the
-model's choice, and MCP servers are programs of strangers; both may start children, which may leave the group
-or the session, ignore signals, or hold the pipes open after their parent has gone.
+The ``shell`` tool runs programs that the model chooses, and MCP servers are programs of third parties. Both
+may start children, which may leave the process group or the session, ignore signals, or hold pipes open after
+their parent has ended.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from anyio.abc import Process
 from attrs import define, field, frozen
 
 MARK = "REACTIVE_AGENTS_COMMAND"
-"""The environment variable that each process of a tree inherits; its value is the tree's own."""
+"""The environment variable that each process of a tree inherits; its value is unique to the tree."""
 
 _NO_SIGNAL = 0  # sent to see whether a process exists
 _SIGKILL = 9  # which Windows does not name
 _DEAD = frozenset("ZX")
 _KILL_PATIENCE_S = 5.0
 _LONGEST_PAUSE_S = 0.1
-_EMPTY_LOOKS = 2  # one that is being forked or replaced shows neither parent nor environment for a moment
+_EMPTY_LOOKS = 2  # during a fork or exec, a process briefly shows neither parent nor environment
 
 
 @frozen
 class ProcessTree:
     """The descendants of a process that leads a session.
 
-    On Linux they are found in ``/proc`` by session, by descent and by the mark in their environment, so that
-    a daemon that left the session is found too. Elsewhere they are those of the leader's process group.
+    On Linux they are found in ``/proc`` by session, by parent and by the mark in their environment, so that a
+    daemon that left the session is found too. Elsewhere they are the leader's process group.
 
     Attributes:
         leader: the process id.
         mark: the value of the variable ``MARK`` in the leader's environment.
-        proc: where the system shows its processes, if it does.
+        proc: the directory of processes, such as ``/proc``, if there is one.
     """
 
     leader: int
@@ -50,9 +50,9 @@ class ProcessTree:
     proc: Path = Path("/proc")
 
     async def end(self, *, grace_s: float) -> None:
-        """Ask every process to end, and kill the others after ``grace_s`` seconds.
+        """Ask every process to end, and kill the rest after ``grace_s`` seconds.
 
-        May run again.
+        May be called again.
         """
         self._signal(signal.SIGTERM)
         with anyio.move_on_after(grace_s):
@@ -62,7 +62,7 @@ class ProcessTree:
             await self._until_gone(_SIGKILL)
 
     def kill(self) -> None:
-        """End every process now, without waiting; for an event loop that goes down."""
+        """Kill every process, without waiting; for the shutdown of an event loop."""
         self._signal(_SIGKILL)
 
     async def _until_gone(self, repeated: int) -> None:
@@ -73,8 +73,8 @@ class ProcessTree:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     def _signal(self, number: int) -> bool:
-        """Signal every process that is alive; whether there was one."""
-        if sys.platform == "win32":  # which has neither groups nor signals
+        """Signal every living process; return whether there was one."""
+        if sys.platform == "win32":  # no groups and signals there
             if number != _NO_SIGNAL:
                 command = ["taskkill", "/F", "/T", "/PID", str(self.leader)]
                 subprocess.run(command, capture_output=True, check=False)
@@ -82,7 +82,7 @@ class ProcessTree:
         if not (self.proc / "self" / "stat").exists():
             try:
                 os.killpg(self.leader, number)
-            except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+            except (ProcessLookupError, PermissionError):  # macOS raises the latter for a group of zombies
                 return False
             return True
         found = self._members()
@@ -129,16 +129,16 @@ async def start_process(
 
     Args:
         command: the program's path and its arguments.
-        environment: all of it, apart from the mark of the tree.
+        environment: the complete environment, without the mark of the tree.
         directory: its working directory; by default that of this process.
-        with_input: whether its standard input is a pipe, or empty.
+        with_input: whether its standard input is a pipe; otherwise it is empty.
 
     Raises:
         OSError, ValueError: the program could not be started.
     """
     mark = secrets.token_hex(16)
     process: Process | None = None
-    with anyio.CancelScope(shield=True):  # a process that begins while this is cancelled would be lost
+    with anyio.CancelScope(shield=True):  # a cancellation during the start would lose the process
         process = await anyio.open_process(
             list(command),
             stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
@@ -151,7 +151,7 @@ async def start_process(
 
 
 def _living(proc: Path) -> Iterator[tuple[int, int, int]]:
-    """Each process that is not dead: its id, its parent's and its session's."""
+    """Yield each living process: its id, its parent's and its session's."""
     for directory in os.listdir(proc):
         if not directory.isdecimal():
             continue
@@ -159,7 +159,7 @@ def _living(proc: Path) -> Iterator[tuple[int, int, int]]:
             status = (proc / directory / "stat").read_bytes()
         except OSError:
             continue
-        fields = status.rpartition(b")")[2].split()  # the name in brackets may hold blanks and brackets
+        fields = status.rpartition(b")")[2].split()  # the name in brackets may contain blanks and brackets
         if fields[0].decode() not in _DEAD:
             yield int(directory), int(fields[1]), int(fields[3])
 
@@ -173,11 +173,11 @@ _DRAIN_S = 1.0
 
 @frozen
 class OutputLimits:
-    """How much a program may write.
+    """Limits of a program's output.
 
     Attributes:
-        kept_bytes: of each of the two streams, half from its start and half from its end.
-        most_bytes: of both together; a program that writes more is ended.
+        kept_bytes: bytes to keep of each of the two streams, half from its start and half from its end.
+        most_bytes: the maximum of both streams together; a program that writes more is ended.
     """
 
     kept_bytes: int = _KEPT_BYTES
@@ -186,11 +186,11 @@ class OutputLimits:
 
 @frozen(eq=False)
 class Finished:
-    """How a program ended.
+    """The end of a program.
 
     Attributes:
-        exit_code: negative for the signal that ended it.
-        flooded: it was ended since it wrote too much.
+        exit_code: the exit code; negative for the signal that ended it.
+        flooded: whether it was ended because it wrote too much.
     """
 
     exit_code: int
@@ -223,12 +223,12 @@ async def run_program(
     limits: OutputLimits,
     grace_s: float,
 ) -> Finished:
-    """Run a program to its end, and end its children then, also on cancellation.
+    """Run a program to its end, then end its children; also on cancellation.
 
     Args:
         command: the program's path and its arguments.
-        environment: all of it, apart from a mark of this call.
-        given: for its standard input; ``None`` closes that.
+        environment: the complete environment, without the mark of this call.
+        given: the bytes for its standard input; ``None`` closes it.
         grace_s: seconds between asking processes to end and ending them.
 
     Raises:
@@ -245,7 +245,7 @@ async def run_program(
             if given is not None:
                 group.start_soon(_write, process.stdin, given)
             await process.wait()
-            await tree.end(grace_s=grace_s)  # whatever is left holds the pipes open
+            await tree.end(grace_s=grace_s)  # remaining processes hold the pipes open
             group.cancel_scope.deadline = anyio.current_time() + _DRAIN_S
     finally:
         with anyio.CancelScope(shield=True):
@@ -272,7 +272,7 @@ async def _write(stream: anyio.abc.ByteSendStream | None, given: bytes) -> None:
         await stream.send(given)
         await stream.aclose()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
-        return  # a program need not read what it is given
+        return  # a program need not read its input
 
 
 # --- head and tail of an output -------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class HeadAndTail:
         self._total = 0
 
     def add(self, chunk: bytes) -> None:
-        """Take in the next bytes."""
+        """Add the next bytes."""
         self._total += len(chunk)
         room = self._half - len(self._head)
         self._head += chunk[:room]
@@ -303,12 +303,12 @@ class HeadAndTail:
 
     @property
     def total(self) -> int:
-        """How many bytes came in."""
+        """The number of bytes so far."""
         return self._total
 
     @property
     def left_out(self) -> int:
-        """How many bytes were not kept."""
+        """The number of bytes that were not kept."""
         return self._total - len(self._head) - len(self._tail)
 
     def text(self) -> str:

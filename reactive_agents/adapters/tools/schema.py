@@ -28,10 +28,10 @@ class ArgumentSchema:
     """The arguments of a tool.
 
     Attributes:
-        json_schema: for the model.
-        validator: a JSON object in, the converted arguments by name out; arguments left out stay left out.
-        names: of the arguments, in order.
-        check: checks the arguments of a schema that was given as such, in place of the validator.
+        json_schema: the schema for the model.
+        validator: converts a JSON object to arguments by name, without defaults.
+        names: the names of the arguments, in order.
+        check: validates the arguments of a given schema, instead of the validator.
     """
 
     json_schema: JsonObject
@@ -41,7 +41,7 @@ class ArgumentSchema:
 
 
 def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[str, str]) -> ArgumentSchema:
-    """The schema of the arguments of the tool ``name``.
+    """Return the schema of the arguments of a tool.
 
     Raises:
         ToolDefinitionError: an annotation is of a type that JSON cannot express.
@@ -81,7 +81,7 @@ def schema_without_titles(adapter: TypeAdapter[Any]) -> JsonObject:
     from pydantic.json_schema import GenerateJsonSchema
 
     class WithoutFieldTitles(GenerateJsonSchema):
-        """A title that repeats the name of its field costs tokens and tells nothing."""
+        """Generates schemas without titles, which cost tokens and only repeat field names."""
 
         ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as the base has it
 
@@ -116,7 +116,7 @@ def _refuse_field(name: str, argument: str, default: object) -> None:
 
 
 NO_DEFAULT = object()
-"""Stands for a default that there is not; ``None`` would be one."""
+"""Marks a missing default, since ``None`` is a possible default."""
 
 
 def entry(
@@ -124,7 +124,7 @@ def entry(
 ) -> Any:
     """Return an entry of a ``TypedDict``: described, required unless it has a default.
 
-    The default and the limits are shown to the model only; the function or class has them itself.
+    Default and limits are for the model only; the function or class applies them itself.
     """
     from pydantic import Field
     from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -132,7 +132,7 @@ def entry(
     extra: dict[str, Any] = {}
     for name, shown in (*limits, ("default", default)):
         if shown is not NO_DEFAULT:
-            # what has no JSON form is not shown
+            # omits values without JSON form
             with suppress(PydanticSerializationError, ValueError, RecursionError):
                 extra[name] = to_jsonable_python(shown)
     described: Any = Annotated[
@@ -168,12 +168,12 @@ def object_shape(
     Unlike a pydantic model, it allows any name for them.
 
     Args:
-        defer_build: leave it to the caller to compile the validator.
+        defer_build: whether the caller compiles the validator.
     """
     from pydantic import ConfigDict
     from typing_extensions import TypedDict
 
-    make: Any = TypedDict  # a checker wants the entries written out
+    make: Any = TypedDict  # type checkers require literal entries
     shape = make(name, dict(entries))
     shape.__doc__ = description or None
     shape.__pydantic_config__ = ConfigDict(extra="forbid", defer_build=defer_build, allow_inf_nan=False)
@@ -186,13 +186,12 @@ def object_shape(
 def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type, ...] = ()) -> Any:
     """Replace classes that pydantic does not know by object schemas.
 
-    That schema ends in an instance of an attrs class, or in a plain dictionary for a ``typing.TypedDict``.
+    The schema creates an instance of an attrs class, or a plain dictionary for a ``typing.TypedDict``.
 
-    What is iterated over becomes a list, since pydantic would check its items one by one while the tool runs
-    already.
+    Iterables become lists, since pydantic would validate their items only while the tool runs.
 
     Args:
-        names: what annotations that are strings may refer to, besides the class's own module.
+        names: names for string annotations, besides those of the class's module.
         outer: the bridged classes around this annotation.
 
     Raises:
@@ -213,7 +212,7 @@ def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type,
         return annotation
     if origin is Annotated:
         inner = bridge_classes(arguments[0], names, outer)
-        if typing.get_origin(arguments[0]) in (Iterator, Generator):  # what is said of it holds for the list
+        if typing.get_origin(arguments[0]) in (Iterator, Generator):  # its annotations apply to the list
             items, one_by_one = typing.get_args(inner)
             return Annotated[(items, *arguments[1:], one_by_one)]
         return Annotated[(inner, *arguments[1:])]
@@ -261,7 +260,7 @@ def _bridge_attrs(kind: type, names: Mapping[str, Any], outer: tuple[type, ...])
 
 
 def _is_typed_dict_of_typing(kind: type) -> bool:
-    # pydantic takes these from Python 3.12 on, but without descriptions of keys, and without attrs classes
+    # pydantic supports these from Python 3.12 on, but without descriptions of keys and attrs classes
     return typing.is_typeddict(kind) and type(kind).__module__ == "typing"
 
 

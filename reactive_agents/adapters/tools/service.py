@@ -54,7 +54,7 @@ _PARTS = frozenset(CONTENT_TYPES)
 _NOTHING = object()
 
 Returned: TypeAlias = tuple[Json, tuple[Content, ...]]
-"""The value of a function as JSON, with labels for its images, audio and documents, and these."""
+"""The value of a function as JSON with labels of its parts, and the parts."""
 
 
 async def run_function(
@@ -65,14 +65,14 @@ async def run_function(
     thread: Thread | None,
     timeout_s: float,
 ) -> tuple[Result[Returned, ToolErrors], tuple[RunUsage, ...]]:
-    """Return the function's value or the failure, and its reported spending.
+    """Return the function's value or failure, and its reported usage.
 
-    A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
-    A run that it began is cancelled.
+    A thread that does not end in time is abandoned: it continues, and its result is dropped. A run that it
+    began is cancelled.
 
     Args:
-        thread: what it runs in; ``None`` for the event loop, since it is ``async``.
-        timeout_s: seconds it may take; with 0 or less it is not run.
+        thread: the thread for a sync function; ``None`` for an ``async`` one, on the event loop.
+        timeout_s: seconds for the call; with 0 or less it is not run.
     """
     if timeout_s <= 0:
         return Failure(ToolTimedOut(tool_name, 0.0)), ()
@@ -94,7 +94,7 @@ async def run_function(
     usage: tuple[RunUsage, ...] = ()
     if isinstance(value, ToolReport):
         value, usage = value.value, value.usage
-    if type(value) not in _DATA and isinstance(value, BaseContainer):  # which is slow to ask of anything else
+    if type(value) not in _DATA and isinstance(value, BaseContainer):  # slow for other types
         return await _settle(tool_name, value), usage
     return _as_json(tool_name, value), usage
 
@@ -106,8 +106,8 @@ async def _in_thread(thread: Thread, function: Callable[..., Any], arguments: Ma
 
 def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any]:
     try:
-        return (function(**arguments),)  # in a tuple, since trio refuses what is to be awaited
-    except StopIteration as error:  # a future does not take it by itself
+        return (function(**arguments),)  # in a tuple, since trio refuses awaitables
+    except StopIteration as error:  # a future does not accept it
         raise ExceptionGroup("a tool raised", [error]) from None
 
 
@@ -140,7 +140,7 @@ def _as_json(tool_name: str, value: Any) -> Result[Returned, ToolFailed]:
 
 
 def _content_of(value: Any) -> Returned | None:
-    """Return a part, or a list with a part, as the text of its labels and its parts."""
+    """Return the labels and parts of a part, or of a list with a part."""
     if type(value) in _PARTS:
         return text_and_parts(value)
     if not isinstance(value, list | tuple) or _PARTS.isdisjoint(map(type, value)):
@@ -157,19 +157,19 @@ def _is_record(value: Any) -> bool:
 
 
 def _is_its_own(error: BaseException) -> bool:
-    """Whether the function failed with it; otherwise it ends the task or the program."""
+    """Return whether only the function failed, not its task or the program."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_its_own, error.exceptions))
     if isinstance(error, CancelledError | anyio.get_cancelled_exc_class()):
-        return not is_cancelled()  # something that the function waited for was cancelled
-    return isinstance(error, Exception | SystemExit)  # ``sys.exit`` ends the call, and not the program
+        return not is_cancelled()  # something awaited by the function was cancelled
+    return isinstance(error, Exception | SystemExit)  # ``sys.exit`` ends the call, not the program
 
 
 def _raised(tool_name: str, error: BaseException) -> ToolFailed:
-    # the model is shown one sentence; where it was raised is for the author of the tool
+    # the model sees one sentence; the traceback is for the author of the tool
     _log.warning("The tool %r raised.", tool_name, exc_info=error)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]  # a task group says "1 sub-exception", not what it was
+        error = error.exceptions[0]  # a task group's message is only "1 sub-exception"
     kind = type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         raised = list(_single(error))
@@ -200,7 +200,7 @@ _LIMITERS: RunVar[_Limiters] = RunVar("reactive_agents_tool_threads")
 
 
 class Thread:
-    """One of the threads that may run at once, from :func:`take_thread` to its end."""
+    """A place among the concurrent threads, from :func:`take_thread` to its end."""
 
     def __init__(self, places: anyio.CapacityLimiter, uncounted: anyio.CapacityLimiter) -> None:
         self._places: anyio.CapacityLimiter | None = places
@@ -209,7 +209,7 @@ class Thread:
     async def run(self, function: Callable[[], Any]) -> Any:
         """Return the value of the function.
 
-        A cancelled function runs on in its thread, and its place is free.
+        A cancelled function continues in its thread, but its place becomes free.
         """
         try:
             return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=self._uncounted)
@@ -217,17 +217,17 @@ class Thread:
             self.leave()
 
     def leave(self) -> None:
-        """Free the place; harmless when that was done already."""
+        """Free the place, if that was not done."""
         places, self._places = self._places, None
         if places is not None:
             places.release_on_behalf_of(self)
 
 
 async def take_thread(patience_s: float | None) -> Thread | None:
-    """A thread, as soon as one is free; ``None`` when there is none in time.
+    """Wait for a free thread; ``None`` if there is none in time.
 
     Args:
-        patience_s: seconds to wait for it; ``None`` waits for ever.
+        patience_s: seconds to wait; ``None`` waits forever.
     """
     limiters = _LIMITERS.get(None)
     if limiters is None:
@@ -250,11 +250,11 @@ async def take_thread(patience_s: float | None) -> Thread | None:
 
 @frozen(eq=False, repr=False)
 class ToolReport(Value):
-    """A value of a tool function with its spending on models.
+    """A value of a tool function with its model usage.
 
     Attributes:
-        value: anything that a tool may return, a failure included.
-        usage: of runs that the function began; the run's account has it already.
+        value: anything that a tool may return, including a failure.
+        usage: the usage of runs that the function began, already counted for the run.
     """
 
     value: Any
@@ -272,14 +272,14 @@ class _Entry:
 
 
 class LocalToolService:
-    """Implements ``ToolService``: validates, approves and bounds each call.
+    """Implements ``ToolService``: validates, approves and limits each call.
 
     Args:
-        tools: in the order in which the model sees them, each name once.
-        workspace: the directory that file tools are held inside.
+        tools: the tools, with unique names, in the order for the model.
+        workspace: the directory to which file tools are confined.
         default_timeout_s: seconds for a call of a tool without a timeout, above 0.
         answer_timeout_s: seconds that a call of an external tool without a timeout waits, above 0.
-        protected: resolved paths of files that file tools do not write.
+        protected: resolved paths of files that file tools must not write.
 
     Raises:
         ValueError: two tools share a name, or the timeout is not above 0.
@@ -314,19 +314,20 @@ class LocalToolService:
         self._definitions = tuple(entry.definition for entry in self._entries.values())
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """All tools, in the order given."""
+        """Return all tools, in the given order."""
         return self._definitions
 
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
-        """Run one call and return its full result; fails as the port says.
+        """Run a call and return its full result; fails as the port says.
 
-        Checked in this order: the name, the form of the arguments, their types, approval, time. A tool that
-        was refused at any of these did not run. Neither waiting for approval nor for a thread that is free
-        counts towards the timeout; both end at the deadline. A call of an external tool is not run either:
-        its result has the checked arguments and the origin ``external``.
+        Checks in this order: the name, the form of the arguments, their types, approval, time. A refused tool
+            did not
+        run. Waiting for approval or a free thread does not count towards the timeout; both end at the
+        deadline. A call of an external tool is not run: its result has the checked arguments and the origin
+        ``external``.
         """
         entry = self._entries.get(call.name)
         if entry is None:
@@ -336,14 +337,14 @@ class LocalToolService:
         if entry.tool.run_parameter is not None and scope.run_context is None:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
-        if needs_approval:  # no one else holds the arguments that are approved, and then run
+        if needs_approval:  # approved arguments must not be changed before the call
             call = attrs.evolve(call, arguments=deepcopy(call.arguments))
         converted = call_checks.convert_arguments(call.name, entry.tool.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
         if needs_approval:
             asked = call
-            if not entry.definition.external:  # what is approved is what runs
+            if not entry.definition.external:  # the approved arguments are those that run
                 asked = attrs.evolve(
                     call, arguments=call_checks.arguments_of_run(entry.tool.schema, converted.unwrap())
                 )
@@ -357,7 +358,7 @@ class LocalToolService:
         return await self._run(entry, call, scope, converted.unwrap())
 
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:
-        """Ask a tool's probe whether a call was done; ``None`` where that is not known.
+        """Ask a tool's probe whether a call was done; ``None`` if unknown.
 
         Args:
             key: the idempotency key of the call.
@@ -413,7 +414,7 @@ class LocalToolService:
             )
         if not usage:
             return Failure(outcome.failure())
-        error = outcome.failure().message  # a failure value could not say what was spent
+        error = outcome.failure().message  # a failure value cannot report usage
         return Success(
             ToolResult(call.id, call.name, error=error, duration_ms=duration_ms, usage=usage, counted=True)
         )

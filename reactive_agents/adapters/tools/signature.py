@@ -25,9 +25,9 @@ class ToolSignature:
     """The parameters of a tool function, and the scope of its annotations.
 
     Attributes:
-        parameters: as :mod:`inspect` gives them, in order, annotations unresolved.
-        enclosing: classes and modules that were visible where the function became a tool; needed for
-            annotations that are strings and name something local.
+        parameters: the parameters from :mod:`inspect`, in order, with unresolved annotations.
+        enclosing: classes and modules that were visible where the function became a tool, for string
+            annotations with local names.
     """
 
     function: Callable[..., Any]
@@ -40,12 +40,12 @@ class ResolvedSignature:
     """A signature whose annotations are types.
 
     Attributes:
-        parameters: those that the model fills in.
-        annotations: the type of each of them; ``Any`` where there was no annotation.
-        context_parameter: the one that receives the :class:`ToolContext`, if there is one.
-        run_parameter: the one that receives the :class:`RunContext`, likewise.
-        deps_type: of the dependencies in it; ``Any`` where it takes any.
-        names: what the annotations of local classes may refer to.
+        parameters: the parameters for the model.
+        annotations: the type of each of them; ``Any`` without an annotation.
+        context_parameter: the parameter for the :class:`ToolContext`, if any.
+        run_parameter: the parameter for the :class:`RunContext`, if any.
+        deps_type: the type of its dependencies; ``Any`` if it accepts any.
+        names: names for the annotations of local classes.
     """
 
     parameters: tuple[inspect.Parameter, ...]
@@ -57,17 +57,17 @@ class ResolvedSignature:
 
 
 def read_signature(function: Callable[..., Any], frame: types.FrameType | None) -> ToolSignature:
-    """The signature of ``function`` as seen from ``frame``.
+    """Return the signature of ``function`` as seen from ``frame``.
 
     Raises:
-        ToolDefinitionError: it is no function or method, it yields, or it has a parameter that a model
+        ToolDefinitionError: it is not a function or method, it yields, or it has a parameter that a model
             cannot fill by name.
     """
     if not inspect.isroutine(function):
         raise ToolDefinitionError(
             f"A tool is made from a function or a bound method, not from {function!r}: wrap it in a def."
         )
-    keeps = inspect.isfunction(function)  # a bound method is another object each time
+    keeps = inspect.isfunction(function)  # each access creates another bound method
     parameters = _PARAMETERS.get(function) if keeps else None
     if parameters is None:
         parameters = _read_parameters(function)
@@ -77,7 +77,7 @@ def read_signature(function: Callable[..., Any], frame: types.FrameType | None) 
 
 
 _PARAMETERS: MutableMapping[Callable[..., Any], tuple[inspect.Parameter, ...]] = WeakKeyDictionary()
-"""Those that were read: an agent that is built for each request reads no function again."""
+"""Read signatures, so that an agent built for each request does not read functions again."""
 
 
 def _read_parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
@@ -85,7 +85,7 @@ def _read_parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, .
         raise ToolDefinitionError(f"{_name(function)} yields its values: let it return a list instead.")
     try:
         parameters = tuple(inspect.signature(function).parameters.values())
-    except ValueError as error:  # some functions written in C do not say what they take
+    except ValueError as error:  # some functions in C have no signature
         raise ToolDefinitionError(
             f"{_name(function)} has no readable signature: wrap it in a def."
         ) from error
@@ -95,11 +95,10 @@ def _read_parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, .
 
 
 def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
-    """The signature with its annotations evaluated.
+    """Return the signature with evaluated annotations.
 
     Raises:
-        ToolDefinitionError: an annotation names something that is not defined, or two parameters want the
-            context.
+        ToolDefinitionError: an annotation contains an undefined name, or two parameters take the context.
     """
     function = inspect.unwrap(signature.function)
     function = getattr(function, "__func__", function)
@@ -114,7 +113,7 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
         if isinstance(annotation, str) and _OF_A_RUN.match(annotation):
             try:
                 typing.get_type_hints(_annotated({parameter: annotation}), known, names)
-            except _UNRESOLVED:  # the model is not shown the type, so it need not be there at run time
+            except _UNRESOLVED:  # the model does not see the type, which may be missing at run time
                 annotated[parameter] = RunContext
     try:
         hints = typing.get_type_hints(_annotated(annotated), known, names, include_extras=True)
@@ -207,7 +206,7 @@ def _closure(function: Callable[..., Any]) -> dict[str, Any]:
     for name, cell in zip(code.co_freevars if code else (), cells, strict=False):
         try:
             names[name] = cell.cell_contents
-        except ValueError:  # the enclosing function has not given it a value yet
+        except ValueError:  # a variable of the enclosing function without a value yet
             continue
     return names
 
@@ -221,11 +220,11 @@ def _name(function: Callable[..., Any]) -> str:
 
 @frozen(eq=False, repr=False)
 class Documentation(Value):
-    """A docstring, taken apart.
+    """A parsed docstring.
 
     Attributes:
         text: the prose, without the sections on arguments, results and errors.
-        arguments: what is said about each argument or attribute, by name, on one line.
+        arguments: the description of each argument or attribute, by name, on one line.
     """
 
     text: str = ""

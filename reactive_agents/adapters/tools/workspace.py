@@ -1,10 +1,9 @@
-"""Paths that a model chose, held inside one directory.
+"""Paths that a model chooses, confined to one directory.
 
-A path is resolved each time it is used, symlinks included, and refused when the result lies elsewhere. The
-resolved path is then opened one component after the other from the directory of the workspace, each without
-following a symlink: a directory that another process replaces by a link in between is refused too, where the
-system has ``dir_fd``. What is written is neither hidden, as the folders of repositories are, nor executable,
-nor imported by this program.
+A path is resolved with its symlinks at each use, and refused if the result is elsewhere. The resolved path is
+then opened component by component from the workspace, without following symlinks: a directory that another
+process replaces by a link in between is refused too, if the system has ``dir_fd``. Written files are neither
+hidden, like those of repositories, nor executable, nor imported by this program.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 _IS_EXECUTABLE = "it is executable."
 _LOOP = "its symlinks form a loop."
 LARGEST_WRITE = 10_000_000
-"""Bytes that one call may write."""
+"""The maximum of bytes in one write."""
 
 
 def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolation]:
-    """The absolute path without symlinks that ``path`` means; it need not exist.
+    """Return the absolute path without symlinks of ``path``, which need not exist.
 
     Args:
         path: relative to the workspace, or absolute and inside it.
 
-    Fails with ``WorkspaceViolation`` when it leads out of the workspace (by ``..``, by a symlink or from the
-    root), holds a NUL byte, or names a device: ``nul`` or ``com1`` is one on Windows, so it is refused
+    Fails with ``WorkspaceViolation`` if it leads out of the workspace (by ``..``, a symlink or from the
+    root), contains a NUL byte, or names a device: ``nul`` and ``com1``, devices on Windows, are refused
     everywhere.
     """
     if "\0" in path:
@@ -66,7 +65,7 @@ def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolatio
         root = workspace.resolve(strict=True)
         resolved = (root / path).resolve()
         is_loop = _is_loop(resolved)
-    except RuntimeError:  # of a loop, until Python 3.12
+    except RuntimeError:  # for a loop, until Python 3.12
         return _refuse(path, _LOOP)
     except OSError as error:
         return Failure(refused_by_system(path, error))
@@ -80,7 +79,7 @@ def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolatio
 
 
 def _is_loop(resolved: Path) -> bool:
-    """Return whether a path was not resolved, since its links have no end."""
+    """Return whether a path could not be resolved, because its links form a loop."""
     try:
         resolved.stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -95,14 +94,14 @@ def _is_loop(resolved: Path) -> bool:
 def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolation]:
     """Open a regular file of the workspace for reading bytes; the caller closes it.
 
-    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and when there is no such regular file; it
-    then names the nearest ones.
+    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and if there is no such regular file; the
+    error then names similar ones.
     """
     found = resolve_inside(workspace, path)
     if isinstance(found, Failure):
         return Failure(found.failure())
     target = found.unwrap()
-    if not os.path.exists(target):  # unlike Path.exists, false also where it may not be looked at
+    if not os.path.exists(target):  # unlike Path.exists, false without permission
         return missing_path(workspace, path)
     if target.is_dir():
         return _refuse(path, f"it is a folder.{_named('It has', _paths_below(workspace, target))}")
@@ -124,17 +123,16 @@ def write_inside(
 ) -> Result[Path, WorkspaceViolation]:
     """Write a file of the workspace with its directories; return its resolved path.
 
-    An existing file is replaced in one step, so a reader sees the old content or the new one, and keeps its
-    permissions. Appending adds the content at the end in one write.
+    Replaces an existing file atomically, and keeps its permissions. Appends in one write.
 
     Args:
         content: at most ``LARGEST_WRITE`` bytes.
-        protected: resolved paths that are not written, as the agent's configuration and records; nor is what
-            lies below one, or beside it with a name that goes on with ``-``, as ``audit.db-head``.
+        protected: resolved paths that must not be written, such as the agent's configuration and records, and
+            neither are paths below them or beside them with a suffix ``-…``, such as ``audit.db-head``.
 
-    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`; when what is there is no regular file, is
-    executable or protected; when the path or one of its directories is hidden; when a folder on the way is a
-    repository without a working tree, or would become one; and when a library would be imported from it.
+    Fails with ``WorkspaceViolation`` as :func:`resolve_inside`; if the existing file is not regular,
+    executable or protected; if the path or one of its directories is hidden; if a folder of the path is or
+    would become a bare repository; and if a library would be imported from the file.
     """
     found = resolve_inside(workspace, path)
     if isinstance(found, Failure):
@@ -168,9 +166,9 @@ def write_inside(
 
 
 def _is_protected(target: Path, protected: frozenset[Path]) -> bool:
-    """Return whether one is the path, a folder of it, or a file that it accompanies.
+    """Return whether a path is, is below, or accompanies a protected one.
 
-    In whatever case: some file systems take the two for one.
+    Ignores case, as some file systems do.
     """
     wanted = str(target).casefold()
     known = (str(each).casefold() for each in protected)
@@ -186,26 +184,25 @@ def _is_of_repository(root: Path, target: Path) -> bool:
 
 
 # --- files that this program would import ----------------------------------------------------------------
-# Libraries are imported when they are first used, from the folder of the program before any other: what a
-# tool writes there as ``ddgs.py`` would run within this process, or when it is started again.
+# Libraries are imported at first use, from the folder of the program before any other: if a tool writes
+# ``ddgs.py`` there, it would run within this process, or at its next start.
 
 
 _INSTALLED = frozenset({"site-packages", "dist-packages", "node_modules"})
 _CUSTOMIZING = frozenset({"sitecustomize", "usercustomize"})
 _OWN_NAMES = frozenset({"test", "tests"})
-"""Modules that other packages leave beside theirs, and that nothing imports from there."""
+"""Modules that other packages leave beside theirs, and that are not imported from there."""
 
 
 def why_imported(target: Path, programs: frozenset[Path] = frozenset()) -> str | None:
     """Return why a file would be imported by this program or another, or ``None``.
 
-    That is a file of installed packages, one by which a loaded module, or one beside a program, would be
-    another, and one by which another module than until now has the name of a library, also of one that is not
-    installed and would be used if it were.
+    These are files of installed packages, files that replace a loaded module or one beside a program, and
+    files that take the name of a library, even of one that is not installed but would be used.
 
     Args:
         target: a resolved path; the file need not exist.
-        programs: resolved paths of files; of those in Python the folder is imported from, too.
+        programs: resolved paths of files; Python programs also import from their folder.
     """
     if not _INSTALLED.isdisjoint(target.parts):
         return "installed packages are not written."
@@ -228,7 +225,7 @@ def why_imported(target: Path, programs: frozenset[Path] = frozenset()) -> str |
 
 
 def _module_of(file: Path) -> Path:
-    """Return where a module is: one place for ``a.py`` and ``a/__init__.py``."""
+    """Return the place of a module, the same for ``a.py`` and ``a/__init__.py``."""
     folder = file.parent.parent if file.parent.name == "__pycache__" else file.parent
     name = file.name.partition(".")[0]
     return folder if name == "__init__" else folder / name
@@ -241,7 +238,7 @@ def _places_of(module: ModuleType) -> Iterator[str]:
 
 
 def _folders_of(script: Path) -> Iterator[Path]:
-    """Yield the folders that a program imports from: its own, and its package's."""
+    """Yield the folders that a program imports from: its own and its package's."""
     for folder in script.parents:
         yield folder
         if not (folder / "__init__.py").is_file():
@@ -264,7 +261,7 @@ def _is_same(place: str, module: Path) -> bool:
 
 
 def _is_library(name: str, root: Path) -> bool:
-    """Return whether a module of this name is, or would be, found in another folder."""
+    """Return whether a module of this name is or would be found in another folder."""
     if name in sys.stdlib_module_names or name in _CUSTOMIZING or name.casefold() in _requirements():
         return True
     others = [folder for folder in sys.path if Path(folder or ".").resolve() != root]
@@ -276,11 +273,11 @@ def _is_library(name: str, root: Path) -> bool:
 
 @cache
 def _requirements() -> frozenset[str]:
-    """Return the modules that installed packages may use, by their requirements.
+    """Return the modules that installed packages may use, from their requirements.
 
-    The module of a requirement has its name or, for those of this package, the beginning of it.
+    The module has the name of the requirement or, for those of this package, the beginning of it.
     """
-    from importlib import metadata  # with parsers of mail and archives; only what is written needs it
+    from importlib import metadata  # imports parsers of mail and archives; only writes need it
 
     names = {"azure", "google", "opentelemetry"}
     for distribution in metadata.distributions():
@@ -295,7 +292,7 @@ def _requirements() -> frozenset[str]:
 
 @frozen(eq=False, repr=False)
 class _Folder(Value):
-    """An open directory. ``descriptor``: ``None`` where names are whole paths instead."""
+    """An open directory. ``descriptor``: ``None`` if names are whole paths instead."""
 
     path: Path
     descriptor: int | None
@@ -309,7 +306,7 @@ def _folder_of(workspace: Path, target: Path, *, create: bool = False) -> Iterat
     """Open the directory of a resolved path, without following a link on the way.
 
     Raises:
-        OSError: a component is no directory, or the system refuses it.
+        OSError: a component is not a directory, or the system refuses it.
     """
     if not _WALKS:
         if create:
@@ -335,7 +332,7 @@ def _folder_of(workspace: Path, target: Path, *, create: bool = False) -> Iterat
 
 
 MOST_FILES = 10_000
-"""Files of a workspace that are looked at to list them."""
+"""The maximum of files to examine for a listing."""
 _MOST_COMPARED = 2_000
 _MOST_NAMED = 5
 _ALIKE = 0.6
@@ -344,10 +341,10 @@ _ALIKE = 0.6
 def files_below(workspace: Path, folder: Path | None = None) -> Iterator[str]:
     """Yield the files of a folder and those below, by their paths in the workspace.
 
-    Hidden folders are left out, and links to folders are not followed.
+    Skips hidden folders, and does not follow links to folders.
 
     Args:
-        folder: a resolved one inside the workspace; ``None`` for all of it.
+        folder: a resolved folder in the workspace; ``None`` for all of it.
     """
     root = workspace.resolve()
     for directory, below, names in os.walk(folder or root):
@@ -357,7 +354,7 @@ def files_below(workspace: Path, folder: Path | None = None) -> Iterator[str]:
 
 
 def missing_path(workspace: Path, path: str) -> Failure[WorkspaceViolation]:
-    """Return the failure of a path that does not exist, with the nearest that do."""
+    """Return the failure of a path that does not exist, with similar ones."""
     known = list(islice(files_below(workspace), _MOST_COMPARED))
     wanted = PurePosixPath(path[-_SHOWN_CHARS:].replace("\\", "/"))
     near = [each for each in known if PurePosixPath(each).name.casefold() == wanted.name.casefold()]
@@ -373,7 +370,7 @@ def _paths_below(workspace: Path, folder: Path) -> list[str]:
 
 
 def _named(lead: str, paths: list[str]) -> str:
-    """Return a sentence with the first of the paths; empty without any."""
+    """Return a sentence with the first of the paths; empty without paths."""
     more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
     shown = ", ".join(_shown(each if each.isprintable() else repr(each)) for each in paths[:_MOST_NAMED])
     return f" {lead}: {shown}{more}." if paths else ""
@@ -476,7 +473,7 @@ def read_lines(file: BinaryIO, *, max_chars: int) -> Iterator[str]:
     """Yield lines as UTF-8, without their ends; long ones are cut with a note.
 
     Args:
-        max_chars: of a line, 1 or more.
+        max_chars: the maximum of characters of a line, 1 or more.
     """
     first = True
     while line := file.readline(_LINE_BYTES):

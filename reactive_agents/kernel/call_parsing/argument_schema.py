@@ -1,4 +1,4 @@
-"""Whether a JSON value fits a JSON Schema, as far as types, names and choices go."""
+"""Checks of a JSON value against a JSON Schema: types, names and enumerations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MAX_DEPTH = 32
 
 
 def fits(value: Json, schema: Schema, root: JsonObject, depth: int = 0) -> bool:
-    """Return whether a value matches a schema in type, choice and shape.
+    """Return whether a value matches a schema in type, enumeration and shape.
 
     Args:
-        root: the schema that ``$ref`` points into.
+        root: the root schema for ``$ref``.
         depth: nesting of the value below the root; from 32 levels on a value matches.
     """
     if isinstance(schema, bool):
@@ -42,7 +42,7 @@ def fits(value: Json, schema: Schema, root: JsonObject, depth: int = 0) -> bool:
 
 
 def branches(schema: Schema, root: JsonObject, depth: int = 0) -> tuple[JsonObject, ...]:
-    """Return the alternatives of a schema, with references resolved, or itself."""
+    """Return the alternatives of a schema, or itself, with references resolved."""
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return ()
     if "$ref" in schema:
@@ -56,7 +56,7 @@ def branches(schema: Schema, root: JsonObject, depth: int = 0) -> tuple[JsonObje
 
 
 def types_of(schema: JsonObject) -> frozenset[str]:
-    """The names of the types that a schema asks for; empty for any."""
+    """Return the names of the types in a schema; empty for any."""
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     nullable = ["null"] if schema.get("nullable") is True else []
@@ -64,7 +64,7 @@ def types_of(schema: JsonObject) -> frozenset[str]:
 
 
 def choices_of(schema: JsonObject) -> tuple[Json, ...] | None:
-    """The only values that a schema lets pass; ``None`` when it has no such list."""
+    """Return the enumeration of a schema; ``None`` if it has none."""
     if "const" in schema:
         return (schema["const"],)
     choices = schema.get("enum")
@@ -72,18 +72,18 @@ def choices_of(schema: JsonObject) -> tuple[Json, ...] | None:
 
 
 def properties_of(schema: JsonObject) -> Mapping[str, Schema]:
-    """The named entries of an object schema."""
+    """Return the properties of an object schema."""
     properties = schema.get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
 def required_of(schema: JsonObject) -> frozenset[str]:
-    """The names of the entries that must be there."""
+    """Return the names of the required properties."""
     return frozenset(name for name in _list(schema, "required") if isinstance(name, str))
 
 
 def resolve(schema: JsonObject, root: JsonObject) -> Schema:
-    """Return the target of a local ``$ref``; ``true`` when there is none."""
+    """Return the target of a local ``$ref``; ``true`` if there is none."""
     reference = schema.get("$ref")
     here: Json = root
     if not isinstance(reference, str) or not reference.startswith("#"):
@@ -97,7 +97,7 @@ def resolve(schema: JsonObject, root: JsonObject) -> Schema:
 
 
 def type_of(value: Json) -> str:
-    """The JSON Schema type of a value; a number with a point is no integer."""
+    """Return the JSON Schema type of a value; a float is never an integer."""
     match value:
         case None:
             return "null"
@@ -160,7 +160,7 @@ _SHOWN_CHOICES = 8
 
 
 CALL_AGAIN = "Call it again as:"
-"""Begins the last line of the message about arguments with which no tool was run."""
+"""The beginning of the last line of an error about invalid arguments."""
 
 
 def explain_schema(definition: ToolDefinition, problem: str) -> str:
@@ -228,9 +228,9 @@ def _json(value: Json) -> str:
 
 
 def fits_exactly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
-    """Return whether a call matches a schema of plain types, as most do.
+    """Return whether a call matches a schema of simple types, as most are.
 
-    A call that does not may still match its schema otherwise.
+    ``False`` does not mean that it violates its schema.
     """
     for definition in definitions:
         if definition.name == call.name:

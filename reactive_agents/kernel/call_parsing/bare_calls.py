@@ -21,13 +21,13 @@ _CONSTANTS: dict[str, Json] = {"true": True, "false": False, "null": None}
 def read_code_call(
     reader: CallReader, text: str, start: int, *, suffix: str = "", source: CallForm | None = None
 ) -> tuple[ParsedCall, int] | None:
-    """The call that begins at ``start``, and the position behind its closing bracket.
+    """Return the call that begins at ``start``, and the position after its bracket.
 
     Arguments are one JSON object, keywords with literal values, a single quoted text (which becomes the
     argument ``input``), or nothing. Anything else, such as a variable or a sum, is code and not a call.
 
     Args:
-        suffix: what is taken off the written name, such as ``.call``.
+        suffix: the suffix to remove from the written name, such as ``.call``.
         source: the form to report; by default ``plain`` or ``keywords``.
     """
     head = _HEAD.match(text, start)
@@ -42,7 +42,7 @@ def read_code_call(
 
 
 def read_code_list(reader: CallReader, text: str, start: int) -> tuple[tuple[ParsedCall, ...], int]:
-    """The calls in ``[name(…), name(…)]``; none when one of them is no call."""
+    """Return the calls in ``[name(…), name(…)]``; none if one of them is not a call."""
     calls: list[ParsedCall] = []
     position = start + 1
     while (found := read_code_call(reader, text, position)) is not None:
@@ -71,7 +71,7 @@ def _arguments(reader: CallReader, text: str, start: int) -> tuple[Decoded | Non
 
 
 def _keywords(arguments: str) -> JsonObject | None:
-    """The arguments between two brackets; ``None`` when they are not literals."""
+    """Return the arguments between two brackets; ``None`` if they are not literals."""
     if not arguments.strip():
         return {}
     try:
@@ -161,16 +161,16 @@ _EXAMPLE = re.compile(
 
 
 def is_example(before: str) -> bool:
-    """Whether the words right before a block say that it only shows something."""
+    """Return whether the words right before a block introduce an example."""
     return _EXAMPLE.search(before[-160:].rstrip()) is not None
 
 
 def read_untagged(reader: CallReader, text: str) -> Remainder:
-    """The calls of a text without tags, and what else it says.
+    """Return the calls of a text without tags, and the remaining text.
 
-    A call counts in these places only: the whole text is calls; it opens the text and ends its line; it
-    begins a line and nothing follows it. One inside a sentence, one that more text follows on the same line,
-    and one introduced as an example is prose.
+    A call counts only if the whole text is calls, if it opens the text and ends its line, or if it begins a
+    line and nothing follows it. A call in a sentence, with more text on the same line, or introduced as an
+    example is prose.
     """
     for read in (_opening_json, _closing_json, _closing_code, _action):
         found = read(reader, text)
@@ -213,7 +213,7 @@ def _closing_code(reader: CallReader, text: str) -> Remainder:
 
 
 def read_code_lines(reader: CallReader, text: str, start: int) -> tuple[tuple[ParsedCall, ...], int]:
-    """Return successive calls ``name(…)``, one a line, and the end of the last."""
+    """Return successive calls ``name(…)``, one per line, and the end of the last."""
     calls: tuple[ParsedCall, ...] = ()
     end, position = start, start
     while found := read_code_call(reader, text, position):
@@ -226,10 +226,7 @@ def read_code_lines(reader: CallReader, text: str, start: int) -> tuple[tuple[Pa
 
 
 def _action(reader: CallReader, text: str) -> Remainder:
-    """Return a call in ReAct's form.
-
-    An observation after it was invented by the model.
-    """
+    """Return a call in ReAct's form, without an invented observation after it."""
     for line in islice(_ACTION.finditer(text), _MOST_ATTEMPTS):
         calls: tuple[ParsedCall, ...] = ()
         name = reader.names.resolve(line["name"])
@@ -250,6 +247,6 @@ def _action(reader: CallReader, text: str) -> Remainder:
 
 
 def _ends(text: str, end: int, ticks: str) -> bool:
-    """Whether nothing follows but the quotes of the code that were opened."""
+    """Return whether only the closing marks of opened code follow."""
     closing = re.compile(r"\s*" + ticks).match(text, end)
     return closing is not None and _TAIL.match(text, closing.end()) is not None

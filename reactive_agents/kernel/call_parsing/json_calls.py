@@ -31,15 +31,15 @@ CallForm: TypeAlias = Literal[
     "harmony",
     "react",
 ]
-"""The ways in which a call is written as text.
+"""The forms of calls in text.
 
 ``json``: bare JSON. ``fenced``: in a code block. ``plain``: ``name({…})``. ``keywords``: ``name(key=…)``.
 ``hermes``: ``<tool_call>`` of Hermes, Qwen, Granite and others. ``function-json``: ``<function=name>{…}`` of
 Llama 3.1 and Functionary. ``function-xml``: the same with ``<parameter=…>``, of Qwen-Coder. ``invoke``:
 ``<invoke name=…>`` of Claude and MiniMax. ``python-tag``, ``python-tag-call``: ``<|python_tag|>`` of Llama
 with JSON or ``name.call(…)``. ``mistral…``: the three things that follow ``[TOOL_CALLS]``. ``deepseek``,
-``kimi``, ``glm``, ``harmony``: the special tokens of those (harmony is gpt-oss). ``react``: ``Action:`` and
-``Action Input:``.
+``kimi``, ``glm``, ``harmony``: the special tokens of these models (harmony is gpt-oss). ``react``:
+``Action:`` and ``Action Input:``.
 """
 
 
@@ -48,8 +48,8 @@ class ParsedCall:
     """A call found in text.
 
     Attributes:
-        name: as it is registered, however the model wrote it.
-        source: the form it was written in.
+        name: the registered name.
+        source: the form in which it was written.
         repaired: whether its JSON was broken.
     """
 
@@ -67,7 +67,7 @@ class ParsedCalls:
         calls: the calls, in the order of the text.
         prose: the text without calls and thinking.
         thinking: the content of ``<think>`` blocks, in which calls do not count.
-        made: whether the text makes the calls, by its form; otherwise it quotes them or speaks of them.
+        made: whether the text makes the calls, by its form, instead of quoting or discussing them.
     """
 
     calls: tuple[ParsedCall, ...] = field(default=())
@@ -101,11 +101,11 @@ class CallReader:
     json: JsonReader = field(factory=JsonReader)
 
     def calls_of(self, value: Json, source: CallForm, *, repaired: bool) -> tuple[ParsedCall, ...]:
-        """The calls that a JSON value is; none when it has other keys than a call has.
+        """Return the calls in a JSON value; none if it has other keys than a call.
 
-        A list counts when all of its elements have the shape of a call; those with unknown names are left
-        out. An object counts when it has one key for the name, at most one for the arguments, and beside them
-        at most an id, a type, and (with ``action``) a thought.
+        A list counts if all its elements have the shape of a call; those with unknown names are left out. An
+        object counts if it has one key for the name, at most one for the arguments, and otherwise at most an
+        id, a type, and (with ``action``) a thought.
         """
         if isinstance(value, list):
             shaped = [_parts(item) for item in value]
@@ -123,7 +123,7 @@ class CallReader:
     ) -> tuple[tuple[ParsedCall, ...], int]:
         """Return the calls in successive JSON values from ``start``, and their end.
 
-        White space, commas and semicolons may separate them. The first value that is no call ends them.
+        White space, commas and semicolons may separate them. The first value that is not a call ends them.
         """
         calls: tuple[ParsedCall, ...] = ()
         end = start
@@ -169,7 +169,7 @@ class CallReader:
 
 
 def _parts(value: Json) -> tuple[str, Json] | None:
-    """The name and the arguments of an object that has the shape of a call."""
+    """Return the name and arguments of an object with the shape of a call."""
     if not isinstance(value, dict):
         return None
     keys = value.keys()

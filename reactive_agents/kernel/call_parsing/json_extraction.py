@@ -13,12 +13,12 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.values import Value, lazy_pattern
 
 REPAIRABLE_CHARS = 64 * 1024
-"""How much broken JSON of one text is looked at: repairing is far slower than reading."""
+"""The maximum of broken JSON to repair in one text, since repair is far slower than parsing."""
 
 _MAX_DEPTH = 100
 _MAX_BROKEN_DEPTH = 32  # the time of json_repair grows with the square of the depth
 _STRICT = json.JSONDecoder()
-_LENIENT = json.JSONDecoder(strict=False)  # takes line breaks inside of strings
+_LENIENT = json.JSONDecoder(strict=False)  # accepts line breaks in strings
 _OUTSIDE = lazy_pattern(r"//[^\n]*|[\"'(){}\[\]]")
 _REST_OF_STRING = {
     '"': re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.S),
@@ -28,7 +28,7 @@ _COMPLETE_END = lazy_pattern(r"(?:[}\])\"']|\b(?:true|false|null|True|False|None
 _COMMENT = lazy_pattern(r"(?:(?<=[\s,{}\[\]])|^)(?://|#)[^\n]*|/\*.*?\*/", re.S)
 _ESCAPE = lazy_pattern(r"\\(?:u[0-9a-fA-F]{4}|.)", re.S)
 _MARKDOWN_ESCAPE = lazy_pattern(r"(?<!\\)\\(?=[_*])")
-"""A backslash that JSON does not know: ``get\\_price``."""
+"""A backslash that is invalid in JSON: ``get\\_price``."""
 _WORD = lazy_pattern(r"\w+")
 _MANY_WORDS = 20
 _SIGN = lazy_pattern(r"[^\w\s]")
@@ -47,10 +47,10 @@ class Decoded(Value):
 
 @frozen(eq=False, repr=False)
 class BracketSpan(Value):
-    """How far a bracket reaches.
+    """The extent of a bracket.
 
     Attributes:
-        end: the position behind the bracket that closes the first one; ``None`` when it stays open.
+        end: the position after the matching bracket; ``None`` if it is never closed.
         stopped: where the lexing stopped.
         sound: false when the text ends inside a string, or nests deeper than can be repaired.
     """
@@ -61,7 +61,7 @@ class BracketSpan(Value):
 
 
 def decode(text: str, start: int = 0) -> Decoded | None:
-    """Return the JSON value at ``start``; line breaks inside of strings are allowed."""
+    """Return the JSON value at ``start``; strings may contain line breaks."""
     for decoder in (_STRICT, _LENIENT):
         try:
             value, end = decoder.raw_decode(text, start)
@@ -101,9 +101,8 @@ class JsonReader:
 
     Attributes:
         left: remaining characters of broken JSON.
-        work: remaining characters times punctuation marks of repairs; all of it takes half a second.
-        failures: remaining pieces of broken JSON: for each the decoder scans all text before it to count
-            lines.
+        work: remaining work of repairs, characters times punctuation marks; all of it takes half a second.
+        failures: remaining pieces of broken JSON, since for each the decoder scans all text before it.
     """
 
     left: int = REPAIRABLE_CHARS
@@ -123,7 +122,7 @@ class JsonReader:
         return self._repaired(text, start, edge)
 
     def read_object(self, text: str) -> Decoded | None:
-        """Return the object of the whole text, also a quoted one; empty text is ``{}``."""
+        """Return the object in a whole text, which may be quoted; empty text is ``{}``."""
         stripped = text.strip()
         if stripped in ("", "null", "None", "{}"):
             return Decoded({}, len(text))
@@ -144,7 +143,7 @@ class JsonReader:
         return found.end
 
     def _repaired(self, text: str, start: int, edge: re.Pattern[str] | None) -> Decoded | None:
-        """Return repaired JSON; JSON truncated inside of a value is not repaired."""
+        """Return repaired JSON, unless it was truncated within a value."""
         stop = min(len(text), start + self.left)
         if edge is not None and (found := edge.search(text, start, stop)) is not None:
             stop = found.start()
@@ -156,7 +155,7 @@ class JsonReader:
         broken = text[start:end].rstrip()
         if not _COMPLETE_END.search(broken, max(0, len(broken) - 64)):
             return None
-        self.work -= len(broken) * len(_SIGN.findall(broken))  # it may look through all for every sign
+        self.work -= len(broken) * len(_SIGN.findall(broken))  # it may scan all of it for every character
         if self.work < 0:
             return None
         value = _repair(_MARKDOWN_ESCAPE.sub("", broken))
@@ -164,7 +163,7 @@ class JsonReader:
 
 
 def json_text(value: Json) -> str:
-    """The value as JSON in which no markup occurs: ``<`` is written as an escape."""
+    """Return the value as JSON without markup: ``<`` is escaped."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 

@@ -32,7 +32,7 @@ _TAG_START = re.compile(r"\s*(?:<|\[TOOL_CALLS\])")
 _INVENTED = re.compile(
     rf"(?:\s|{TOKENS.pattern})*(?P<result><(?:tool|function)_(?:response|result|output)s?>)"
 )
-"""What the model takes for the result of its call, which has not been run."""
+"""An invented result after a call, which has not been run."""
 _EMPTY_FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n\s*```[ \t]*$", re.M)
 _WIDEST_INDENT = 64
 _GAP = re.compile(r"\n\s*\n\s*\n")
@@ -43,22 +43,24 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
 
     Total, in time linear in the text. What counts as a call is decided by these rules:
 
-    - Only names that resolve to one of ``known`` count: exactly, or without regard to case, ``_``, ``-`` and
-      the prefix ``functions.`` when that is unambiguous.
-    - Nothing inside of ``<think>`` counts; one that opens a line and is never closed takes the rest. In a
-      fenced block without calls it is code.
-    - Tags and special tokens count wherever they stand, except right behind a backtick (inline code).
-    - A fenced block counts when it is JSON in the shape of a call, or ``name(…)``, and nothing else; when it
-      has no language or ``json``, ``tool_call`` and the like; and when no "for example" precedes it.
-    - Bare JSON and ``name(…)`` count only where there are no tags, and only in the places that
+    - Only names that resolve to one of ``known`` count: exactly, or ignoring case, ``_``, ``-`` and the
+    prefix
+      ``functions.`` if that is unambiguous.
+    - Nothing in ``<think>`` counts; a tag that opens a line and is never closed extends to the end. In a
+    fenced
+      block without calls it is code.
+    - Tags and special tokens count anywhere, except right after a backtick (inline code). - A fenced block
+    counts if it contains only JSON in the shape of a call, or ``name(…)``; if it has no language
+      or ``json``, ``tool_call`` and the like; and if no "for example" precedes it.
+    - Bare JSON and ``name(…)`` count only without tags, and only in the places that
       :func:`~reactive_agents.kernel.call_parsing.bare_calls.read_untagged` lists.
-    - JSON with other keys than those of a call is data, whatever its ``name``.
-    - They are made by the model when, thinking aside, they are the whole message or end it in a tagged
-      format, by :func:`makes_call`; else they are only shown.
-    - Broken JSON is repaired unless it was cut off inside a value or the repair would lose a word.
+    - JSON with other keys than those of a call is data, even with a ``name``. - The model makes the calls if,
+    without thinking, they are the whole message or end it in a tagged format, by
+      :func:`makes_call`; otherwise it only shows them.
+    - Broken JSON is repaired unless it was truncated within a value or the repair would lose a word.
 
     Args:
-        text: what the model wrote; of broken JSON at most 64 KiB are looked at.
+        text: the text of the model, of which at most 64 KiB of broken JSON are repaired.
         known: names of the tools that may be called.
     """
     reader = CallReader(index_names(known))
@@ -99,7 +101,7 @@ def _without_calls(text: str) -> ParsedCalls:
 
 
 def _scan(reader: CallReader | None, text: str) -> _Scan:
-    """Go through the text once, from one opening tag to the next."""
+    """Scan the text once, from one opening tag to the next."""
     scan = _Scan()
     start = position = _orphan_thinking(scan, text)
     last_end = max((end.start() for end in _THINK_END.finditer(text)), default=-1)
@@ -112,7 +114,7 @@ def _scan(reader: CallReader | None, text: str) -> _Scan:
                 continue
             scan.thinking.append(thought[0])
             end = thought[1]
-        elif reader is None:  # fences alone count: what is in them is code
+        elif reader is None:  # only fences count: their content is code
             closing = _FENCE_LINE.search(text, position) if kind == "fence" else None
             position = position if closing is None else _behind_code(closing)
             continue
@@ -133,7 +135,7 @@ def _scan(reader: CallReader | None, text: str) -> _Scan:
 
 
 def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
-    """The calls of a fenced block; without calls, the end of what is skipped as prose."""
+    """Return the calls of a fenced block, or the end of the block as prose."""
     info = opener["info"].lower()
     start = opener.end()
     closing = _FENCE_LINE.search(text, start)
@@ -153,12 +155,12 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
 
 
 def _behind_code(closing: re.Match[str]) -> int:
-    """Return where prose goes on; a line with a language opens another block."""
+    """Return where prose continues; a line with a language opens another block."""
     return closing.start() if closing["info"] else closing.end()
 
 
 def _orphan_thinking(scan: _Scan, text: str) -> int:
-    """Where the text begins behind thinking whose opening tag was part of the prompt."""
+    """Return the start of the text after thinking whose opening tag is in the prompt."""
     end = _orphan_end(text)
     if end is None:
         return 0
@@ -167,7 +169,7 @@ def _orphan_thinking(scan: _Scan, text: str) -> int:
 
 
 def _orphan_end(text: str) -> re.Match[str] | None:
-    """Return the end of thinking whose opening tag was part of the prompt."""
+    """Return the end of thinking whose opening tag is in the prompt."""
     end = _THINK_END.search(text)
     if end is None or "<think" in text[: end.start()] or _is_inline(text, end.start()):
         return None
@@ -187,7 +189,7 @@ def _thought(text: str, opener: re.Match[str], last_end: int) -> tuple[str, int]
 
 
 def _is_inline(text: str, position: int) -> bool:
-    """Whether a backtick stands right before, but not three."""
+    """Return whether one backtick, not three, is right before."""
     return text[max(0, position - 1) : position] == "`" and text[max(0, position - 3) : position] != "```"
 
 
@@ -216,14 +218,14 @@ _THINKING: Mapping[str, tuple[str, ...]] = {
     "<|START_THINKING|>": ("<|END_THINKING|>",),
     "<|channel|>analysis<|message|>": ("<|end|>", "<|return|>", "<|start|>assistant"),
 }
-"""The marks that models put before their thinking, and those after it."""
+"""The marks before and after thinking."""
 _HEADERS = (
     *("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "<start_of_turn>model"),
     *("<|start_of_role|>assistant<|end_of_role|>", "<|assistant|>", "[|assistant|]", "<｜Assistant｜>"),
     *("<|start|>assistant", "<|channel|>final<|message|>", "<|channel|>commentary<|message|>"),
     *("<|from|>assistant", "<|recipient|>all", "<|content|>", "<|START_RESPONSE|>"),
 )
-"""Marks of the speaker, which say nothing where the answer begins."""
+"""Marks of the speaker, which are ignored at the start of an answer."""
 _OPENERS = (*_THINKING, *_HEADERS)
 _FIRST = frozenset(opener[0] for opener in _OPENERS)
 _ENDS = (
@@ -231,7 +233,7 @@ _ENDS = (
     *("<|end_of_text|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<end_of_turn>", "<eos>"),
     *("<｜end▁of▁sentence｜>", "[|endofturn|]"),
 )
-"""Marks of the end of a turn; with ``</s>``, which is one of HTML too."""
+"""Marks of the end of a turn; ``</s>`` is also an HTML tag."""
 _END = f"(?:{'|'.join(map(re.escape, _ENDS))}|</s>)"
 _OTHER_SPEAKER = (
     r"(?:<\|(?:im_start|start_header_id|start_of_role|user|system|observation)\|>|<start_of_turn>"
@@ -241,20 +243,20 @@ _TURN_END = re.compile(
     rf"(?<![\"'])(?:{_END}(?:\s*{_END})*\s*(?:\Z|{_OTHER_SPEAKER})|{_OTHER_SPEAKER}"
     rf"|(?<=[.!?…。！？}}\]>]){_END}(?!\s*<\|start\|>assistant))"
 )
-"""Where a turn ends: at the end of the text, before what others would say, behind a sentence."""
+"""The end of a turn: at the end of the text, before another speaker, after a sentence."""
 _PLAIN_THINKING = re.compile(
     r"\A\s*(?:analysis(?=\w)|Thought:|Here is my thought process:)(?P<thinking>(?:(?!^Action).)*?)"
     r"(?:assistant(?:final|commentary)|^Final Answer:|^Here is my response:)\s*",
     re.DOTALL | re.MULTILINE,
 )
-"""Thinking whose marks are words: channels without their tokens, the form of ReAct, of Granite."""
+"""Thinking with words as marks: channels without tokens, the forms of ReAct and Granite."""
 
 
 class ThinkingFilter:
-    """Splits an answer that arrives in chunks from the thinking written before it.
+    """Separates a streamed answer from the thinking before it.
 
-    Thinking that is never closed takes the rest. Marks of the speaker before the answer are left out, and the
-    one of the end after it.
+    Thinking that is never closed extends to the end. Removes marks of the speaker before the answer, and the
+    mark of its end.
     """
 
     def __init__(self) -> None:
@@ -264,7 +266,7 @@ class ThinkingFilter:
         self._answers = False
 
     def feed(self, chunk: str) -> tuple[str, str]:
-        """Return the text and the thinking that are known by now."""
+        """Return the text and the thinking that are certain so far."""
         self._held += chunk
         if self._answers:
             return self._ready(), ""
@@ -284,14 +286,14 @@ class ThinkingFilter:
             self._closers = ()
 
     def finish(self) -> tuple[str, str]:
-        """Return what was held back, as text and as thinking."""
+        """Return the held-back rest, as text and as thinking."""
         held = self._take(len(self._held))
         if self._answers and held.strip() in _ENDS:
             return "", ""
         return ("", held) if self._closers else (held, "")
 
     def _opened(self) -> bool:
-        """Take the mark at the beginning; return whether there is one."""
+        """Remove the mark at the beginning; return whether there was one."""
         begun = self._held.lstrip()
         opener = next((each for each in _OPENERS if begun.startswith(each)), None)
         if opener is None:
@@ -310,14 +312,14 @@ class ThinkingFilter:
         return self._ready()
 
     def _ready(self) -> str:
-        """Return the held text without what may be the mark of its end."""
+        """Return the held text without a possible mark of its end."""
         at = max(self._held.rfind("<"), self._held.rfind("["))
         mark = self._held[at:].rstrip() if at >= 0 else ""
         may_end = mark and any(end.startswith(mark) for end in _ENDS)
         return self._take(at if may_end else len(self._held))
 
     def _kept(self) -> int:
-        """Return the length of the end of the held text that may begin a closing mark."""
+        """Return the length of a possible beginning of a closing mark at the end."""
         longest = max(map(len, self._closers)) - 1
         ends = (self._held[-size:] for size in range(min(longest, len(self._held)), 0, -1))
         return next((len(end) for end in ends if any(each.startswith(end) for each in self._closers)), 0)
@@ -330,8 +332,7 @@ class ThinkingFilter:
 def split_thinking(text: str) -> tuple[str, str]:
     """Return the text of a turn without the thinking before it, and the thinking.
 
-    Marks of the speaker before it are left out, and so are the end of the turn and what others would
-    say after it.
+    Removes marks of the speaker before it, the mark of its end, and invented turns of others after it.
 
     >>> split_thinking("<think>Hm.</think>Yes.<|im_end|>")
     ('Yes.', 'Hm.')
@@ -349,7 +350,7 @@ def split_thinking(text: str) -> tuple[str, str]:
 
 
 def _until_turn_end(text: str) -> str:
-    """Return a text up to the end of its turn; code after it goes on."""
+    """Return a text up to the end of its turn, unless code continues after it."""
     start = len(text) - len(text.lstrip())
     for end in _TURN_END.finditer(text, start + 1) if "<" in text or "[" in text else ():
         before = text[: end.start()]
@@ -392,14 +393,14 @@ _QUOTING = (
     *(("{{{", "}}}"), ("{% raw", "{% endraw")),
     *(("「", "」"), ("『", "』"), ("《", "》"), ("〈", "〉"), ("〝", "〞")),
 )
-"""Signs behind which all is a comment or a quotation, with the signs that end it."""
+"""Beginnings of comments and quotations, with their ends."""
 _MARGIN = re.compile(r"\s*(?:[>#%|;*]|//|--|rem\b)", re.I)
 _LABEL = re.compile(r"(?:\S+[ \t]+)?\S+:", re.ASCII)
 _QUOTES = re.compile('["“”„«»‟＂❝❞″]')
 _OF_OTHERS = re.compile(
     r".*(?:::|\bwrote:)|\.\. code(?:-block)?::.*|(?:.*\|>)?\W*(?:user|human|system|observation)\W*", re.I
 )
-"""A line that says whose words follow: of a mail, of another role, of a literal block."""
+"""A line that introduces the words of others: of a mail, another role, a literal block."""
 _ENDS_SENTENCE = ".!?…。！？"
 _WIDEST_PROSE_INDENT = 3
 _NOTHING = " \t\r\n.;"
@@ -408,8 +409,8 @@ _NOTHING = " \t\r\n.;"
 def makes_call(lead: str, rest: str) -> bool:
     """Return whether calls in a tagged format are made, by the text around them.
 
-    They are when nothing follows, and what precedes neither quotes them nor is a sentence that they are a
-    part of: no open quotation, fence, comment or element, no margin of a block quote or comment.
+    They are made if nothing follows, and if the text before neither quotes them nor makes them part of a
+    sentence: no open quotation, fence, comment or element, no margin of a block quote or comment.
 
     Args:
         lead: the text before the first call.
@@ -442,7 +443,7 @@ def _is_quoting(lead: str) -> bool:
 
 
 def _is_sentence(lead: str) -> bool:
-    """Return whether the line that the call begins on makes it a quotation or a word."""
+    """Return whether the line of the call makes it a quotation or part of a sentence."""
     line = lead.rpartition("\n")[2]
     said = line.strip()
     if not said:

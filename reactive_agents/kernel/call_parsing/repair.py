@@ -1,4 +1,4 @@
-"""Values of another type than the schema wants, converted where nothing is lost."""
+"""Repair of calls: names, and values of a wrong type, converted without loss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TEXTS = frozenset(
     {"answer", "body", "code", "content", "data", "input", "json", "message", "payload", "text"}
 )
 _MOMENTS = frozenset({"date", "date-time", "duration", "time"})
-"""Formats of texts that no number is one of. Whether a number will do, such as of seconds, the tool knows."""
+"""Formats of texts that a number cannot have. Whether a number of seconds is valid, the tool decides."""
 _EXACT = 2**53
 _MAX_DEPTH = 16
 
@@ -41,19 +41,19 @@ _MAX_DEPTH = 16
 def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", depth: int = 0) -> Json:
     """Return a value converted to its schema, unless the conversion would lose data.
 
-    Converted are: texts of numbers, of booleans and of JSON; whole numbers with a point; numbers and booleans
-    where text is wanted that is no date, time or duration; a choice in other case; and one value where an
-    array of such is wanted, unless it is a text that may list several.
+    Converts texts of numbers, booleans and JSON; whole floats; numbers and booleans to text other than a
+    date, time or duration; enumeration values in another case; and a single value to an array, unless it is a
+    text that may list several.
 
     Args:
-        root: the schema that ``$ref`` points into.
-        name: of the argument. An object or array becomes JSON text only where the name says that the text
-            may be anything, such as ``content``.
+        root: the root schema for ``$ref``.
+        name: the name of the argument. An object or array becomes JSON text only if the name allows any text,
+            such as ``content``.
     """
     if depth > _MAX_DEPTH or fits(value, schema, root):
         return value
     alternatives = branches(schema, root)
-    insides: dict[int, Json] = {}  # each is made once: twice a level would double the work with each level
+    insides: dict[int, Json] = {}  # converts each once: twice per level would double the work with each level
 
     def inside(branch: JsonObject) -> Json:
         if id(branch) not in insides:
@@ -121,13 +121,13 @@ def _wrapped(
 ) -> list[Json]:
     if "array" not in types_of(schema) or isinstance(value, list) or value in (None, ""):
         return []
-    if isinstance(value, str) and _SEVERAL.search(value):  # one item or more: only the model knows
+    if isinstance(value, str) and _SEVERAL.search(value):  # one item or several: only the model knows
         return []
     return [[coerce(value, schema.get("items", True), root, depth=depth + 1)]]
 
 
 def _inside(value: Json, schema: JsonObject, root: JsonObject, depth: int) -> Json:
-    """The array or object with each of its parts converted where that is possible."""
+    """Return the array or object with its parts converted if possible."""
     if isinstance(value, list) and type_of(value) in (types_of(schema) or {"array"}):
         items = schema.get("items", True)
         return [coerce(item, items, root, depth=depth + 1) for item in value]
@@ -164,10 +164,9 @@ _ENVELOPES = frozenset({"arguments", "args", "parameters", "params", "input", "k
 def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
     """Return arguments renamed to those of the schema, with the changes.
 
-    Only names that the schema does not know are touched, and only names that are missing are given: first
-    another way to write it, then a synonym, then the one unknown argument for the one missing required one if
-    its value is of the right type. An object around all arguments is taken off; a text that is the JSON of
-    all of them is not taken as one of them.
+    Renames only unknown arguments, to missing names: first another spelling, then a synonym, then the only
+    unknown argument to the only missing required one if its value has the right type. Unwraps an object
+    around all arguments; a JSON text of all arguments is not used as one of them.
     """
     unwrapped = _unwrapped(arguments, schema)
     if unwrapped is not None:
@@ -188,7 +187,7 @@ def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObj
 def _claims(
     arguments: JsonObject, schema: JsonObject, renamed: dict[str, str], means: Callable[[str, str], bool]
 ) -> dict[str, str]:
-    """Who means whom, where that is certain in both directions."""
+    """Return the pairs of names that match uniquely in both directions."""
     missing = _missing(arguments, schema, renamed)
     unknown = [key for key in arguments if key not in properties_of(schema) and key not in renamed]
     targets = {key: [name for name in missing if means(key, name)] for key in unknown}
@@ -232,7 +231,7 @@ def _is_synonym(written: str, name: str) -> bool:
 
 
 def _unwrapped(arguments: JsonObject, schema: JsonObject) -> JsonObject | None:
-    """The object that is the only argument, under a name that means no argument."""
+    """Return the object that wraps all arguments, as the only, unknown one."""
     if len(arguments) != 1:
         return None
     ((key, value),) = arguments.items()
@@ -244,7 +243,7 @@ def _unwrapped(arguments: JsonObject, schema: JsonObject) -> JsonObject | None:
 
 
 def _holds_arguments(arguments: JsonObject, schema: JsonObject) -> bool:
-    """Return whether the only argument is a JSON text of all that are required."""
+    """Return whether the only argument is a JSON text of all required ones."""
     (only,) = arguments.values() if len(arguments) == 1 else (None,)
     if not isinstance(only, str) or only.lstrip()[:1] != "{" or not required_of(schema):
         return False
@@ -262,12 +261,12 @@ _NOTHING = ("", "null", "none")
 
 @frozen
 class RepairedCall:
-    """A call as it may be executed.
+    """A call after repair.
 
     Attributes:
-        call: with the same id; unchanged where nothing could be repaired.
-        repairs: what was changed, one sentence each; empty when the call is untouched.
-        definition: of the tool that is called; ``None`` when there is no such tool.
+        call: the call with the same id; unchanged if nothing could be repaired.
+        repairs: the changes, a sentence each; empty if the call is unchanged.
+        definition: the definition of its tool; ``None`` if there is no such tool.
     """
 
     call: ToolCall
@@ -276,10 +275,10 @@ class RepairedCall:
 
 
 def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> RepairedCall:
-    """Bring a call to the name, the argument names and the types of its tool.
+    """Repair the name, the argument names and the types of a call.
 
-    Pure, total and idempotent. A call that fits the schema is never changed, a required value is never made
-    up, and nothing is guessed that would lose what the model said: what cannot be repaired stays as it is.
+    Pure, total and idempotent. Never changes a call that fits the schema, invents a required value, or loses
+    information: parts that cannot be repaired stay unchanged.
 
     Args:
         definitions: the tools that may be called.

@@ -1,6 +1,6 @@
-"""The calls of a model's response: those that it made natively, or wrote as text.
+"""The calls of a model's response: native ones, or calls written as text.
 
-Parsing and repair are imported for the first response that has any sign of needing them.
+Parsing and repair are imported for the first response that may need them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _MUCH_SHOWN = 20_000
 
 @frozen(eq=False, repr=False)
 class Authorship(Value):
-    """The facts by which a call in a text counts as made by the model.
+    """The facts that decide whether a call in a text counts as made by the model.
 
     Attributes:
-        shown: returns the texts of others that the model was shown in this run.
-        outside: returns those of them that are neither the task nor the user's own.
-        approves: whether there is an approver for calls of tools that do harm.
-        guarded: whether a call of any tool is taken from a text only with approval.
+        shown: returns the texts of others that were shown to the model in this run.
+        outside: returns those of them that are not from the user.
+        approves: whether there is an approver for calls of harmful tools.
+        guarded: whether a call of any tool in a text needs approval.
     """
 
     shown: Callable[[], Sequence[str]]
@@ -49,8 +49,8 @@ class WrittenCalls(Value):
     """The calls of a text.
 
     Attributes:
-        calls: those that the model made.
-        unmade: the tool of the first call that is not run; empty when there is none.
+        calls: the calls that the model made.
+        unmade: the tool of the first call that is not run; empty if there is none.
     """
 
     calls: tuple[ToolCall, ...] = ()
@@ -68,7 +68,7 @@ _MAY_BE_MARKED = lazy_pattern(r"[<\[◁]|\A\s*(?:analysis\w|Thought:|Here is my 
 
 
 def without_marks(text: str) -> tuple[str, str]:
-    """Return what a text says, without what a chat template leaves, and its thinking."""
+    """Return a text without marks of a chat template, and its thinking."""
     if _MAY_BE_MARKED.search(text) is None:
         return text, ""
     from reactive_agents.kernel.call_parsing.parser import split_thinking
@@ -79,9 +79,9 @@ def without_marks(text: str) -> tuple[str, str]:
 async def calls_of(
     response: ModelResponse, definitions: Sequence[ToolDefinition], author: Authorship
 ) -> tuple[ModelResponse, str]:
-    """Return what :func:`read_calls` does, in a thread where much was shown.
+    """Call :func:`read_calls`, in a thread if many texts were shown.
 
-    A call of a text is compared with all of it in many readings: of a megabyte, that takes seconds.
+    A call is compared with many readings of all of them, which takes seconds for a megabyte.
     """
     if response.tool_calls or not may_hold_calls(response.content):
         return read_calls(response, definitions, author)
@@ -95,13 +95,13 @@ def read_calls(
 ) -> tuple[ModelResponse, str]:
     """Return the response with repaired calls, or with those of its text.
 
-    Blocks of thinking in the text count as thinking, not as text. The second value is the tool of a call in
-    the text that is not run.
+    Thinking blocks in the text become thinking. The second value is the tool of a call in the text that is
+    not run.
     """
     unmade = ""
     if not response.tool_calls and not response.content.strip() and may_hold_calls(response.thinking):
         thought = written_calls(response.thinking, definitions, author)
-        if thought.calls:  # with which the turn ended
+        if thought.calls:  # which ended the turn
             response = evolve(
                 response, thinking=thought.prose, tool_calls=thought.calls, finish_reason="tool_calls"
             )
@@ -132,7 +132,7 @@ def _with_answer(
 ) -> tuple[ModelResponse, str]:
     """Return the response with the answer of a ``final-answer`` in its text.
 
-    One that was shown to the model is not made by it.
+    A call that was shown to the model does not count.
     """
     text = response.content
     if "final-answer" not in text.casefold().replace("_", "-"):
@@ -152,8 +152,8 @@ def _with_answer(
 def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Authorship) -> WrittenCalls:
     """Return the calls that the model made in its text: all of them, or none.
 
-    None are when the text only shows them, when one of them was shown to the model in this run, and when one
-    is of a tool that does harm or delivers the result and there is no approver.
+    None if the text only shows them, if one of them was shown to the model in this run, or if one is of a
+    tool that does harm or delivers the result and there is no approver.
     """
     from reactive_agents.kernel.call_parsing.parser import parse_calls
 
@@ -174,13 +174,13 @@ def _is_shown(call: ToolCall, definitions: Sequence[ToolDefinition], author: Aut
     """Return whether a call occurs in texts of others or definitions of other tools."""
     from reactive_agents.kernel.call_parsing.shown_calls import is_shown
 
-    others = [each for each in definitions if each.name != call.name]  # of which each server has its own
+    others = [each for each in definitions if each.name != call.name]  # each server has its own
     told = [f"{each.description}\n{joined_texts(each.parameters)}" for each in others]
     return is_shown(call, (*author.shown(), *told), author.outside())
 
 
 def needs_care(definition: ToolDefinition) -> bool:
-    """Return whether a call of the tool is never taken from a text without approval."""
+    """Return whether a call of the tool in a text always needs approval."""
     return definition.risk == "high" or definition.requires_approval or definition.output
 
 

@@ -1,12 +1,12 @@
-"""Calls, and arguments of calls, that were copied from texts shown to the model.
+"""Detection of calls and arguments that were copied from texts shown to the model.
 
-Only letters and digits are compared, as they look: indentation, quoting, escapes, case, accents, letters of
-other scripts, markup and the form of the call make no difference. A call occurs in a text when its tool's
-name stands there as in a call, and the values of its arguments stand nearby, in any order, or in pieces after
-it. Texts are also compared as decoded, with other letters for each letter, backwards, and by some of their
-letters alone; words of a call in another order are recognised by what they are spelled with. Where a text
-holds a code that cannot be read, a call whose arguments stand in no text counts as copied from the code. A
-value alone, or a name in a sentence, is no call. All work is linear in the length of the texts.
+Only letters and digits are compared, by their look: indentation, quoting, escapes, case, accents, similar
+letters of other scripts, markup and the form of the call make no difference. A call occurs in a text if its
+tool's name is there as in a call, with the values of its arguments nearby, in any order, or in pieces after
+it. Texts are also compared decoded, with substituted letters, backwards, and by a part of their letters;
+words with scrambled letters are recognised too. If a text contains an undecodable code, a call whose
+arguments occur in no text counts as copied from the code. A value alone, or a name in a sentence, is no call.
+All work is linear in the length of the texts.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ _ROUNDS = 4
 _MOST_VALUES = 50
 _LONGEST_VALUE = 200
 _LEAST_COPIED, _LEAST_WORD, _LEAST_LINE = 6, 8, 24
-"""Letters and digits from which on a value, a word and a line of one are recognised."""
+"""Fewest letters and digits of a value, a word and a line of one that are recognised."""
 _MOST_DECODED = 100_000
-"""Characters of a source in which codes are looked for; decoding takes time."""
+"""Characters of a source that are searched for codes, since decoding takes time."""
 _LEAST_JOINED, _MOST_JOINED = 8, 3
-"""Letters and digits of a piece that a value was put together from, and how many they may be."""
+"""Fewest letters and digits of a piece of a value, and the maximum of pieces."""
 _NEARBY = 300
-"""Letters and digits that the form of a call may put around its name and values."""
+"""Letters and digits that the form of a call may add around its name and values."""
 _LEAST_PIECE, _MOST_PIECES = 4, 6
-"""Letters of the pieces that a value is recognised by, and how many they may be."""
+"""Letters of the pieces by which a value is recognised, and the maximum of pieces."""
 _LEAST_HIDDEN, _MOST_SKIPPED = 12, 4
 """Letters of a call from which on it is not there by chance, and between letters that make up a text."""
 _LEAST_WORDS, _WORDS_AROUND = 4, 40
 _LEAST_SPECIFIED, _LEAST_LETTERS = 2, 16
-"""Values, and letters of these, by which a call is specified in a sentence."""
+"""Fewest values, and letters of values, that specify a call in a sentence."""
 _NO_DIGITS = dict.fromkeys(map(ord, string.digits))
 _UNREAD = re.compile(r"[!-~]{24,}")
 _ODD_SIGNS = frozenset("!\"$'()*,;<>@[\\]^`{|}~")
@@ -88,8 +88,8 @@ def is_shown(call: ToolCall, texts: Iterable[str], outside: Iterable[str] = ()) 
     """Return whether the call occurs, as a call, in a text or across several.
 
     Args:
-        outside: those of the texts that are neither the task nor the user's own. In one of these the tool's
-            name and at least two values near each other are enough, also in a sentence.
+        outside: the texts that are not from the user. In these, the tool's name and at least two values near
+            each other are enough, even in a sentence.
     """
     wanted, shown = _wanted(call), "\n".join(texts)
     if not wanted.name:
@@ -123,7 +123,7 @@ def is_shown(call: ToolCall, texts: Iterable[str], outside: Iterable[str] = ()) 
 
 
 def _turned(alphabet: str, places: int) -> dict[int, int]:
-    """Return the table that moves each sign of an alphabet on by some places."""
+    """Return the table that shifts each letter of an alphabet by some places."""
     return str.maketrans(alphabet, alphabet[places:] + alphabet[:places])
 
 
@@ -139,18 +139,18 @@ _SUBSTITUTIONS = (
     *(_in_both_cases(_ALPHABET[places:] + _ALPHABET[:places]) for places in range(1, len(_ALPHABET))),
     _in_both_cases(_ALPHABET[::-1]),
 )
-"""Other letters for each letter: by a number of places, and from the end of the alphabet."""
+"""Letter substitutions: shifted alphabets (Caesar ciphers), and the reversed one (Atbash)."""
 
 
 def copied_arguments(arguments: JsonObject, shown: Iterable[Provenance]) -> tuple[str, ...]:
-    """Return which arguments were copied from a source, one sentence each.
+    """Return which arguments were copied from a source, a sentence each.
 
-    An argument is copied when it occurs in a source, also in a code or as pieces of several sources, and not
-    in what the same run trusts: as a whole, or a line or a word such as an address of it. What has fewer than
-    6 letters and digits occurs by chance.
+    An argument is copied if it, or a line or word of it such as an address, occurs in a source, also in a
+    code or in pieces of several sources, and not in a trusted text of the run. Fewer than 6 letters and
+    digits do not count.
 
     Args:
-        shown: to this run, and to those whose tools began it.
+        shown: the texts shown to this run and its callers.
     """
     runs = [
         (_letters(_plain("\n".join(each.trusted))), {key: _known(text) for key, text in each.sources.items()})
@@ -167,16 +167,16 @@ def copied_arguments(arguments: JsonObject, shown: Iterable[Provenance]) -> tupl
     return tuple(found.values())
 
 
-@lru_cache(maxsize=64)  # sources are the same for each call of a run
+@lru_cache(maxsize=64)  # the sources are the same for all calls of a run
 def _known(text: str) -> str:
-    """Return the letters of a text, and those of the texts that are encoded in it."""
+    """Return the letters of a text, and those of encoded texts in it."""
     plain = _INVISIBLE.sub("", text)
     decoded = (each.text for each in encoded_texts(plain[:_MOST_DECODED]))
     return _letters(_plain("\n".join((plain, *decoded))))
 
 
 def _origin(parts: Sequence[str], known: Mapping[str, str]) -> str:
-    """Return where one of the parts was copied from; empty for nowhere."""
+    """Return the source of one of the parts; empty for none."""
     for name, text in known.items():
         if any(part in text for part in parts):
             return name
@@ -188,7 +188,7 @@ def _origin(parts: Sequence[str], known: Mapping[str, str]) -> str:
 
 
 def _sources_of_pieces(part: str, known: Mapping[str, str]) -> list[str]:
-    """Return the sources that a part was put together from; none when it was not."""
+    """Return the sources of the pieces of a part, if it was assembled from them."""
     names: list[str] = []
     while part and len(names) < _MOST_JOINED:
         size, name = max(
@@ -205,7 +205,7 @@ def _longest_start(part: str, text: str) -> int:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Return a value, its lines and its addresses, as far as they are recognised."""
+    """Return a value, its lines and its addresses, if long enough to be recognised."""
     if len(_letters(value)) >= _LEAST_COPIED:
         yield value
     for line in islice(value.splitlines(), _MOST_VALUES):
@@ -219,14 +219,14 @@ def _parts(value: str) -> Iterator[str]:
 
 @frozen
 class _Wanted:
-    """A call as it is looked for.
+    """A call to search for.
 
     Attributes:
         name: the letters of its tool.
         values: the letters of each value.
         keys: the letters of the names of the arguments.
-        spoken: the values with what is between their words.
-        words: of the name, the keys and the values.
+        spoken: the values with the characters between their words.
+        words: the words of the name, the keys and the values.
         alone: whether it has no arguments.
     """
 
@@ -238,7 +238,7 @@ class _Wanted:
     alone: bool
 
     def translated(self, table: Mapping[int, int | None]) -> _Wanted:
-        """Return the same with other letters."""
+        """Return the call with substituted letters."""
         return evolve(
             self,
             name=self.name.translate(table),
@@ -248,7 +248,7 @@ class _Wanted:
 
     @property
     def reach(self) -> int:
-        """How far from the name a value may stand, in letters and digits."""
+        """The maximum distance of a value from the name, in letters and digits."""
         return _NEARBY + 2 * sum(map(len, (*self.values, *self.keys)))
 
 
@@ -283,7 +283,7 @@ def _leaves(value: Json, key: str = "") -> Iterator[tuple[str, str]]:
 
 @frozen
 class _Layer:
-    """A text in which codes are decoded: what stood in them, and the whole."""
+    """A text with decoded codes: the content of the codes, and the whole."""
 
     decoded: str
     whole: str
@@ -299,10 +299,7 @@ def _layers(text: str) -> Iterator[_Layer]:
 
 
 def _decoded(text: str, decoded: list[str], rounds: int) -> str:
-    """Return the text with codes decoded in their places, also codes in codes.
-
-    Adds what stood in them.
-    """
+    """Return the text with codes, also nested ones, decoded in place, and the content."""
     found = list(encoded_texts(text)) if rounds else []
     if not found:
         return text
@@ -315,9 +312,9 @@ def _joined(text: str) -> str:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """Return the text as it may be read: plainly, without its layout, and backwards."""
+    """Return the readings of the text: plain, without layout, and backwards."""
     if _TAGS.search(text):
-        yield _plain("".join(_TAGS.findall(text)))  # they look like nothing, and read as letters
+        yield _plain("".join(_TAGS.findall(text)))  # invisible characters that decode to letters
     text = _INVISIBLE.sub("", text)
     yield _plain(text)
     if "<" in text:
@@ -331,7 +328,7 @@ def _readings(text: str) -> Iterator[str]:
     if joined != unnumbered:
         yield _plain(joined)
     yield _plain(text[::-1])
-    unmarked = _MARK_LINE.sub(".", text)  # read backwards, what stands before a mark would open a call
+    unmarked = _MARK_LINE.sub(".", text)  # backwards, the text before a mark would open a call
     yield _plain(_WORD.sub(lambda word: word[0][::-1], unmarked))
     yield _plain(" ".join(unmarked.split()[::-1]))
     yield _plain("".join(text.splitlines()[::-1]))
@@ -342,7 +339,7 @@ def _readings(text: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return the text without escapes, and without differences of case and width."""
+    """Return the text without escapes, folded in case and width."""
     text = _of_one_width(text)
     for _ in range(_ROUNDS):
         before = text
@@ -374,9 +371,9 @@ def _letters(text: str) -> str:
 
 
 def _occurs(wanted: _Wanted, text: str) -> bool:
-    """Return whether the name stands in a text as in a call, and the values near it.
+    """Return whether a text has the name as in a call, with the values nearby.
 
-    Where a call is broken off, its values stand anywhere after it, whole or in pieces.
+    If a call is broken off, its values may be anywhere after it, whole or in pieces.
     """
     letters = _letters(text)
     if wanted.name not in letters:
@@ -423,13 +420,13 @@ def _places(part: str, letters: str) -> list[int]:
 
 @frozen
 class _Letters:
-    """Letters of a text, and where parts of values stand in it for the last time."""
+    """The letters of a text, and the last positions of parts of values."""
 
     text: str
     last: dict[str, int] = field(factory=dict)
 
     def stands_in_pieces(self, value: str, low: int, high: int) -> bool:
-        """Return whether a value begins between two places, and goes on behind in pieces."""
+        """Return whether a value begins between two places and continues in pieces."""
         size = self._longest(value, lambda part: self.text.find(part, low, high) >= 0)
         for _ in range(_MOST_PIECES):
             if size == len(value):
@@ -441,7 +438,7 @@ class _Letters:
         return size == len(value)
 
     def _longest(self, value: str, is_there: Callable[[str], bool]) -> int:
-        """Return the length of the longest beginning of a value that is there."""
+        """Return the length of the longest beginning of a value that occurs."""
         return bisect_left(range(len(value)), True, key=lambda size: not is_there(value[: size + 1]))
 
     def _last(self, part: str) -> int:
@@ -452,10 +449,7 @@ class _Letters:
 
 
 def _occurs_by_words(wanted: _Wanted, plain: str, letters: str) -> bool:
-    """Return whether all words of a call are near each other in a text.
-
-    The letters of each word may be in another order.
-    """
+    """Return whether the words of a call, with scrambled letters, are near each other."""
     words = Counter("".join(sorted(word)) for word in wanted.words if len(word) > 1)
     if len(words) < _LEAST_WORDS or all(value in letters for value in wanted.values):
         return False
@@ -476,7 +470,7 @@ def _occurs_by_words(wanted: _Wanted, plain: str, letters: str) -> bool:
 
 
 def _occurs_by_letters(wanted: _Wanted, plain: str, letters: str) -> bool:
-    """Return whether some of the letters of a text make up the call."""
+    """Return whether a subset of a text's letters spells the call."""
     words = _WORD.findall(plain)
     lines = [_letters(line) for line in plain.splitlines()]
     readings = ["".join(word[end] for word in some if word) for some in (words, lines) for end in (0, -1)]
@@ -488,13 +482,13 @@ def _occurs_by_letters(wanted: _Wanted, plain: str, letters: str) -> bool:
 
 
 def _stands_in(wanted: _Wanted, letters: str) -> bool:
-    """Return whether the name and the values stand in a text that has no form."""
+    """Return whether the name and the values occur in unstructured text."""
     parts = (wanted.name, *wanted.values)
     return sum(map(len, parts)) >= _LEAST_HIDDEN and all(part in letters for part in parts)
 
 
 def _may_be_in_code(wanted: _Wanted, text: str, letters: str) -> bool:
-    """Return whether arguments stand only in a code that cannot be read."""
+    """Return whether arguments can only come from an undecodable code."""
     if all(
         word in letters
         for value in wanted.spoken
@@ -506,7 +500,7 @@ def _may_be_in_code(wanted: _Wanted, text: str, letters: str) -> bool:
 
 
 def _is_code(token: str) -> bool:
-    """Return whether signs without a space are no words, address or data."""
+    """Return whether characters are a code, and no words, address or data."""
     if len(_ODD_SIGNS.intersection(token)) < _LEAST_ODD:
         return False
     words = _WORD.findall(token)
@@ -515,7 +509,7 @@ def _is_code(token: str) -> bool:
 
 
 def _gaps(text: str) -> Mapping[int, str]:
-    """Return the signs before each word, by the place of the word among the letters."""
+    """Return the characters before each word, by the position of the word."""
     gaps: dict[int, str] = {}
     place = end = 0
     for word in _WORD.finditer(text):
@@ -527,7 +521,7 @@ def _gaps(text: str) -> Mapping[int, str]:
 
 
 def _is_called(letters: str, gaps: Mapping[int, str], start: int, end: int, *, alone: bool) -> bool:
-    """Return whether the name at this place stands as it does in a call."""
+    """Return whether the name at this place is used as in a call."""
     before, after = gaps.get(start, ""), gaps.get(end, "")
     if (_OPENS_EMPTY if alone else _OPENS).match(after):
         return True

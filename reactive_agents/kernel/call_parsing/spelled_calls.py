@@ -1,8 +1,8 @@
-"""Calls of offered tools in a text, however they are spelled, and answers.
+"""Calls of available tools in a text in any spelling, and answers in such calls.
 
-Nothing found here is ever run: a model is asked for the real call. So the rules look at the structure alone:
-an object whose keys are parameters of one tool, or a tool's name directly beside arguments. Only an answer is
-extracted, from a call of ``final-answer`` that the text consists of or ends with: to deliver it runs nothing.
+Nothing found here is ever run: the model is asked for the real call. So the rules use only the structure: an
+object whose keys are parameters of one tool, or a tool's name directly beside arguments. Only an answer is
+extracted, from a call of ``final-answer`` that is or ends the text, since delivering it runs nothing.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class SpelledCall(Value):
     """A part of a text that looks like a call.
 
     Attributes:
-        tool: its name as it is registered.
-        named: whether the text has the name, and not an object of arguments alone.
-        keys: of an object without the name.
+        tool: the registered name of its tool.
+        named: whether the text has the name, not only an object of arguments.
+        keys: the keys of an object without the name.
         start: the position of its first character.
         end: the position behind its last character.
     """
@@ -62,18 +62,18 @@ class _Tool(Value):
 
 @frozen(eq=False, repr=False)
 class _Tools(Value):
-    """Offered tools, ready to be looked for: by their names without separators."""
+    """An index of available tools by their names without separators."""
 
     by_name: Mapping[str, _Tool]
     sign: re.Pattern[str]
 
 
 def spelled_calls(text: str, definitions: Iterable[ToolDefinition]) -> tuple[SpelledCall, ...]:
-    """Return what looks like calls of the tools, in the order of the text.
+    """Return the parts of a text that look like calls of the tools, in order.
 
     These are objects, alone or in a list by names, whose keys are parameters of one tool, and a tool's name
-    as a tag, as a function, or beside pairs of parameters and values. A signature is none, and neither is an
-    object within data. One scan where the text has no brace and no name of a tool.
+    as a tag, as a function, or beside pairs of parameters and values; but not signatures or objects within
+    data. Needs only one scan if the text has no brace and no name of a tool.
     """
     tools = _prepared(SameTools(definitions))
     found: list[SpelledCall] = []
@@ -118,7 +118,7 @@ def _prepare(definition: ToolDefinition) -> _Tool:
 
 
 def _objects(reader: JsonReader, text: str, start: int, tools: _Tools) -> tuple[tuple[SpelledCall, ...], int]:
-    """Return the calls that an object or a list of objects is, and its end."""
+    """Return the calls in an object or a list of objects, and its end."""
     first = _FIRST_KEY.search(text, start, start + 200)
     known = first is not None and (
         squash(first["key"]) in tools.by_name or _tool_with((first["key"],), tools)
@@ -140,7 +140,7 @@ def _objects(reader: JsonReader, text: str, start: int, tools: _Tools) -> tuple[
 
 
 def _by_key(value: Json, tools: _Tools) -> tuple[str, ...]:
-    """Return the tools that are the keys of an object with their arguments."""
+    """Return the calls of an object with tools as keys and arguments as values."""
     if not isinstance(value, dict):
         return ()
     found = []
@@ -165,7 +165,7 @@ def _tool_with(keys: Iterable[str], tools: _Tools) -> str | None:
 
 
 def _behind_name(text: str, sign: re.Match[str], tool: _Tool) -> int | None:
-    """Return the end of the arguments directly behind a tool's name, if there are any."""
+    """Return the end of the arguments directly after a tool's name, if any."""
     start, end = sign.span()
     if text[start - 1 : start] == "<":
         return _tag(text, sign, tool)
@@ -193,7 +193,7 @@ def _tag(text: str, sign: re.Match[str], tool: _Tool) -> int | None:
 
 
 def _are_arguments(inner: str, tool: _Tool) -> bool:
-    """Return whether a text in brackets is arguments, and no signature."""
+    """Return whether a text in brackets is arguments, not a signature."""
     if not inner.strip():
         return not tool.required
     pieces = [piece.partition(":")[0].strip(" \t\n*?") for piece in inner.split(",")]
@@ -203,7 +203,7 @@ def _are_arguments(inner: str, tool: _Tool) -> bool:
 
 
 def _pairs(text: str, start: int, tool: _Tool) -> int | None:
-    """Return the end of pairs of parameter and value, if none is missing."""
+    """Return the end of pairs of parameter and value, if they are complete."""
     if tool.pair is None or not tool.required:
         return None
     keys, end, reach = set[str](), start, min(len(text), start + _LISTED)
@@ -241,7 +241,8 @@ def spelled_answer(text: str, *, whole: bool) -> JsonObject | None:
     In any spelling: name and object, name and text, tag, function, or key of an object.
 
     Args:
-        whole: whether the text has to be that call. Otherwise one with arguments in brackets may end it.
+        whole: whether the whole text must be the call. Otherwise a call with arguments in brackets may end
+            it.
     """
     if _ANSWER_SIGN.search(text) is None:
         return None

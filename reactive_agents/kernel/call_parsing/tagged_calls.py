@@ -26,7 +26,7 @@ _JSON_STARTS = frozenset('"{[-0123456789tfn')
 MARKUP = re.compile(
     r"</?(?:\w+:|｜DSML｜)?(?:parameter|function|invoke|tool_call|arg_key|arg_value|think)", re.I
 )
-"""What must not stand in a text that is written between tags as it is."""
+"""The marks that a literal text between tags must not contain."""
 
 
 def read_parameters(text: str, start: int) -> tuple[JsonObject, int]:
@@ -42,7 +42,7 @@ def read_arguments(text: str, start: int) -> tuple[JsonObject, int]:
 def _read_pairs(
     text: str, start: int, head: re.Pattern[str], tail: re.Pattern[str]
 ) -> tuple[JsonObject, int]:
-    """Read pairs of key and value; a truncated value and all after it is ignored."""
+    """Read pairs of key and value, ignoring a truncated value and the rest."""
     found: JsonObject = {}
     while (opening := head.match(text, start)) is not None:
         closing = tail.search(text, opening.end())
@@ -54,11 +54,11 @@ def _read_pairs(
 
 
 def read_value(text: str) -> Json:
-    """The value that a text between tags stands for.
+    """Return the value of a text between tags.
 
-    It is the text itself, unless it is JSON written exactly as a printer would: then nothing is lost by
-    taking it as JSON, since the text can be had back. So ``3`` is a number, while ``3.10`` and ``007`` are
-    texts. A quoted text is unquoted only where the quotes were needed.
+    It is the text itself, unless the text is JSON in exactly the printed form, so that the conversion loses
+    nothing: ``3`` is a number, while ``3.10`` and ``007`` are texts. A quoted text is unquoted only if the
+    quotes were needed.
     """
     found = decode(text) if text[:1] in _JSON_STARTS else None
     if found is None or found.repaired or found.end != len(text):
@@ -74,7 +74,7 @@ def needs_quotes(text: str) -> bool:
 
 
 def _unpadded(text: str) -> str:
-    """Without the one line break at each end that templates put there."""
+    """Return a text without the line break that templates add at each end."""
     if text.startswith("\n"):
         text = text[1:]
     return text.removesuffix("\n")
@@ -90,7 +90,7 @@ _NAME = r"[\w.:-]{1,128}"
 _SEPARATOR = r"<[｜|]tool[▁_]sep[｜|]>"
 
 _WRAPPER = r"\|?(?:\w{1,16}:|｜DSML｜)?(?i:tool_?calls?|function_?calls?|tool_use|tools)\|?>"
-"""Behind the first sign of a tag that models put around their calls."""
+"""The rest of the tags around calls, after their first character."""
 
 TAGS: Mapping[str, str] = {
     "hermes": rf"<{_WRAPPER}|<\|(?:tool_call_start|START_ACTION)\|>|\bfunctools(?=\[)",
@@ -104,14 +104,14 @@ TAGS: Mapping[str, str] = {
         rf"\bto=(?P<harmony_name>functions\.{_NAME})[^{{\n]{{0,80}}(?:<\|message\|>|(?=\{{))"
     ),
 }
-"""The tag that each reader of :data:`READERS` begins at, as a pattern."""
+"""The pattern of the opening tag for each reader in :data:`READERS`."""
 
 TOKENS = re.compile(
     r"<[｜|]tool[▁_]calls?[▁_](?:section[▁_])?(?:begin|end)[｜|]>"
     r"|<｜end▁of▁sentence｜>|<\|(?:eom_id|eot_id|im_end|call|end|tool_call_end|/tool_calls?)\|>"
     rf"|</?{_WRAPPER}|<\|END_ACTION\|>|</function>|</(?:\w{{1,16}}:|｜DSML｜)?invoke>"
 )
-"""What the templates leave around calls; it is no prose."""
+"""Marks of templates around calls, which are no prose."""
 
 _SPACE = re.compile(r"\s*(?:```(?:json)?\s*)?")
 _EDGE = re.compile(rf"</?{_WRAPPER}|<\|/{_WRAPPER}|<\|tool_call|<\|END_ACTION")
@@ -239,7 +239,7 @@ READERS: Mapping[str, Callable[[CallReader, str, re.Match[str]], Found]] = {
     "begin": _begin,
     "harmony": _harmony,
 }
-"""What reads the calls behind a tag."""
+"""The readers of calls after a tag."""
 
 
 def _behind(pattern: re.Pattern[str], text: str, start: int) -> int:

@@ -1,4 +1,4 @@
-"""Names of tools as models write them, matched with the names that there are."""
+"""Matching of tool names that models write with registered names."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LONGEST_NAME = 128
 
 @frozen(eq=False, repr=False)
 class NameIndex(Value):
-    """The registered names, ready to be looked up by what a model wrote.
+    """An index of registered names for lookup by a written name.
 
     Attributes:
         exact: the names.
-        by_folded: without regard to case, ``-`` for ``_``; ``None`` where two names fold to the same.
-        by_squashed: without separators at all; ``None`` where it is ambiguous.
+        by_folded: the names without case, with ``_`` for ``-``; ``None`` for ambiguous ones.
+        by_squashed: the names without separators; ``None`` for ambiguous ones.
     """
 
     exact: frozenset[str]
@@ -31,10 +31,10 @@ class NameIndex(Value):
     by_squashed: Mapping[str, str | None]
 
     def resolve(self, written: str) -> str | None:
-        """The registered name that was meant, or ``None``.
+        """Return the registered name that was meant, or ``None``.
 
-        An exact match wins. Otherwise case, ``_``, ``-`` and a prefix such as ``functions.`` make no
-        difference, as long as only one name fits.
+        An exact match wins. Otherwise ignores case, ``_``, ``-`` and a prefix such as ``functions.`` if only
+        one name matches.
 
         >>> index_names(["web-search", "clock"]).resolve("functions.Web_Search")
         'web-search'
@@ -52,7 +52,7 @@ class NameIndex(Value):
 
 
 def index_names(known: Collection[str]) -> NameIndex:
-    """Make names ready to be looked up."""
+    """Return an index of names."""
     return NameIndex(
         exact=frozenset(known),
         by_folded=_unique((fold(name), name) for name in known),
@@ -61,7 +61,7 @@ def index_names(known: Collection[str]) -> NameIndex:
 
 
 def fold(name: str) -> str:
-    """The name without regard to case and with ``_`` for ``-``."""
+    """Return the name in lower case and with ``_`` for ``-``."""
     return name.casefold().replace("-", "_")
 
 
@@ -71,7 +71,7 @@ def squash(name: str) -> str:
 
 
 def words(name: str) -> tuple[str, ...]:
-    """The words of a name, in lower case.
+    """Return the words of a name, in lower case.
 
     >>> words("startLine"), words("start-line"), words("HTTPServer")
     (('start', 'line'), ('start', 'line'), ('http', 'server'))
@@ -115,9 +115,9 @@ _LONGEST = 64
 def find_tool(written: str, known: Collection[str]) -> str | None:
     """Return the registered name that a written one means; ``None`` if uncertain.
 
-    Tried in this order, each only when a single tool fits: another way to write the name; with or without
-    the ending ``tool``; a known synonym; a slip of the pen within one long word that leaves its first letter
-    and all digits, so that ``get-user`` is never taken for ``set-user``.
+    Tries in this order, each only if a single tool matches: another spelling; with or without the suffix
+    ``tool``; a known synonym; a typo within one long word that keeps its first letter and all digits, so that
+    ``get-user`` never matches ``set-user``.
     """
     index = index_names(known)
     found = index.resolve(written) or index.resolve(_without_ending(written))

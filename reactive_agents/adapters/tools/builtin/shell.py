@@ -22,9 +22,9 @@ _GRACE_S = 1.0
 _EXAMPLE = '["ls", "-l"]'
 
 READING_PROGRAMS = ("ls", "cat", "head", "tail", "wc", "grep", "diff")
-"""What the built-in tool runs: programs that read, and that neither write files nor start other programs.
+"""The programs of the built-in tool, which read, and neither write files nor start other programs.
 
-Not among them, since an argument or a file in the workspace makes them run anything: ``git`` (configuration,
+Excluded, since an argument or a file in the workspace can make them run anything: ``git`` (configuration,
 hooks, pagers), ``find`` (``-exec``), ``sort`` (``--compress-program``), ``python3``.
 """
 
@@ -39,7 +39,7 @@ class CommandOutput(TypedDict):
 
 
 class _ArgumentVector:
-    """Says what to write instead, when a model sends one string as a command."""
+    """Explains the expected list if a model sends a command as one string."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
@@ -61,18 +61,18 @@ def shell_tool(
     requires_approval: bool = True,
     environment: Sequence[str] = (),
 ) -> Tool:
-    """A ``shell`` tool for chosen programs.
+    """Return a ``shell`` tool for chosen programs.
 
-    The programs run as the user of this process, in the workspace but not confined to it: they read, and
-    where they can write, write what that user may. Approval is what stands between a model and that.
+    The programs run as the user of this process, in the workspace but not confined to it, with that user's
+    rights to read and write. Only approval protects these from the model.
 
     Args:
-        allow: names of programs, without a path. Allow ``git`` or an interpreter only where the model may run
-            anything at all.
-        timeout_s: seconds for a command, above 0; then it ends with all that it started.
+        allow: names of programs, without a path. Allow ``git`` or an interpreter only if the model may run
+            anything.
+        timeout_s: seconds for a command, above 0; then it is killed with its child processes.
         requires_approval: deny each command without approval.
-        environment: names of variables that the programs see besides ``PATH``, ``LANG`` and ``HOME``; the
-            last is an empty directory, so that no configuration or key of the user is found.
+        environment: names of variables for the programs besides ``PATH``, ``LANG`` and ``HOME``, which is an
+            empty directory, so that they find no configuration or key of the user.
 
     Raises:
         ValueError: a name of a program is empty or a path.
@@ -111,7 +111,7 @@ def shell_tool(
 
 
 shell = shell_tool()
-"""As :func:`shell_tool` makes it without options: programs that read, each call approved."""
+"""The default tool of :func:`shell_tool`: programs that read, with approval of each call."""
 
 
 def _problem_of(command: Sequence[str], allowed: Sequence[str]) -> ArgumentProblem | None:
@@ -171,9 +171,9 @@ async def _run(
 
 
 def _search_path(workspace: Path) -> str:
-    """Return ``PATH`` without directories of the workspace and relative ones.
+    """Return ``PATH`` without relative directories and those of the workspace.
 
-    A model may write to these.
+    A model may be able to write to them.
     """
     directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(

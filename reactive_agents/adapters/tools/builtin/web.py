@@ -25,7 +25,7 @@ _HTTP_GET = "http-get"
 
 
 class WebText(TypedDict):
-    """A text from the web; ``url`` is where it was found after redirects."""
+    """A text from the web; ``url`` is the URL after redirects."""
 
     url: str
     status: int
@@ -41,15 +41,15 @@ def http_get_tool(
     tls: SSLContext | None = None,
     resolve: Resolver = resolve_by_system,
 ) -> Tool:
-    """An ``http-get`` tool with its own rules about where it may go.
+    """Return an ``http-get`` tool with its own rules for hosts.
 
-    Without ``allow_hosts`` only public addresses are asked. What a model writes cannot change these rules.
+    Without ``allow_hosts`` only public addresses are allowed. A model cannot change these rules.
 
     Args:
-        allow_hosts: names or addresses that may be asked although they are not public, such as
+        allow_hosts: names or addresses that are allowed although they are not public, such as
             ``("wiki.intern", "10.0.0.7")``; exact, on any port.
         timeout_s: seconds for a call with all of its redirects, above 0.
-        tls: which certificates are trusted; ``None`` for those of the public authorities.
+        tls: the trusted certificates; ``None`` for those of the public authorities.
         resolve: finds the addresses of a host name.
 
     Raises:
@@ -92,7 +92,7 @@ def http_get_tool(
 
 
 http_get = http_get_tool()
-"""As :func:`http_get_tool` makes it without options: public addresses only."""
+"""The default tool of :func:`http_get_tool`: public addresses only."""
 
 
 # --- web-search -----------------------------------------------------------------------------------------
@@ -104,14 +104,14 @@ _FIELDS = ("title", "url", "snippet")
 Hits: TypeAlias = Iterable[Mapping[str, Any]]
 
 SearchEngine: TypeAlias = Callable[[str, int], Hits | Result[Hits, Any] | Awaitable[Hits | Result[Hits, Any]]]
-"""From a query and the number of results to mappings with ``title``, ``url`` and ``snippet``, the best first.
+"""Return mappings with ``title``, ``url`` and ``snippet`` for a query and a number of results, best first.
 
-Plain (it runs in a worker thread) or ``async``; it raises, or returns a ``Failure``, when it cannot search.
+Sync (in a worker thread) or ``async``; raises, or returns a ``Failure``, if it cannot search.
 """
 
 
 class SearchHit(TypedDict):
-    """One page that was found."""
+    """One result page."""
 
     title: str
     url: str
@@ -119,17 +119,17 @@ class SearchHit(TypedDict):
 
 
 class SearchHits(TypedDict):
-    """The pages that were found, the best first."""
+    """The result pages, best first."""
 
     results: list[SearchHit]
 
 
 def web_search_tool(search: SearchEngine | None = None, *, timeout_s: float = 30.0) -> Tool:
-    """A ``web-search`` tool over a search engine.
+    """Return a ``web-search`` tool for a search engine.
 
     Args:
-        search: ``None`` for several public engines through the ``ddgs`` library, which comes with the extra
-            ``web``.
+        search: the search function; ``None`` for several public engines through the ``ddgs`` library of the
+            extra ``web``.
         timeout_s: seconds for a call, above 0.
 
     Raises:
@@ -160,7 +160,7 @@ def web_search_tool(search: SearchEngine | None = None, *, timeout_s: float = 30
 
 
 web_search = web_search_tool()
-"""As :func:`web_search_tool` makes it without options."""
+"""The default tool of :func:`web_search_tool`."""
 
 
 def _default_engine() -> SearchEngine:
@@ -190,7 +190,7 @@ async def _ask(search: SearchEngine, query: str, max_results: int) -> Result[Sea
 
 
 def _call(search: SearchEngine, query: str, max_results: int) -> tuple[Any]:
-    """Return the answer in a tuple, since on trio no thread returns a coroutine."""
+    """Return the answer in a tuple, since trio lets no thread return a coroutine."""
     answer: Any = search(query, max_results)
     if isinstance(answer, Success | Failure) or inspect.isawaitable(answer):
         return (answer,)
@@ -213,8 +213,8 @@ _REQUEST_S = 10
 def search_with_ddgs(query: str, max_results: int) -> Result[list[dict[str, str]], str]:
     """Return search results with ``title``, ``url`` and ``snippet``; empty for none.
 
-    Blocks for some seconds. Fails with a sentence when the library is not installed, or when the engines
-    limit the rate, cannot be reached or do not answer.
+    Blocks for some seconds. Fails with a sentence if the library is not installed, or the engines limit the
+    rate, cannot be reached or do not answer.
     """
     try:
         library: Any = importlib.import_module("ddgs")

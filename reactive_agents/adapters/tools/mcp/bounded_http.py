@@ -1,4 +1,4 @@
-"""HTTP responses of MCP servers, with limits of their bytes and values."""
+"""Limits on the size of HTTP responses of MCP servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
     """Cuts off a response with too many bytes or values; refuses a compressed one."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; the body of its response is bounded while it is read."""
+        """Send a request; reading the body of its response is limited."""
         response = await super().handle_async_request(request)
         if response.headers.get("Content-Encoding", "identity") != "identity":
             await response.aclose()
@@ -27,7 +27,7 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
 
 
 class BoundedStream(httpx2.AsyncByteStream):
-    """A body, or a stream of events of which each is bounded."""
+    """A limited body, or a stream of limited events."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, *, of_events: bool) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
-"""One MCP server: started, found dead and started again, ended.
+"""One MCP server: starting, restarting after a crash, and ending.
 
-All of this happens on the background loop of the tools (``service``), whatever event loops the runs are on: a
-session of the MCP library lives on one loop, and has to be entered and left in one task.
+All of this happens on the background loop of the tools (``service``), since a session of the MCP library
+lives on one loop, and must be entered and left in one task.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _ENDS_BY_ITSELF_S = 5.0
 _EXIT_CODE_S = 3.0
 _MOST_PAGES = 100
 _SHOWN_CHARS = 1_000
-_SESSION_FORGOTTEN = "Session terminated"  # the library's words for an HTTP server that was started again
+_SESSION_FORGOTTEN = "Session terminated"  # the library's message for an HTTP server that was restarted
 
 
 @attrs.define(eq=False)
 class Session:
-    """A connection to a server, from its start to its end; ended once, never revived.
+    """A connection to a server, from its start to its end; never restarted.
 
     Attributes:
-        ending: set when it is to end, or when the server has gone.
-        settled: set when it is ready for calls, or has failed to become so.
-        ended: set when nothing of it is left.
-        client: there while calls can be made.
+        ending: set when it must end, or when the server is gone.
+        settled: set when it is ready for calls, or has failed to start.
+        ended: set when it has ended completely.
+        client: the client while calls can be made.
     """
 
     output: stdio.ServerOutput = attrs.field(factory=stdio.ServerOutput)
@@ -79,10 +79,10 @@ class Session:
 
 
 class Connection:
-    """A server that is there when it is needed, between ``open`` and ``close``.
+    """A server that is started on demand, between ``open`` and ``close``.
 
     Args:
-        loop: the background loop, on which all of the methods are called.
+        loop: the background loop, on which all methods are called.
     """
 
     def __init__(self, server: McpServer, loop: BackgroundLoop) -> None:
@@ -94,16 +94,16 @@ class Connection:
 
     @effect
     async def open(self) -> Result[Session, ServiceFailed]:
-        """Start the server; as :meth:`session` otherwise."""
+        """Start the server; otherwise like :meth:`session`."""
         self._open = True
         return await attempt(self.session())
 
     @effect
     async def session(self) -> Result[Session, ServiceFailed]:
-        """The session with the server, which is started when it is not there or has died.
+        """Return the session with the server, starting the server if it is not running.
 
-        Fails with ``ServiceFailed`` when it does not list its tools within its ``start_timeout_s`` seconds,
-        or is closed.
+        Fails with ``ServiceFailed`` if it does not list its tools within ``start_timeout_s`` seconds, or is
+        closed.
         """
         async with self._starting:
             if self._session is not None and self._session.usable:
@@ -116,10 +116,7 @@ class Connection:
             return await self._begin()
 
     async def close(self) -> None:
-        """End the server and wait until it is gone, 15 seconds at most.
-
-        Harmless when it does not run.
-        """
+        """End the server, if it runs, and wait at most 15 seconds for it."""
         self._open = False
         await self._end()
 
@@ -152,7 +149,7 @@ class Connection:
         The next ``session`` makes a new one.
         """
         session.ending.set()
-        with anyio.move_on_after(_EXIT_CODE_S):  # until the process, if there was one, has its exit code
+        with anyio.move_on_after(_EXIT_CODE_S):  # until the process, if any, has its exit code
             await session.ended.wait()
         hope = "; the next call tries it again" if self._open else ""
         return f"the server {self.server.name!r} is gone{_exit(session)}{hope}"
@@ -185,13 +182,13 @@ async def _live(server: McpServer, session: Session) -> None:
 
 
 async def list_tools(server: McpServer, client: Client) -> tuple[Tool, ...]:
-    """Return the tools of all pages, as many as make 8 MB together."""
+    """Return the tools of all pages, up to 8 MB together."""
     if client.server_capabilities.tools is None:
         return ()
     tools: list[Tool] = []
     cursor: str | None = None
     size = 0
-    for _ in range(_MOST_PAGES):  # a listing without an end must not keep the agent from starting
+    for _ in range(_MOST_PAGES):  # an endless listing must not prevent the agent from starting
         page = await client.list_tools(cursor=cursor)
         size += sum(len(tool.model_dump_json(by_alias=True)) for tool in page.tools)
         if size > stdio.LARGEST_MESSAGE:
@@ -223,7 +220,7 @@ def _exit(session: Session) -> str:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether the session has ended, rather than a request been refused."""
+    """Return whether the session has ended, not just a request been refused."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
@@ -242,16 +239,16 @@ _SILENCE_S = 300.0
 async def connected_client(
     server: McpServer, output: stdio.ServerOutput, on_end: Callable[[], None]
 ) -> AsyncIterator[Client]:
-    """A client that has agreed on a protocol version with the server.
+    """A client that has negotiated a protocol version with the server.
 
-    Entered and left in one task.
+    Enter and leave it in one task.
 
     Args:
         output: receives text that the server writes outside of the protocol.
-        on_end: called when its process can write nothing more.
+        on_end: called when its process can write no more.
 
     Raises:
-        Exception: any that the library raises about a server that cannot be started, reached or understood.
+        Exception: any exception of the library if the server cannot be started, reached or understood.
     """
     from mcp import Client
 
@@ -273,10 +270,10 @@ async def _filtered(
 
 
 class _FilteredStream(stdio.MessageStream):
-    """The messages of a server, with tools left out that would fail a whole listing.
+    """The messages of a server, without tools that would fail a whole listing.
 
-    What a server asks of its client (the model, the user, folders) is refused by the library, since no such
-    capability is declared; it is logged here.
+    The library refuses requests of the server (sampling, elicitation, roots), since no such capability is
+    declared; they are logged here.
     """
 
     def __init__(
@@ -311,9 +308,9 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
 
     from reactive_agents.adapters.tools.mcp.bounded_http import BoundedTransport
 
-    silence_s = max(_SILENCE_S, server.timeout_s)  # a long call may say nothing until its end
+    silence_s = max(_SILENCE_S, server.timeout_s)  # a long call may be silent until its end
     timeout = httpx2.Timeout(_CONNECT_S, read=silence_s)
-    headers = {**server.headers, "Accept-Encoding": "identity"}  # a small body can unpack to a large one
+    headers = {**server.headers, "Accept-Encoding": "identity"}  # a small body can decompress to a large one
     async with (
         httpx2.AsyncClient(headers=headers, timeout=timeout, transport=BoundedTransport()) as http,
         streamable_http_client(url, http_client=http) as streams,
@@ -338,9 +335,9 @@ async def call_tool(
     A call that is cancelled or times out is cancelled at the server too.
 
     Args:
-        name: of the tool, as its server knows it; failures carry the one of the call.
+        name: the server's name of the tool; failures have the name in the call.
         timeout_s: seconds until ``ToolTimedOut``, above 0.
-        report: takes what the server tells of its progress; ``None`` asks for none.
+        report: receives progress notifications of the server; ``None`` requests none.
     """
     from mcp import MCPError
 
@@ -348,7 +345,7 @@ async def call_tool(
     client = session.client
     if client is None:
         return Failure(ToolFailed(call.name, await connection.discard(session)))
-    arguments: Any = to_json_value(call.arguments)  # a model may send text that has no form in UTF-8
+    arguments: Any = to_json_value(call.arguments)  # a model may send text that is not encodable as UTF-8
     answer: CallToolResult | None = None
     try:
         with anyio.move_on_after(timeout_s):
@@ -387,7 +384,7 @@ def _innermost(error: Exception) -> str:
 def result_value(result: CallToolResult) -> Json:
     """Return the structured content, or else the text.
 
-    Images, sounds and binary resources are shown by their labels. When they come with structured content,
+    Images, sounds and binary resources are shown by their labels. With structured content,
     the value is ``{"result": structured content, "attachments": [labels]}``.
     """
     structured = result.structured_content
@@ -429,7 +426,7 @@ def _describe_resource(resource: TextResourceContents | BlobResourceContents) ->
 
 
 def _parts(block: ContentBlock) -> tuple[Content, ...]:
-    """Return the image, sound or document of a block, which its bytes tell.
+    """Return the image, sound or document of a block, detected from its bytes.
 
     None for texts and links.
     """

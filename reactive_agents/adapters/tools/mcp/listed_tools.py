@@ -1,8 +1,8 @@
 """The usable tools of server listings, with checks of their arguments.
 
-Why so careful: a listing is written by a stranger. A tool that no client could read, or whose schema is not
-valid, is left out with a warning, and the other tools of its server remain. Arguments are checked here, by
-jsonschema-rs, which never fetches a reference; its work is counted before it begins.
+A listing is untrusted. A tool that is unreadable or has an invalid schema is left out with a warning; the
+other tools of its server remain. Arguments are validated by jsonschema-rs, which never fetches a reference;
+the cost of a validation is bounded in advance.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from mcp.types import Tool
 
 _LENIENT_VERSION = "2025-11-25"
-"""Of the protocol, until the server has named its own."""
+"""The protocol version until the server has sent its version."""
 
 _LONGEST_TEXTS = 100_000
-"""Characters of a definition; longer ones would take too long to look at, and to send."""
+"""Characters of a definition; longer ones would take too long to check and send."""
 
 _log = logging.getLogger("reactive_agents")
 
@@ -43,10 +43,10 @@ Listing: TypeAlias = tuple[McpServer, "Sequence[Tool]"]
 
 @frozen
 class ListedTool:
-    """A tool of a server; ``name`` is the server's, which the definition may change.
+    """A tool of a server; ``name`` is the server's, the definition may have another.
 
     Attributes:
-        hints: what the server says that the tool does and does not do, as JSON.
+        hints: the server's hints about the tool, as JSON.
     """
 
     server: McpServer
@@ -57,7 +57,7 @@ class ListedTool:
 
 
 InspectText: TypeAlias = Callable[[str], str]
-"""Returns what is suspicious about a text, in a sentence; empty for nothing."""
+"""Return what is suspicious about a text, in a sentence; empty for nothing."""
 
 
 def _nothing(_: str) -> str:
@@ -75,7 +75,7 @@ class WithheldTool:
 
 
 _MOST_TOOLS = 500
-"""Of one server: each is a part of every request to the model."""
+"""The maximum of tools of one server, since each is part of every request."""
 
 
 def define_tools(
@@ -86,16 +86,16 @@ def define_tools(
 ) -> tuple[ListedTool, ...]:
     """Return the tools of all servers, in order, each under a unique name.
 
-    A tool keeps its name, or has the one that the server's configuration gives it, made valid, unless another
-    server has a tool of that name, it is taken, or it is that of a tool of the kernel; then it is
-    ``<server>-<name>``. Names that differ only in case, ``_`` and ``-`` count as the same. Of two tools that
-    one server gives the same name, the first is there, and of more than 500 the first 500. A tool whose
-    schema is not valid, or whose texts give orders to the model, is left out with a warning.
+    A tool gets its valid name, or that from the server's configuration. If another server's tool, another
+    tool of the agent or a tool of the kernel has it, the name is ``<server>-<name>``. Names that differ only
+    in case, ``_`` and ``-`` count as equal. Of tools of one server with the same name, only the first is
+    used, and at most 500 tools. A tool with an invalid schema, or with texts that look like orders to the
+    model, is left out with a warning.
 
     Args:
-        taken: names that other tools of the agent have.
-        inspect: looks at all texts of a tool's definition.
-        withheld: gets the tools that are left out.
+        taken: names of other tools of the agent.
+        inspect: checks all texts of a tool's definition.
+        withheld: receives the tools that are left out.
     """
     offered = []
     for server, tools in listings:
@@ -127,7 +127,7 @@ def define_tools(
 
 
 class _Names:
-    """Names that are taken, also by those that differ only in case and separators."""
+    """Taken names, compared without case and separators."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {*map(read_as, names)}
@@ -154,7 +154,7 @@ def _inspect(tool: Tool, parameters: JsonObject, inspect: InspectText) -> None:
 
 
 def _texts_of(schema: Json) -> Iterator[str]:
-    """Return all texts of a schema, the names of fields too, at any depth."""
+    """Return all texts of a schema, including names of fields, at any depth."""
     waiting: list[Json] = [schema]
     while waiting:
         match waiting.pop():
@@ -170,8 +170,8 @@ def _texts_of(schema: Json) -> Iterator[str]:
 class ListingFilter:
     """Removes tools from a server's messages that would fail the whole listing.
 
-    The MCP library refuses a whole page for one tool whose entry has the wrong form. A schema that only lacks
-    its type gets it: ``object`` is the only one that there is.
+    The MCP library rejects a whole page for one malformed tool. A schema without type gets ``object``, the
+    only possible one.
     """
 
     def __init__(self, server: McpServer) -> None:
@@ -179,7 +179,7 @@ class ListingFilter:
         self._version = _LENIENT_VERSION
 
     def __call__(self, result: object) -> None:
-        """Change the result of a request in place, when it is a listing."""
+        """Change the result of a request in place, if it is a listing."""
         if not isinstance(result, dict):
             return
         version = result.get("protocolVersion")
@@ -213,7 +213,7 @@ def _leave_out(server: McpServer, name: object, error: Exception) -> WithheldToo
 
 
 def _taken(server: McpServer, tools: Sequence[Tool]) -> list[Tool]:
-    """Return the tools that the server's configuration takes, each name once."""
+    """Return the tools that the server's configuration selects, each name once."""
     first = {tool.name: tool for tool in reversed(tools)}
     if missing := {*(server.only or ()), *server.rename} - first.keys():
         _log.warning("The MCP server %r has no tool %s.", server.name, ", ".join(sorted(missing)))
@@ -265,7 +265,7 @@ class ArgumentCheck:
     Schemas may be of any draft since 4.
 
     Raises:
-        ValueError: the schema is not valid, is too large, or refers to something outside of it or in circles.
+        ValueError: the schema is invalid, too large, circular, or refers to something outside of it.
     """
 
     def __init__(self, schema: JsonObject) -> None:
@@ -279,15 +279,15 @@ class ArgumentCheck:
         try:
             linear = jsonschema_rs.RegexOptions()
             self._validator = kind(self._schema, offline=True, pattern_options=linear)
-        except ValueError:  # maybe just patterns that look ahead or back
+        except ValueError:  # perhaps only because of look-around patterns
             self._validator = kind(self._schema, offline=True)
             self._cost.looks_around = True
 
     def __call__(self, tool_name: str, arguments: JsonObject) -> Result[None, InvalidToolArguments]:
         """Fail with ``InvalidToolArguments``, which names each invalid argument.
 
-        Never raises. Arguments that would take too long to check are invalid; of those that take long, one
-        that is invalid is named, since the library looks for all before it tells of the first.
+        Never raises. Arguments that would take too long to check are invalid. For those that take long, only
+        one error is named, since the library searches for all errors first.
         """
         checks = self.checks(arguments)
         if checks > MOST_CHECKS:
@@ -325,7 +325,7 @@ class ArgumentCheck:
         return []
 
     def checks(self, arguments: JsonObject) -> int:
-        """Return how many checks of subschemas the arguments take at most."""
+        """Return the maximum of subschema checks for the arguments."""
         return self._cost.of_value(arguments)
 
     def _read(self, error: ValidationError, arguments: JsonObject) -> Iterator[ArgumentProblem]:
@@ -349,7 +349,7 @@ class ArgumentCheck:
 
 
 def _at(here: Any, path: Sequence[str | int]) -> Any:
-    """The part of a JSON value at a path; ``None`` when there is none."""
+    """Return the part of a JSON value at a path; ``None`` if there is none."""
     for step in path:
         try:
             here = here[step]
@@ -379,32 +379,32 @@ def _expected(keyword: str, limit: Any) -> str:
 
 
 # --- Upper bounds of what checking a value against a JSON Schema costs ---
-# A schema of a stranger can take exponential time without being large: each definition refers twice to the
-# one before it, or a definition refers twice to itself and the value is deep. So the number of checks is
-# bounded before any is made, from the schema and from the depth and the size of the value.
+# A small untrusted schema can take exponential time: if each definition refers twice to the previous one, or
+# a definition refers twice to itself and the value is deep. So the number of checks is bounded in advance,
+# from the schema and from the depth and size of the value.
 
 
 MOST_CHECKS = 100_000
-"""Checks of subschemas that one validation may take; each takes some ten microseconds."""
+"""Subschema checks allowed for one validation; each takes some ten microseconds."""
 CHECKS_ON_LOOP = 5_000
-"""Checks that are made on the event loop; more are made in a worker thread."""
+"""Checks allowed on the event loop; more run in a worker thread."""
 MOST_NODES = 20_000
-"""Values of a schema, objects and lists with what they hold."""
+"""Values allowed in a schema, including nested ones."""
 MOST_LEVELS = 64
 _VALUES_A_CHECK = 16
-"""Values of an enumeration that are compared, or copied into an error, in the time of one check."""
+"""Enumeration values that are compared, or copied into an error, in the time of one check."""
 _NAMES_A_CHECK = 4
-"""Names that are required, with an error for each that is missing."""
+"""Required names that are checked in the time of one check."""
 _CHARS_OF_A_VALUE = 32
 _MATCHED_A_CHECK = 200
-"""Characters that a pattern is matched with in the time of one check."""
+"""Characters that a pattern matches in the time of one check."""
 _SQUARES_A_CHECK = 5_000
-"""The same of a pattern that looks ahead or back, which may begin again at each character."""
+"""The same for a look-around pattern, which may restart at each character."""
 
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
 _NAMES = ("$id", "$schema", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$dynamicRef", "$recursiveRef")
-"""Keywords that decide to which part of a schema a reference leads."""
+"""Keywords that change the target of references."""
 _OF_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
 _OF_PRESENCE = ("required", "dependentRequired", "dependencies")
 _OF_NAMES = ("additionalProperties", "propertyNames", "unevaluatedProperties")
@@ -414,19 +414,18 @@ _OF_NAMES = ("additionalProperties", "propertyNames", "unevaluatedProperties")
 class SchemaCost:
     """The cost of one schema, by the depth of the value.
 
-    A reference is followed when it is a path from the root, ``#/…``, and nothing in the schema could give it
-    another meaning: one that the validator reads otherwise would not be counted.
+    A reference must be a path from the root, ``#/…``, and nothing in the schema may change its target;
+    otherwise the validator's work could exceed the count.
 
     Args:
-        schema: without the name and the draft of the whole.
+        schema: the schema without its id and draft.
         named_by_id: whether ``id`` names a part, as in draft 4.
 
     Attributes:
-        looks_around: whether a pattern of it may look ahead or back.
+        looks_around: whether it may have a look-around pattern.
 
     Raises:
-        ValueError: the schema is too large or too deep, or a reference leads back to itself, or maybe
-            elsewhere than its path says.
+        ValueError: the schema is too large or too deep, or a reference is circular or ambiguous.
     """
 
     schema: JsonObject
@@ -463,7 +462,7 @@ class SchemaCost:
             raise ValueError("its schema has too many references to one another") from None
 
     def of_value(self, value: Json) -> int:
-        """Return how many checks a value takes at most."""
+        """Return the maximum of checks for a value."""
         depth, nodes, texts = _extent(value)
         if self.looks_around:
             nodes += sum(chars * chars for chars in texts) // _SQUARES_A_CHECK
@@ -472,7 +471,7 @@ class SchemaCost:
         return self.of(depth, nodes)
 
     def of(self, depth: int, nodes: int) -> int:
-        """Return how many checks a value of this depth with so many parts takes at most."""
+        """Return the maximum of checks for a value with this depth and number of parts."""
         try:
             return self._checks(self.schema, depth, frozenset()) * nodes
         except (RecursionError, ValueError):
@@ -532,7 +531,7 @@ class SchemaCost:
 
 
 def _own_cost(schema: JsonObject) -> int:
-    """Return what a schema costs without its parts."""
+    """Return the cost of a schema without its parts."""
     compared = sum(_size(schema[keyword]) for keyword in ("enum", "const") if keyword in schema)
     demanded = sum(_size(schema[keyword]) for keyword in _OF_PRESENCE if keyword in schema)
     return 1 + compared // _VALUES_A_CHECK + demanded // _NAMES_A_CHECK

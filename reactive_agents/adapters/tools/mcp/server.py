@@ -1,4 +1,4 @@
-"""Where an MCP server is and how far it is trusted, as data."""
+"""The configuration of an MCP server: command or URL, and trust."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _is_text(value: object) -> bool:
 
 
 def read_as(name: str) -> str:
-    """Return a name as models read it, who mistake case and separators."""
+    """Return a name without case and separators, which models confuse."""
     return name.replace("_", "-").casefold()
 
 
@@ -90,29 +90,27 @@ class McpServer(Value):
 
     Attributes:
         name: unique among the servers of an agent; 1 to 32 letters, digits, ``_`` and ``-``.
-        command: the program; it is started without a shell. Either this or ``url`` is given, not both.
-        args: of the command.
-        env: added to the few variables that a server inherits (such as ``PATH`` and ``HOME``); may be secret.
-        cwd: where the command starts; the working directory of this process when it is not given.
-        url: the ``http`` or ``https`` address of a server that speaks streamable HTTP.
-        headers: sent with each HTTP request; may be secret.
-        timeout_s: seconds a call may take, above 0.
-        start_timeout_s: seconds until the server must have listed its tools, above 0.
-        approve: which of its tools need approval. Destructive is, as in the protocol, every tool that does
-            not say that it only reads or only adds; and every one of a server whose hints are not trusted.
-        trust_hints: whether it is believed what the server says of its tools: that they only read, or only
-            add, or may be run again.
-        trust_descriptions: whether tools are offered whose description or schema looks like orders to the
-            model; else they are left out.
-        known_tools: the SQLite file with the definitions that were approved, ``:memory:`` for none; by
-            default ``mcp-tools.db`` in the user's state directory.
-        only: the names, as the server has them, of the tools that are taken; ``None`` for all.
-        prefix: put before each name as it stands, such as ``crm_``; at most 32 letters, digits, ``_``
-            and ``-``.
-        rename: new names, by those that the server has; they get no prefix.
+        command: the program, started without a shell. Either this or ``url`` is required.
+        args: the arguments of the command.
+        env: variables besides the few that a server inherits (such as ``PATH`` and ``HOME``); may be secret.
+        cwd: the working directory of the command; by default that of this process.
+        url: the ``http`` or ``https`` URL of a server with streamable HTTP.
+        headers: headers of each HTTP request; may be secret.
+        timeout_s: seconds for a call, above 0.
+        start_timeout_s: seconds in which the server must list its tools, above 0.
+        approve: the tools that need approval. As in the protocol, a tool is destructive unless its hints say
+            that it only reads or only adds; without trust in the hints, all tools are.
+        trust_hints: whether to trust the server's hints that tools only read, only add, or may be repeated.
+        trust_descriptions: whether to offer tools whose description or schema looks like orders to the model;
+            otherwise they are left out.
+        known_tools: the SQLite file of approved definitions, ``:memory:`` for none; by default
+            ``mcp-tools.db`` in the user's state directory.
+        only: the server's names of the tools to use; ``None`` for all.
+        prefix: a literal prefix of each name, such as ``crm_``; at most 32 letters, digits, ``_`` and ``-``.
+        rename: new names, by the server's names; they get no prefix.
 
     Raises:
-        ValueError: a field has a value that it cannot have, or does not go with ``command`` or ``url``.
+        ValueError: a field has an invalid value, or does not apply to ``command`` or ``url``.
     """
 
     name: str = field(validator=_check_name)
@@ -151,7 +149,7 @@ class McpServer(Value):
             raise ValueError(f"url: expected an http or https address (server {self.name!r}).")
 
     def named(self, tool: str) -> str:
-        """Return the name under which one of its tools is offered, where it is free."""
+        """Return the name under which a tool is offered, if it is free."""
         return self.rename.get(tool) or self.prefix + tool
 
     def _refuse(self, partner: str, value: object, name: str) -> None:
@@ -168,9 +166,8 @@ _MOST_CHARS = 2_000
 def redact(server: McpServer, text: str) -> str:
     """Return the text without secrets.
 
-    These include all values of the server's environment, headers and address.
-
-    Values below 4 characters stay, since they are no secrets and occur everywhere.
+    Secrets include all values of the server's environment, headers and URL with at least 4 characters;
+    shorter ones are no secrets and occur everywhere.
     """
     return Redactor(secrets=_values(server)).redact(text)
 
@@ -181,7 +178,7 @@ def shown(server: McpServer, text: object) -> str:
 
 
 def place(server: McpServer) -> str:
-    """Return the command without arguments, or the address without credentials."""
+    """Return the command without arguments, or the URL without credentials."""
     if server.url is None:
         return f"command {server.command!r}"
     parts = urlsplit(server.url)
@@ -189,7 +186,7 @@ def place(server: McpServer) -> str:
 
 
 def server_secrets(servers: Iterable[McpServer]) -> tuple[str, ...]:
-    """Return the certain secrets of server configurations, to be redacted everywhere."""
+    """Return the certain secrets of server configurations, to redact everywhere."""
     found: set[str] = set()
     for server in servers:
         found.update(value for name, value in server.env.items() if is_secret_name(name))

@@ -1,8 +1,8 @@
 """The tool service over MCP servers.
 
-Why the servers are on a background loop: a connection belongs to the event loop that opened it, while an
-agent is used from many, one after the other or at once. So one loop in its own thread holds the connections,
-and calls go there and back. Approval and the checks of arguments stay on the caller's loop.
+A connection belongs to the event loop that opened it, but an agent is used from many, one after the other or
+at once. So a background loop in its own thread owns the connections, and calls are passed to it. Approval and
+argument checks run on the caller's loop.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Fleet:
         self._inspect = inspect
         self._known_tools = known_tools
         self._connections: tuple[Connection, ...] = ()
-        self._opening: anyio.Lock | None = None  # made on the background loop, whose it is
+        self._opening: anyio.Lock | None = None  # created on the background loop
         self._opened: Result[None, errors.ServiceFailed] | None = None
 
     async def open(self) -> Result[None, errors.ServiceFailed]:
@@ -158,13 +158,13 @@ class _Fleet:
         if isinstance(found, Failure):
             message = found.failure().message
             _log.warning("Whether tools of the MCP server %r changed is not known: %s", server.name, message)
-            # where there is no file nothing can be kept; one that cannot be read knew what was approved
+            # without a file nothing is stored; an unreadable one had the approved definitions
             unknown = _UNKNOWN if place_of(path).exists() else ""
             return [unknown] * len(tools)
         return found.unwrap()
 
     async def approve(self, entry: _Entry) -> None:
-        """Remember the definition of a tool that was approved; on the background loop."""
+        """Store the definition of an approved tool; on the background loop."""
         known = KnownTools(self._path(entry.tool.server))
         try:
             kept = await attempt(known.approve(_seen(entry.tool)))
@@ -188,16 +188,16 @@ def _seen(tool: ListedTool) -> SeenTool:
 class McpTools:
     """Implements ``ToolService`` over MCP servers, from ``open`` to ``aclose``.
 
-    Before ``open`` and after ``aclose`` there are no tools. A server that dies is started again by the next
-    call of one of its tools, under the names and schemas that it had at first. Event loops of several threads
-    may open, use and close the same tools at once.
+    Before ``open`` and after ``aclose`` there are no tools. The next call of one of its tools restarts a dead
+    server, with its original names and schemas. Event loops of several threads may open, use and close the
+    same tools concurrently.
 
     Args:
-        servers: in the order in which the model sees their tools, each name once.
-        taken: names that other tools of the agent have; a tool of a server gives way to them.
-        inspect: looks at the texts of a tool's definition; one with a finding is left out.
-        known_tools: the file with the definitions that were approved, for servers that name none; a tool
-            that has another one needs approval again. ``:memory:`` for no file.
+        servers: the servers, with unique names, in the order of their tools.
+        taken: names of other tools of the agent, which a server's tool cannot have.
+        inspect: checks the texts of a tool's definition; tools with a finding are left out.
+        known_tools: the file of approved definitions, for servers without one; a changed tool needs approval
+            again. ``:memory:`` for no file.
 
     Raises:
         ValueError: two servers share a name.
@@ -226,10 +226,10 @@ class McpTools:
         self._fleet: _Fleet | None = None
 
     async def open(self) -> Result[None, errors.ServiceFailed]:
-        """Start or reach all servers and list their tools; harmless when they are open.
+        """Start or reach all servers and list their tools, unless they are open.
 
-        The servers outlive the event loop that opened them. Fails with ``ServiceFailed`` when a server does
-        not list its tools in time; none of them runs then.
+        The servers outlive the event loop that opened them. Fails with ``ServiceFailed`` if a server does not
+        list its tools in time; then none of them runs.
         """
         if not self._servers:
             return Success(None)
@@ -248,10 +248,10 @@ class McpTools:
         return opened
 
     async def aclose(self) -> None:
-        """End all servers and wait until they are gone; harmless when they are.
+        """End all servers, if any, and wait until they are gone.
 
-        While other event loops that opened the tools are running, only the last of them ends the servers. A
-        loop that did not open them ends them at once.
+        Of several running event loops that opened the tools, only the last ends the servers. A loop that did
+        not open them ends them at once.
         """
         token = anyio.lowlevel.current_token()
         with self._lock:
@@ -277,11 +277,12 @@ class McpTools:
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, errors.ToolErrors]:
-        """Run one call and return its full result; fails as the port says.
+        """Run a call and return its full result; fails as the port says.
 
-        Checked in this order: the name, the form of the arguments, their JSON Schema, approval, time. A tool
-        that was refused at any of these did not run. Neither waiting for approval nor starting a dead server
-        again counts towards the timeout; both end at the deadline.
+        Checks in this order: the name, the form of the arguments, their JSON Schema, approval, time. A
+            refused tool did
+        not run. Waiting for approval and restarting a server do not count towards the timeout; both end at
+        the deadline.
         """
         fleet = self._fleet
         entries = {} if fleet is None else fleet.entries
@@ -292,7 +293,7 @@ class McpTools:
             return Failure(malformed_arguments(call.name, call.malformed))
         definition = entry.definition
         needs_approval = definition.requires_approval or scope.needs_approval
-        if needs_approval:  # nobody else holds the arguments that are approved, and then run
+        if needs_approval:  # approved arguments must not be changed before the call
             call = evolve(call, arguments=deepcopy(call.arguments))
         checked = await self._checked(entry.tool, call)
         if isinstance(checked, Failure):
@@ -346,7 +347,7 @@ class McpTools:
         return None if scope.deadline is None else scope.deadline - self._clock.monotonic()
 
     def _join(self) -> _Fleet:
-        """Return the fleet, made when there is none, with this event loop as a user."""
+        """Return the fleet, created if needed, with this event loop as a user."""
         token = anyio.lowlevel.current_token()
         with self._lock:
             if self._fleet is None or not self._fleet.loop.alive:
@@ -372,7 +373,7 @@ class McpTools:
 
 
 def _publish(withheld: Sequence[WithheldTool]) -> None:
-    """Publish in the run under way, if there is one, why tools are missing."""
+    """Publish in the current run, if any, why tools are missing."""
     publish = PUBLISH.get()
     if publish is None:
         return
@@ -383,7 +384,7 @@ def _publish(withheld: Sequence[WithheldTool]) -> None:
 
 
 def _is_alive(token: anyio.lowlevel.EventLoopToken) -> bool:
-    """Whether an event loop that was running then has not ended since."""
+    """Return whether an event loop that was running has not ended since."""
     loop: Any = token.native_token
     if isinstance(loop, asyncio.AbstractEventLoop):
         return not loop.is_closed()
@@ -409,7 +410,7 @@ KNOWN_TOOLS = Store(
         ("ALTER TABLE mcp_tools ADD COLUMN hints TEXT",),  # NULL where they were not looked at
     ),
 )
-"""Descriptions, schemas and hints by server, which is a hash of its name and place, and tool."""
+"""Descriptions, schemas and hints by tool and server (a hash of its name and place)."""
 
 FILE_NAME = "mcp-tools.db"
 _SHOWN_CHARS = 600
@@ -431,14 +432,14 @@ class SeenTool:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The server and the tool, as they are stored."""
+        """The stored key: server and tool."""
         server = self.server
         place = json.dumps([server.name, server.command, server.args, server.url])
         return hashlib.sha256(place.encode(errors="replace")).hexdigest(), storable(self.name)
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """The description, the schema and the hints, as they are stored."""
+        """The stored description, schema and hints."""
         definition = self.definition
         schema = json.dumps(definition.parameters, sort_keys=True)
         return storable(definition.description), schema, self.hints
@@ -448,7 +449,7 @@ class KnownTools:
     """Definitions in a SQLite file, for any number of processes.
 
     Args:
-        path: the file; it is made for its owner alone.
+        path: the file, readable by its owner only.
     """
 
     def __init__(self, path: DatabasePath) -> None:
@@ -458,9 +459,9 @@ class KnownTools:
     async def changes(self, tools: Sequence[SeenTool]) -> Result[tuple[str, ...], errors.ServiceFailed]:
         """Return the change of each tool as text; empty for none.
 
-        It is compared with the definition that was seen first, or approved last. The tools of a server
-        that was never seen are stored, and so are those that its configuration names. Another tool of a
-        known server is a change: it may be an earlier one under a new name.
+        Compares with the definition that was seen first, or approved last. The tools of a new server are
+        stored, and those that its configuration names. Any other new tool of a known server is a change,
+        since it may be an earlier one under a new name.
         """
 
         def work(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -480,7 +481,7 @@ class KnownTools:
 
     @effect
     async def approve(self, tool: SeenTool) -> Result[None, errors.ServiceFailed]:
-        """Store the definition of a tool in place of the earlier one."""
+        """Store the definition of a tool, replacing an earlier one."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(_KEEP, (*tool.key, *tool.texts))
@@ -502,7 +503,7 @@ def _change(before: tuple[str, str, str | None], now: tuple[str, str, str]) -> s
 
 
 def _shown(text: str, other: str) -> str:
-    """Return a text from shortly before it differs from the other."""
+    """Return a text from shortly before its first difference."""
     same = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), len(other))
     start = max(0, same - _SHOWN_CHARS // 4)
     part = text[start : start + _SHOWN_CHARS]

@@ -1,8 +1,8 @@
-"""The protocol over the standard streams of a process: one JSON message a line.
+"""The MCP protocol over standard streams of a process: one JSON message per line.
 
-Why it is not the transport of the MCP library: see ``docs/decisions/mcp-transport.md``. The output of
-a server is bounded, a line that is no message is kept for the error message, a server that has gone while a
-child holds its pipes is noticed, and its children end with it.
+``docs/decisions/mcp-transport.md`` explains why this replaces the transport of the MCP library. The output of
+a server is limited, lines that are no messages are kept for error messages, the end of a server is noticed
+even if a child holds its pipes, and its children are ended with it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from mcp.types import JSONRPCMessage
 
 LARGEST_MESSAGE = 8 * 1024 * 1024
-"""Bytes of a message of a server: a line, a body, or one event of a stream of events."""
+"""Bytes of a server's message: a line, a body, or one server-sent event."""
 MOST_SIGNS = 300_000
 """Texts, commas and opening brackets in a message: a value of two bytes takes hundreds in memory."""
 _SIGN = re.compile(rb'[{\[,]|"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)', re.DOTALL)
-"""Of structure in JSON; a text may be open at the end."""
+"""Structural characters and texts in JSON; a text may be open at the end."""
 _KEPT_BYTES = 8_192
 _WAITING_MESSAGES = 64
 _WATCH_S = 0.5
@@ -46,14 +46,14 @@ _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
 
 
 class MessageStream:
-    """The messages of another stream, as :meth:`receive` changes them."""
+    """The messages of another stream, changed by :meth:`receive`."""
 
     def __init__(self, source: ReadStream[SessionMessage | Exception]) -> None:
         self._source = source
 
     @property
     def last_context(self) -> Any:
-        """The context of the latest message, where the transport has it."""
+        """The context of the latest message, if the transport has one."""
         return getattr(self._source, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -61,7 +61,7 @@ class MessageStream:
         return await self._source.receive()
 
     async def aclose(self) -> None:
-        """Take no more messages."""
+        """Stop receiving messages."""
         await self._source.aclose()
 
     def __aiter__(self) -> Self:
@@ -89,7 +89,7 @@ class ServerOutput:
     """Text that a server wrote outside of the protocol; only its end is kept.
 
     Attributes:
-        exit_code: of its process; ``None`` while that runs, and for a server without one.
+        exit_code: the exit code of its process; ``None`` while it runs, and without a process.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class ServerOutput:
         self.exit_code: int | None = None
 
     def add(self, data: bytes) -> None:
-        """Add bytes; those at the beginning are dropped when there are too many."""
+        """Add bytes; the oldest are dropped if there are too many."""
         self._end = (self._end + data)[-_KEPT_BYTES:]
 
     def text(self) -> str:
@@ -107,7 +107,7 @@ class ServerOutput:
 
 
 class LineBuffer:
-    """Bytes as they arrive, in whole lines.
+    """A buffer that splits arriving bytes into whole lines.
 
     >>> buffer = LineBuffer()
     >>> buffer.feed(b"one\\ntw"), buffer.feed(b"o\\r\\n\\n")
@@ -128,12 +128,12 @@ class LineBuffer:
 
     @property
     def waiting(self) -> int:
-        """Bytes of the line that has not ended."""
+        """The number of bytes of the unfinished line."""
         return len(self._rest)
 
 
 class SignCount:
-    """The signs of structure, outside of texts, in JSON that arrives in pieces.
+    """Counts the structural characters, outside of texts, in chunks of JSON.
 
     >>> SignCount().add(b'{"a": [1, "b, [c"]}')
     5
@@ -144,7 +144,7 @@ class SignCount:
         self._open = b""
 
     def add(self, data: bytes) -> int:
-        """Return how many signs there are; counting ends when there are too many."""
+        """Return the count so far; counting ends at too many."""
         signs, text = self._signs, self._open
         self._open = b""
         for found in _SIGN.finditer(text + data):
@@ -176,7 +176,7 @@ async def stdio_streams(
     process, tree = await start_server(server)
     # no await from here to the task group: a cancellation in between would leave the process running
     to_session, from_server = anyio.create_memory_object_stream[Any](0)
-    # a server that does not read its input must not hold up the notice that a call is cancelled
+    # a server that does not read its input must not delay the cancellation of a call
     to_server, from_session = anyio.create_memory_object_stream[Any](_WAITING_MESSAGES)
     drained = anyio.Event()
 
@@ -198,7 +198,7 @@ async def stdio_streams(
                     with anyio.move_on_after(_LAST_WORDS_S):
                         await drained.wait()
                     await close_pipes(process)
-            finally:  # an event loop that goes down gets through the shield
+            finally:  # the shutdown of the event loop ignores the shield
                 output.exit_code = process.returncode
                 release_pipes(process)
                 for stream in (to_session, from_server, to_server, from_session):
@@ -225,7 +225,7 @@ async def _read_messages(
                 message = _parse(line)
                 if message is None:
                     output.add(line + b"\n")
-                elif listening:  # reading goes on without a session: a process that cannot write cannot end
+                elif listening:  # reads even without a session: a process that cannot write cannot end
                     listening = await _delivered(to_session, SessionMessage(message))
         output.add(b"It wrote a line that is too long for a message.\n")
     except _GONE:
@@ -239,7 +239,7 @@ def _parse(line: bytes) -> JSONRPCMessage | None:
 
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError:  # maybe just half of a surrogate pair, which the strict reader refuses
+    except ValueError:  # perhaps a lone surrogate, which the strict parser rejects
         try:
             data = to_json_value(json.loads(line.decode(errors="replace")))
             return jsonrpc_message_adapter.validate_python(data, by_name=False)
@@ -305,19 +305,19 @@ async def start_server(server: McpServer) -> tuple[Process, ProcessTree]:
 
 
 async def end_server(process: Process, tree: ProcessTree, *, patience_s: float = _PATIENCE_S) -> None:
-    """Close its input and wait for its exit, then end it with all that it started.
+    """Close its input and wait for its exit, then end it with all its children.
 
-    Does not return before the operating system has forgotten the process.
+    Does not return before the operating system has removed the process.
 
     Args:
-        patience_s: seconds for each step: to leave by itself, to end on ``SIGTERM``, to be killed.
+        patience_s: seconds for each step: to exit by itself, to end on ``SIGTERM``, to be killed.
     """
     try:
         if process.stdin is not None:
             await _close(process.stdin)
         await _exits_within(process, patience_s)
         await tree.end(grace_s=patience_s)
-    finally:  # also when the event loop itself goes down meanwhile
+    finally:  # even if the event loop shuts down meanwhile
         tree.kill()
     await _exits_within(process, patience_s)
 
@@ -330,18 +330,17 @@ async def close_pipes(process: Process) -> None:
 
 
 def release_pipes(process: Process) -> None:
-    """Close pipes that a process which could not be ended may hold open.
+    """Close pipes that a process may hold open because it could not be ended.
 
-    On asyncio that would keep them open until the garbage collector warns of them; nothing public reaches
-    them.
+    asyncio would keep them open until the garbage collector warns; they have no public interface.
     """
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         popen = transport.get_extra_info("subprocess")
-        if process.returncode is None and popen is not None:  # a loop that goes down cannot tell of the end
+        if process.returncode is None and popen is not None:  # a loop that shuts down cannot report the end
             with suppress(subprocess.TimeoutExpired):
                 popen.wait(_LAST_WAIT_S)
-        with suppress(PermissionError):  # a program that took on another user cannot be killed once more
+        with suppress(PermissionError):  # a program that changed its user cannot be killed
             transport.close()
 
 
