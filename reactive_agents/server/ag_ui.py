@@ -32,12 +32,12 @@ from reactive_agents.containers.layers import find_orders
 from reactive_agents.core import events
 from reactive_agents.core.errors import RunCancelled, root_cause
 from reactive_agents.core.ids import CallId, RunId
-from reactive_agents.core.json import Json
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.texts import one_line
 from reactive_agents.effects import call_function
+from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns, guards
 from reactive_agents.server.web import HEARTBEAT, EventStream, Problem, problem_of, read_json
@@ -104,7 +104,7 @@ class Translation:
             case events.ToolCallCompleted(tool_name=name, call_id=call):
                 if (event.run_id, call) not in self._calls:  # it was refused before it began
                     found += [*self._close(), *self._call(event.run_id, call, name, "{}", whose)]
-                shown = _shown(event.result) if event.success else event.error
+                shown = result_text(event.result) if event.success else event.error
                 made = self._calls.pop((event.run_id, call))
                 if made not in self._told:
                     found.append(self._result(made, shown, whose))
@@ -292,10 +292,6 @@ class Translation:
     def _id(self) -> str:
         self._made += 1
         return f"{self._prefix}{self._made}"
-
-
-def _shown(result: Json) -> str:
-    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
 def _answer(request: events.AgentEvent, entry: ResumeEntry) -> Answer:

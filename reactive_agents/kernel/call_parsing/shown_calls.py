@@ -29,6 +29,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.texts import folded
 from reactive_agents.kernel.context import Provenance
+from reactive_agents.kernel.figures import has_between
 
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
@@ -386,9 +387,9 @@ def _occurs(wanted: _Wanted, text: str) -> bool:
         low, high = start - wanted.reach, end + wanted.reach
         if not _is_called(letters, gaps, start, end, alone=wanted.alone):
             continue
-        if all(_has_between(each, low, high) for each in places):
+        if all(has_between(each, low, high) for each in places):
             return True
-        is_whole = all(_has_between(each, low, high) for each in keys)
+        is_whole = all(has_between(each, low, high) for each in keys)
         if not is_whole and all(each and each[-1] >= low for each in places):
             return True
         if all(known.stands_in_pieces(value, max(0, low), high) for value in wanted.values):
@@ -408,7 +409,7 @@ def _is_specified(wanted: _Wanted, plain: str) -> bool:
     for start in _places(wanted.name, letters):
         end = start + len(wanted.name)
         if start in gaps and end in gaps:
-            near = (_has_between(each, start - wanted.reach, end + wanted.reach) for each in places)
+            near = (has_between(each, start - wanted.reach, end + wanted.reach) for each in places)
             if all(near):
                 return True
     return False
@@ -528,8 +529,3 @@ def _is_called(letters: str, gaps: Mapping[int, str], start: int, end: int, *, a
     if _POINTS.search(before) and _BEFORE.search(letters[max(0, start - _LONGEST_BEFORE) : start]):
         return True
     return bool(after.strip()) and _AFTER.match(letters, end) is not None
-
-
-def _has_between(ordered: Sequence[int], low: int, high: int) -> bool:
-    at = bisect_left(ordered, low)
-    return at < len(ordered) and ordered[at] <= high
