@@ -819,7 +819,7 @@ def _adapters() -> tuple[Any, Any, Any, Any]:
     class NumberDumper(FloatDumper):
         def dump(self, obj: float) -> Any:
             if obj != obj:  # SQLite has no NaN either
-                raise ValueError("a figure is no number")
+                raise ValueError("NaN cannot be stored")
             return super().dump(obj)
 
     class MarkingLoader(TextLoader):

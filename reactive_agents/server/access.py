@@ -219,7 +219,7 @@ class ApiKeys:
     def _read(self) -> dict[str, StoredKey]:
         read = from_json(self._path.read_text(encoding="utf-8"), KeyFile)
         if isinstance(read, Failure):
-            raise ValueError(f"{self._path} is no file of keys: {read.failure().message}")
+            raise ValueError(f"{self._path} is not a key file: {read.failure().message}")
         return {each.id: each for each in read.unwrap().keys}
 
     def _write(self, keys: dict[str, StoredKey]) -> None:

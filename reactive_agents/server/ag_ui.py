@@ -456,7 +456,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
         return {"type": "text", "text": part["text"]}
     source = part["source"]
     if source["type"] not in ("data", "url"):
-        raise Problem(422, "invalid-body", f"A part from a {source['type']} is not taken.")
+        raise Problem(422, "invalid-body", f"A part from a {source['type']} is not accepted.")
     is_data = source["type"] == "data"
     url = f"data:{source['mime_type']};base64,{source['value']}" if is_data else source["value"]
     if part["type"] == "image":
@@ -466,7 +466,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
         return {"type": "input_audio", "input_audio": {"data": source["value"], "format": kind}}
     if part["type"] == "document" and is_data:
         return {"type": "file", "file": {"file_data": url, "filename": part.get("id") or "document"}}
-    raise Problem(422, "invalid-body", f"A part of the type {part['type']} is not taken from there.")
+    raise Problem(422, "invalid-body", f"A part of the type {part['type']} is not accepted from this source.")
 
 
 def _tools(given: RunAgentInput) -> tuple[Tool, ...]:

@@ -263,7 +263,7 @@ def _text(arguments: _Arguments, name: str) -> str:
         raise MCPError(types.INVALID_PARAMS, f"{name}: expected a text that is not blank.")
     unknown = arguments.keys() - {"task", "session"}
     if unknown:
-        raise MCPError(types.INVALID_PARAMS, f"{min(unknown)}: there is no such argument.")
+        raise MCPError(types.INVALID_PARAMS, f"{min(unknown)}: unknown argument.")
     return value
 
 

@@ -271,7 +271,7 @@ def _signs(data: bytes) -> int:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _once_each(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -549,7 +549,7 @@ def host_name(host: str) -> str:
     """
     try:
         parts = urlsplit(f"//{host}")
-        parts.port  # noqa: B018 - raises where the port is no number
+        parts.port  # noqa: B018 - raises if the port is not a number
     except ValueError:
         return ""
     if parts.netloc != host or "@" in host or parts.path or parts.query or parts.fragment:

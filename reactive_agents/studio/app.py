@@ -706,7 +706,7 @@ def _number(text: str | None) -> float | None:
     try:
         found = float(text)
     except ValueError:
-        raise Problem(422, "invalid-number", f"{text[:40]!r} is no number.") from None
+        raise Problem(422, "invalid-number", f"{text[:40]!r} is not a number.") from None
     return found if abs(found) < 1e12 else None
 
 

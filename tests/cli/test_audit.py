@@ -123,7 +123,7 @@ def test_an_empty_file_is_no_log(tmp_path: Path) -> None:
     for verb, *options in (("verify",), ("verify", "--public-key", public), ("verify", "--json"), ("show",)):
         told = command("audit", verb, str(empty), *options)
         assert told.exit_code == 1
-        assert "is no audit log" in told.stdout + told.stderr
+        assert "is not an audit log" in told.stdout + told.stderr
     assert empty.stat().st_size == 0
 
 

@@ -192,7 +192,7 @@ async def test_cancelling_a_call_cancels_its_run(mode: str) -> None:
         ("writer", {}, "task: expected a text"),
         ("writer", {"task": " "}, "task: expected a text"),
         ("writer", {"task": 5}, "task: expected a text"),
-        ("writer", {"task": "x", "shell": "y"}, "shell: there is no such argument"),
+        ("writer", {"task": "x", "shell": "y"}, "shell: unknown argument"),
     ],
 )
 async def test_wrong_calls_are_refused_before_a_model_is_asked(

@@ -667,4 +667,4 @@ def _pages(connection: sql.Transaction, columns: str) -> Iterator[tuple[Any, ...
 
 
 def _not_a_log(path: sqlite.DatabasePath, operation: str) -> ServiceFailed:
-    return _failed(f"The file {str(path)!r} is no audit log.", operation)
+    return _failed(f"The file {str(path)!r} is not an audit log.", operation)

@@ -279,12 +279,12 @@ CONFIDENCE_WITH_A_FILE_MISSING = 0.3
 _WEIGHTS = {"number": 1.0, "quote": 1.5, "file": 2.0, "name": 0.5, "statement": 1.0}
 _MISSING = {
     "number": "The number {} was not observed.",
-    "quote": "The quotation {} is in nothing that was observed.",
+    "quote": "The quotation {} was not observed.",
     "name": "The name {} was not observed.",
-    "file": "The file {} is said to be written and is not there.",
+    "file": "The answer says that the file {} was written, but it does not exist.",
     "statement": "A model found no support for: {}",
 }
-_NOT_DELIVERED = "The deliverable {} is not there."
+_NOT_DELIVERED = "The deliverable {} does not exist."
 _SHOWN_CHARS = 120
 
 

@@ -52,7 +52,7 @@ class LiteLLMEmbedder:
     async def embed(self, texts: Sequence[str]) -> Result[Vectors, LLMErrors]:
         """Return one vector for each text. Fails as ``LLM.complete`` does."""
         if not on_asyncio():
-            message = f"{self._model} cannot be asked here: litellm works on asyncio only, not on trio."
+            message = f"{self._model} cannot be called here: litellm works on asyncio only, not on trio."
             return Failure(ModelUnavailable(message, self._model))
         await load_litellm()
         from reactive_agents.adapters.llm.completion import missing_key

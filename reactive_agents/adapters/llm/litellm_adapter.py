@@ -298,7 +298,7 @@ class LiteLLM:
                 RequestRejected("No model is configured: name a model or a provider.", model)
             )
         if not on_asyncio():
-            message = f"{model} cannot be asked here: litellm works on asyncio only, not on trio."
+            message = f"{model} cannot be called here: litellm works on asyncio only, not on trio."
             return FailedAttempt(ModelUnavailable(message, model), elsewhere=False)
         await load_litellm()
         from reactive_agents.adapters.llm.completion import PreparedRequest, missing_key, refused_content

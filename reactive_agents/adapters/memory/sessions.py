@@ -35,7 +35,7 @@ from reactive_agents.ports import Clock
 LEASE_S = 30.0
 """Seconds after which a ticket expires if it is not renewed."""
 _KEPT_US = 24 * 3600 * 1_000_000
-"""Microseconds after which an expired ticket is deleted."""
+"""Microseconds without renewal after which a ticket is deleted."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
 _LONGEST_TITLE = 80
 _FOR_EVER = 2**62

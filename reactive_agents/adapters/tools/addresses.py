@@ -145,7 +145,7 @@ def _literal(host: str) -> Address | None:
 
 def _problem_of_name(host: str, *, allowed: bool) -> str | None:
     if not _NAME.fullmatch(host) or len(host) > _MAX_NAME_CHARS:
-        return "the host is no plain name such as example.com."
+        return "the host is not a plain name such as example.com."
     last = host.rpartition(".")[2]
     if _NUMBER.fullmatch(last):
         return "the host is an address in an unusual spelling."

@@ -146,7 +146,7 @@ async def _ask(
                 return Success(str(target.url.join(location)))
             content_type = response.headers.get("content-type", "").strip()
             if text_only and not is_text(content_type):
-                return Failure(ToolFailed(tool_name, f"{url} is no text: {content_type[:_SHOWN_CHARS]}"))
+                return Failure(ToolFailed(tool_name, f"{url} is not text: {content_type[:_SHOWN_CHARS]}"))
             coding = coding_of(response.headers.get("content-encoding", ""))
             if coding is None:
                 return Failure(ToolFailed(tool_name, f"{url} is compressed in an unknown way"))
@@ -155,7 +155,7 @@ async def _ask(
         finally:
             await response.aclose()
     if text_only and not content_type and b"\0" in reader.body:
-        return Failure(ToolFailed(tool_name, f"{url} is no text"))
+        return Failure(ToolFailed(tool_name, f"{url} is not text"))
     return Success(Page(str(target.url), response.status_code, content_type, reader.body, reader.cut))
 
 

@@ -159,7 +159,7 @@ def write_inside(
             write = _append if append else _replace
             written = write(path, folder, target.name, content)
     except (FileExistsError, NotADirectoryError):
-        return _refuse(path, "a file or a link stands where it needs a directory.")
+        return _refuse(path, "one of its directories is a file or a link.")
     except OSError as error:
         return Failure(refused_by_system(path, error))
     return written.map(lambda _: target)

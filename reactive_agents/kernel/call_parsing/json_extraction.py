@@ -13,7 +13,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.values import Value, lazy_pattern
 
 REPAIRABLE_CHARS = 64 * 1024
-"""The maximum of broken JSON to repair in one text, since repair is far slower than parsing."""
+"""The maximum of characters of broken JSON to repair in one text: repair is far slower than parsing."""
 
 _MAX_DEPTH = 100
 _MAX_BROKEN_DEPTH = 32  # the time of json_repair grows with the square of the depth

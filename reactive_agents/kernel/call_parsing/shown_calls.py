@@ -65,7 +65,7 @@ _NEARBY = 300
 _LEAST_PIECE, _MOST_PIECES = 4, 6
 """Letters of the pieces by which a value is recognised, and the maximum of pieces."""
 _LEAST_HIDDEN, _MOST_SKIPPED = 12, 4
-"""Letters of a call from which on it is not there by chance, and between letters that make up a text."""
+"""Fewest letters of a hidden call that are no coincidence, and most letters to skip between its letters."""
 _LEAST_WORDS, _WORDS_AROUND = 4, 40
 _LEAST_SPECIFIED, _LEAST_LETTERS = 2, 16
 """Fewest values, and letters of values, that specify a call in a sentence."""

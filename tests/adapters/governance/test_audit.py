@@ -474,7 +474,7 @@ def another_database(path: Path) -> None:
 @pytest.mark.parametrize(
     ("replace", "said"),
     [
-        (emptied, "is no audit log"),
+        (emptied, "is not an audit log"),
         (another_database, "found the database of another program (spending_runs)"),
     ],
 )

@@ -113,7 +113,7 @@ async def test_the_task_counts_and_so_do_observations_that_were_not_stored() -> 
 async def test_the_confidence_is_the_weighted_share_of_supported_claims() -> None:
     report = await verified('5 of "no such words" here.', {"a": "5"})
     assert report.confidence == pytest.approx(1.0 / 2.5)
-    assert report.findings == ("The quotation 'no such words' is in nothing that was observed.",)
+    assert report.findings == ("The quotation 'no such words' was not observed.",)
     assert not report.verified
     assert (await verified("5 and 77.", {"a": "5"}, verifier=EvidenceVerifier(0.5))).verified
 
@@ -166,7 +166,7 @@ async def test_a_missing_file_weighs_more_than_everything_that_is_right(tmp_path
         f"{numbers}. I saved it as all.csv.", {"a": numbers}, verifier=EvidenceVerifier(workspace=tmp_path)
     )
     assert report.confidence == CONFIDENCE_WITH_A_FILE_MISSING
-    assert report.findings == ("The file 'all.csv' is said to be written and is not there.",)
+    assert report.findings == ("The answer says that the file 'all.csv' was written, but it does not exist.",)
 
 
 async def test_without_a_workspace_a_tool_that_names_the_file_is_enough() -> None:
@@ -182,8 +182,8 @@ async def test_deliverables_are_looked_for_whatever_the_answer_says(tmp_path: Pa
     assert report.receipt is not None
     assert (report.receipt.delivered, report.receipt.missing) == (("report.md",), ("data.csv", "plot.svg"))
     assert report.findings == (
-        "The deliverable 'data.csv' is not there.",
-        "The deliverable 'plot.svg' is not there.",
+        "The deliverable 'data.csv' does not exist.",
+        "The deliverable 'plot.svg' does not exist.",
     )
     assert (report.verified, report.receipt.verdict) == (False, "unverified")
 

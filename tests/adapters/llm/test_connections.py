@@ -121,7 +121,7 @@ def test_questions_are_asked_at_the_same_time() -> None:
 def test_on_trio_the_failure_says_so() -> None:
     pytest.importorskip("trio")
     llm = LiteLLM(ModelConfig(model=MODEL, api_key="k"))
-    message = f"{MODEL} cannot be asked here: litellm works on asyncio only, not on trio."
+    message = f"{MODEL} cannot be called here: litellm works on asyncio only, not on trio."
     assert anyio.run(attempt, llm.complete(QUESTION), backend="trio") == Failure(
         ModelUnavailable(message, MODEL)
     )

@@ -166,7 +166,7 @@ async def test_addresses_in_unusual_spellings(host: str) -> None:
     ],
 )
 async def test_hosts_that_are_no_plain_names(host: str) -> None:
-    assert await find(host) == Failure("the host is no plain name such as example.com.")
+    assert await find(host) == Failure("the host is not a plain name such as example.com.")
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "a.localhost"])

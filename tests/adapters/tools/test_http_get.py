@@ -273,17 +273,17 @@ async def test_a_request_says_who_asks_and_nothing_more(
         assert set(headers) == {"host", "accept", "accept-encoding", "connection", "user-agent"}
 
 
-# --- what is no text, too much or too slow --------------------------------------------------------------
+# --- what is not text, too much or too slow --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("content_type", ["image/png", "application/octet-stream", "application/pdf", "x"])
 async def test_what_is_no_text_is_not_read(server: Server, content_type: str) -> None:
     url = server.answer("/file", b"\x89PNG", content_type)
-    assert await failure_of(url) == f"{url} is no text: {content_type}"
+    assert await failure_of(url) == f"{url} is not text: {content_type}"
 
 
 async def test_bytes_without_a_type_are_no_text(server: Server) -> None:
-    assert (await failure_of(server.answer("/file", b"\x7fELF\0", ""))).endswith("is no text")
+    assert (await failure_of(server.answer("/file", b"\x7fELF\0", ""))).endswith("is not text")
 
 
 async def test_of_a_huge_body_two_megabytes_are_read(server: Server) -> None:

@@ -162,8 +162,8 @@ def test_appending(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("docs/a.txt/b", "a file or a link stands where it needs a directory."),
-        ("docs/a.txt/b/c", "a file or a link stands where it needs a directory."),
+        ("docs/a.txt/b", "one of its directories is a file or a link."),
+        ("docs/a.txt/b/c", "one of its directories is a file or a link."),
         ("y" * 300, "file name too long."),
     ],
 )

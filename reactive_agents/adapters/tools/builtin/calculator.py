@@ -19,7 +19,7 @@ _MAX_CHARS = 500
 _MAX_BITS = 4_000  # of a whole number: about 1,200 digits
 _MAX_FACTORIAL = 400
 _WRITTEN_OTHERWISE = (
-    "the expression has a part that is no arithmetic; write 1000 and not 1,000, 2 * 3 and not 2(3), "
+    "a part of the expression is not arithmetic; write 1000 and not 1,000, 2 * 3 and not 2(3), "
     "sum(1, 2) and not sum([1, 2])"
 )
 

@@ -517,7 +517,7 @@ class SchemaCost:
     def _resolved(self, reference: str) -> Json:
         root, *steps = unquote(reference, errors="strict").split("/")
         if root != "#":
-            raise ValueError(f"a reference in its schema is no path from its root: {shorten(reference)}")
+            raise ValueError(f"a reference in its schema is not a path from its root: {shorten(reference)}")
         here: Any = self.schema
         for step in steps:
             step = step.replace("~1", "/").replace("~0", "~")
