@@ -437,10 +437,10 @@ def _beginning(mode: str, lock: int | None, first: str) -> str:
 
 def _sentence(error: Exception, place: str, store: Store) -> str:
     """Describe a failure in a sentence, without credentials of the URL."""
-    return f"The {store.name} in the database {place!r} {_told(error, place)}."
+    return f"The {store.name} in the database {place!r} {_predicate(error, place)}."
 
 
-def _told(error: Exception, place: str) -> str:
+def _predicate(error: Exception, place: str) -> str:
     try:
         import psycopg
         from psycopg import errors

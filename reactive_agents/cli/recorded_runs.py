@@ -145,7 +145,7 @@ def pause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = Fal
 @runs.command()
 def unpause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
     """Continue a paused run."""
-    _order(file, run, "", "Goes on:", as_json=as_json)
+    _order(file, run, "", "Resumed", as_json=as_json)
 
 
 @runs.command()

@@ -118,7 +118,7 @@ SERVICES: Mapping[str, Any] = {
 UNRECORDED_WRITES = frozenset({"sessions.end"})
 """Idempotent writes, which are not recorded and are skipped in a replay."""
 
-_TOLD = "+"
+_PUBLISHED = "+"
 """Ends the key of the entry that a question was published to the run log."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
 
@@ -379,7 +379,7 @@ class RunJournal:
                 difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before publishing this
-                self._tell(key, made, body["doubt"])
+                self._publish_doubt(key, made, body["doubt"])
             is_shared = self.is_shared(known)
             await self._take_in({**body, "spent": {}} if is_shared else body)
             recorded = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
@@ -457,16 +457,16 @@ class RunJournal:
         if made.resumable:
             return None
         if made.repeatable:
-            self._tell(key, made, "repeated")
+            self._publish_doubt(key, made, "repeated")
             return None
         if made.probe is not None:
             found = await made.probe(self.call_key(key))
             if found is not None:
                 (done,) = found
                 if done is None or done is False:
-                    self._tell(key, made, "repeated")
+                    self._publish_doubt(key, made, "repeated")
                     return None
-                self._tell(key, made, "settled")
+                self._publish_doubt(key, made, "settled")
                 value: Json = "It was done; its result was lost." if done is True else done
                 return Success(ToolResult(made.call.id, made.call.name, value))
         return await self._asked_about(key, made)
@@ -490,21 +490,21 @@ class RunJournal:
                 await self.keep(question, "question", _question_of(request, "doubt"), durable=True)
             answer = await self._fetched(f"{question}=")
             if answer is None and self.in_doubt == "fail":
-                self._tell(key, made, "stopped")
+                self._publish_doubt(key, made, "stopped")
                 reason = f"the call {key} of {made.call.name} may have taken effect; settle it, then resume."
                 raise RunStopped(errors.RunInterrupted(self.run_id, reason))
         given = {} if answer is None else _loaded(answer)
         if "value" in given:
-            self._tell(key, made, "settled")
+            self._publish_doubt(key, made, "settled")
             return Success(ToolResult(made.call.id, made.call.name, given["value"]))
         if given.get("approved") is True:
             await self.keep(f"{tried}!", "intent", _intent_of(made.call), durable=True)
-            self._tell(key, made, "repeated")
+            self._publish_doubt(key, made, "repeated")
             return None
-        self._tell(key, made, "told")
+        self._publish_doubt(key, made, "told")
         return told
 
-    def _tell(self, key: str, made: RecordedCall, handling: Any) -> None:
+    def _publish_doubt(self, key: str, made: RecordedCall, handling: Any) -> None:
         self._handled[key] = handling
         if self.events is not None:
             call = made.call
@@ -547,7 +547,7 @@ class RunJournal:
             if outcome:
                 await self._answer(f"{key}=", cast(JsonObject, encode(outcome[0].unwrap())))
             known = await self._fetched(f"{key}=")
-        elif self.record is not None and f"{key}{_TOLD}" not in self._entries:
+        elif self.record is not None and f"{key}{_PUBLISHED}" not in self._entries:
             publish()  # the asking process died before it was logged
         if known is None:
             raise self._lost()
@@ -567,8 +567,8 @@ class RunJournal:
             await anyio.lowlevel.checkpoint()
             await self.flush()
             try:
-                if f"{question}{_TOLD}" not in self._entries:
-                    await self.keep(f"{question}{_TOLD}", "service", {})
+                if f"{question}{_PUBLISHED}" not in self._entries:
+                    await self.keep(f"{question}{_PUBLISHED}", "service", {})
                 while await self._fetched(f"{question}=") is None:
                     if self._order == "lost":
                         raise self._lost()

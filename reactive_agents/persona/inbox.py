@@ -70,14 +70,14 @@ class PersonaInbox:
     ) -> None:
         group, self._group = self._group, None
         self._is_closing = True
-        self._tell()
+        self._wake_waiters()
         if group is not None:
             await close_group(group, kind, error, trace)
 
     def drain(self) -> None:
         """Begin no further event or evaluation; due messages are still sent."""
         self._is_draining = True
-        self._tell()
+        self._wake_waiters()
 
     @effect
     async def waiting(self) -> Result[int, MemoryErrors]:
@@ -130,7 +130,7 @@ class PersonaInbox:
                 await changed.wait()
         if submission.dropped is not None:
             self._publish_drop(submission.dropped)
-        self._tell()
+        self._wake_waiters()
         return Success(submission)
 
     # --- the worker -----------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class PersonaInbox:
                 await self.persona.work_item(item)
                 return
             outcome = await self.persona.work_event(item)
-            self._tell()  # its message can be sent
+            self._wake_waiters()  # its message can be sent
             if outcome is None:
                 return
             if self.persona.settings.evaluation == "after":
@@ -206,7 +206,7 @@ class PersonaInbox:
         finally:
             self._busy[item.kind] -= 1
             places.release()
-            self._tell()
+            self._wake_waiters()
 
     async def _report(self, item: WorkItem, outcome: PersonaOutcome) -> None:
         if self._on_outcome is not None:
@@ -222,7 +222,7 @@ class PersonaInbox:
                 return
         await self.persona.end_event(item)
 
-    def _tell(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake everything that waits for a change."""
         changed, self._changed = self._changed, anyio.Event()
         changed.set()

@@ -85,7 +85,7 @@ _AT_WORK: Final = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STAT
 _STREAMED: Final = frozenset({"SendStreamingMessage", "SubscribeToTask"})
 _YES: Final = frozenset({"yes", "approve", "approved", "ok"})
 _NO_TOOL: Final = "No one executes this tool here."
-_TOLD: Final = ("phase", "plan", "tool", "handoff", "guidance")
+_SHOWN_KINDS: Final = ("phase", "plan", "tool", "handoff", "guidance")
 """Kinds of lines that are published as the status of a running task."""
 
 
@@ -338,7 +338,7 @@ class AgentTasks(AgentExecutor):
                     pass
                 case event:
                     line = describe(event)
-                    if line is not None and line.kind in _TOLD:
+                    if line is not None and line.kind in _SHOWN_KINDS:
                         message = updater.new_agent_message([new_text_part(line.text)])
                         await updater.start_work(message)
             new = [each for each in run.requests.items() if each[0] not in settled]

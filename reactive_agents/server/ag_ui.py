@@ -67,7 +67,7 @@ class Translation:
     _texts: list[str] = field(factory=list)
     _thinking: str | None = None
     _calls: dict[tuple[RunId, CallId], str] = field(factory=dict)
-    _told: set[str] = field(factory=set)
+    _sent_results: set[str] = field(factory=set)
     _subagents: set[RunId] = field(factory=set)
     _made: int = 0
     _prefix: str = ""
@@ -106,7 +106,7 @@ class Translation:
                     found += [*self._close(), *self._call(event.run_id, call, name, "{}", whose)]
                 shown = result_text(event.result) if event.success else event.error
                 made = self._calls.pop((event.run_id, call))
-                if made not in self._told:
+                if made not in self._sent_results:
                     found.append(self._result(made, shown, whose))
             case events.TaskCompleted() | events.TaskFailed() if is_main:
                 found += [*self._close(), *self._ended(event)]
@@ -154,7 +154,7 @@ class Translation:
             if isinstance(request, events.ExternalCallRequested):
                 result = results.get(self._calls.get((request.run_id, request.call_id), ""))
                 if result is not None:
-                    self._told.add(result.tool_call_id)
+                    self._sent_results.add(result.tool_call_id)
                     content = result.content if isinstance(result.content, str) else as_text(result.content)
                     found.append((key, ("call", content, result.error or "")))
             elif (entry := entries.get("/".join(key))) is not None:

@@ -59,7 +59,7 @@ _KEPT = (
 # --- requests -------------------------------------------------------------------------------------------
 
 _Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
-_NOT_TAKEN: Mapping[str, Sequence[Any]] = {
+_UNSUPPORTED: Mapping[str, Sequence[Any]] = {
     "tools": ([],),
     "functions": ([],),
     "tool_choice": ("none", "auto"),
@@ -104,7 +104,7 @@ class ModelRequestBody(BaseModel):
             Problem: a field would have no effect.
         """
         for name, value in (self.model_extra or {}).items():
-            if name in _NOT_TAKEN and value is not None and value not in _NOT_TAKEN[name]:
+            if name in _UNSUPPORTED and value is not None and value not in _UNSUPPORTED[name]:
                 tools = " An agent has its own tools." if name in ("tools", "functions") else ""
                 detail = f"{name}: agents do not take this parameter.{tools}"
                 raise web.Problem(400, "unsupported_parameter", detail, param=name)

@@ -608,16 +608,16 @@ class _Pages:
 
     async def sessions(self, request: Request) -> Response:
         agent = self._agent(request.query_params.get("agent")).agent
-        found = await _told(agent.sessions.list())
+        found = await _or_problem(agent.sessions.list())
         return JsonText({"sessions": [encode(each) for each in found]})
 
     async def session(self, request: Request) -> Response:
         """Return a conversation, which may still be empty."""
         agent, name = self._agent(request.path_params["agent"]).agent, request.path_params["session"]
-        known = {each.session: each for each in await _told(agent.sessions.list())}
+        known = {each.session: each for each in await _or_problem(agent.sessions.list())}
         if name not in known:
             return JsonText({"name": name, "title": "", "user": None, "messages": []})
-        messages = await _told(agent.sessions.read(name))
+        messages = await _or_problem(agent.sessions.read(name))
         shown = [{"tag": type(each).__name__, **encode(each)} for each in messages]  # type: ignore[dict-item]
         found = known[name]
         own = shown_name(found.user, name)  # the name with which the user continues it
@@ -710,7 +710,7 @@ def _number(text: str | None) -> float | None:
     return found if abs(found) < 1e12 else None
 
 
-async def _told(asked: Awaitable[Any]) -> Any:
+async def _or_problem(asked: Awaitable[Any]) -> Any:
     try:
         return await asked
     except AgentError as error:

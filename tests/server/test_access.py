@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_read_admits_nobody(
 def test_a_file_of_something_else_is_not_overwritten(keys: ApiKeys, tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_text(json.dumps({"name": "my agent"}))
-    with pytest.raises(ValueError, match="no file of keys"):
+    with pytest.raises(ValueError, match="not a key file"):
         keys.create("one")
     assert json.loads(path.read_text()) == {"name": "my agent"}
 

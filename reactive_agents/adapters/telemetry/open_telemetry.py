@@ -118,7 +118,7 @@ class OpenTelemetryHandler:
             events.PlanCreated: self._begin_plan,
             events.PlanStepChanged: self._tell_of_plan_step,
             events.PlanEnded: self._end_plan,
-            **dict.fromkeys(_TOLD, self._tell),
+            **dict.fromkeys(_NAMED_EVENTS, self._add_named_event),
         }
 
     def __call__(self, event: Any) -> None:
@@ -289,7 +289,7 @@ class OpenTelemetryHandler:
         if opened is not None:
             self._close(opened, event.at, {"reactive_agents.plan.status": event.status})
 
-    def _tell(self, event: events.Event) -> None:
+    def _add_named_event(self, event: events.Event) -> None:
         spans = self._runs.get(event.run_id)
         if spans is not None:
             _add_event(spans.run.span, event)
@@ -316,7 +316,7 @@ class OpenTelemetryHandler:
         self._duration.record(seconds, told, trace.set_span_in_context(opened.span))
 
 
-_TOLD = (
+_NAMED_EVENTS = (
     events.ApprovalRequested,
     events.ApprovalDecided,
     events.GuardrailTriggered,
