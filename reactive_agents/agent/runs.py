@@ -177,11 +177,22 @@ class Runs(Generic[R]):
         return {run_id: outcomes[run_id] for run_id in found}
 
     async def wait(self, run_id: str) -> R:
-        """Wait until a run has ended, in whatever process, and return its result."""
+        """Wait until a run has ended, in whatever process, and return its result.
+
+        A warning is logged when no process works on it.
+        """
+        before: RunState = "running"
         while True:
             run = await self.find(run_id)
             if run.status not in ("open", "queued"):
                 break
+            if run.state == "interrupted" != before:
+                _log.warning(
+                    "The run %s is interrupted: no process works on it. wait() returns when run, resume,"
+                    " recover or a worker has continued it.",
+                    run_id,
+                )
+            before = run.state
             await anyio.sleep(_POLL_S)
         outcome = recorded_outcome(run, self.engine.ports.output_shape)
         if isinstance(outcome, errors.RunRefused):

@@ -48,6 +48,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -100,6 +101,27 @@ async def test_entering_an_agent_continues_what_was_interrupted(tmp_path: Path) 
     assert result.output == "Did 1."
     assert work.done == [1]
     assert [run.state for run in await later.runs.list(state="completed")] == ["completed"]
+
+
+async def test_waiting_tells_that_nobody_works_on_an_interrupted_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1), answer("Did 1.")), step)
+    await interrupt(one, work.begun)
+    work.may_end.set()
+    outputs: list[Any] = []
+
+    async def wait() -> None:
+        outputs.append((await one.runs.wait("r1")).output)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await until(lambda: "The run r1 is interrupted: no process works on it." in caplog.text)
+        await one.runs.resume("r1")
+    assert outputs == ["Did 1."]
+    assert caplog.text.count("is interrupted") == 1
 
 
 async def test_recover_returns_how_each_run_ended(tmp_path: Path) -> None:
