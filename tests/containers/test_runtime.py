@@ -459,7 +459,7 @@ def test_what_is_no_model_service_is_named(given: object) -> None:
 
 def test_what_is_no_settings_is_named() -> None:
     agent = ReactiveAgents.create().with_model("offline").build()
-    agent.container.settings.override(Object(None))
+    agent.container.settings.override(providers.Object(None))
     with pytest.raises(TypeError, match="settings: got None, expected RunSettings"):
         agent.run_sync("Hello?")
 
