@@ -445,7 +445,12 @@ class Runs(Generic[R]):
     ) -> Result[TaskResult, TaskFailed]:
         run = await self.find(run_id)
         overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
-        return await self._current_engine().conduct(run.task, run_id=run_id, overrides=overrides)
+        engine = self._current_engine()
+        is_others = run.status in ("open", "queued") and run.agent_id != engine.settings.agent_id
+        if is_others and not accept_changes:
+            problem = f"is one of the agent {run.agent_id!r}; accept_changes=True continues it with this one"
+            raise AgentError(errors.RunRefused(run_id, problem))
+        return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         overrides = RunOverrides(deps, reserved=reserved, named=True)

@@ -789,6 +789,7 @@ async def conduct_durably(
         return await _replayed(engine, run_id, overrides, parent)
     if record is None:
         raise RuntimeError("A durable run has no record.")
+    is_known = run_id is not None and not overrides.reserved
     run_id = run_id or RunId(engine.ports.ids.new())
     if task.parts:
         task = await with_lasting_content(task, run_id, engine.ports, engine.settings.content)
@@ -807,7 +808,7 @@ async def conduct_durably(
         parent=None if parent is None else parent.run_id,
         created_at=engine.ports.clock.now(),
     )
-    claimed = await _claimed(record, run, control, overrides.reserved)
+    claimed = await _claimed(record, run, control, overrides.reserved, is_known=is_known)
     if not isinstance(claimed, Success):
         return _not_begun(engine, task, run_id, claimed.failure())
     claim: RunClaim = claimed.unwrap()
@@ -957,16 +958,25 @@ class _Orders:
 
 
 async def _claimed(
-    record: RunRecord, run: RecordedRun, orders: _Orders, reserved: str
+    record: RunRecord, run: RecordedRun, orders: _Orders, reserved: str, *, is_known: bool
 ) -> Result[RunClaim, errors.RecordErrors]:
-    """Claim a run as soon as no other process holds it, or it has ended."""
+    """Claim a run as soon as no other process holds it, or it has ended.
+
+    Args:
+        is_known: there may be a run of its id; one with another task stays as it is, also in its queue.
+    """
     pause_s = _FIRST_WAIT_S
+    if is_known:
+        found = await _of_record(record, RunRecord.find, None, run.run_id)
+        if not isinstance(found, Success):
+            return Failure(found.failure())
+        known = found.unwrap()
+        if known is not None and task_difference(known.task, run.task):
+            return Success(RunClaim(known, "ended"))
     while True:
         claimed = await _of_record(record, RunRecord.claim, RunClaim, run, orders, reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
-        if task_difference(claimed.unwrap().run.task, run.task):
-            return claimed.map(lambda claim: evolve(claim, state="ended"))
         held = True
         while held:
             await anyio.sleep(pause_s)
@@ -981,12 +991,10 @@ async def _claimed(
 
 
 def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> errors.RunRefused | None:
-    if claim.state == "new":
-        return None
     difference = task_difference(claim.run.task, run.task)
     if difference:
         return errors.RunRefused(run.run_id, difference)
-    if accept_changes:
+    if claim.state == "new" or accept_changes:
         return None
     differences = definition_changes(claim.run.definition, run.definition)
     if not differences:

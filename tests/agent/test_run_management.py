@@ -650,6 +650,27 @@ async def test_a_queued_run_that_was_interrupted_goes_on(tmp_path: Path) -> None
     assert (await later.runs.wait("r1")).output == "Did 1."
 
 
+async def test_a_queued_run_of_another_task_or_agent_is_not_begun(tmp_path: Path) -> None:
+    def named(name: str) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(say("It is done.")))
+        return described.with_durability(tmp_path / "r.db", recover=False).build()
+
+    one, other = named("one"), named("other")
+    await one.submit("Do it.", run_id="r1", delay_s=3600)
+    for refused, problem in (
+        (one.run("Do something else.", run_id="r1"), "has another task"),
+        (other.run("Do it.", run_id="r1"), "is one of the agent 'one'"),
+        (other.runs.resume("r1"), "is one of the agent 'one'"),
+    ):
+        with pytest.raises(AgentError, match=problem) as raised:
+            await refused
+        assert isinstance(raised.value.error, RunRefused)
+        assert (await one.runs.find("r1")).state == "queued"
+    assert (await one.run("Do it.", run_id="r1")).output == "It is done."
+    for each in (one, other):
+        await each.aclose()
+
+
 async def test_the_result_of_a_call_that_waits_is_json_data(tmp_path: Path) -> None:
     described = ReactiveAgents.create().with_llm(ScriptedLLM(call("place"), answer("In Oslo.")))
     described = described.with_reasoning().with_tools(
