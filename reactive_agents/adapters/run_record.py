@@ -1124,9 +1124,10 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
     found = found[:room]
     room -= len(found)
     if room and limits.rate is not None:
-        since = now - int(limits.period_s * 1e6)
-        (begun,) = file.execute(
-            "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND begun_us > ?", (*of_queue, since)
+        period = int(limits.period_s * 1e6)
+        (begun,) = file.execute(  # later ones were begun before the clock was set back
+            "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND begun_us > ? AND begun_us <= ?",
+            (*of_queue, now - period, now + period),
         ).fetchone()
         room = max(0, min(room, limits.rate - begun))
     if room:

@@ -124,6 +124,17 @@ async def test_no_more_runs_are_under_way_than_the_total_of_all_workers(opened: 
         await record.aclose()
 
 
+async def test_a_clock_that_is_set_back_does_not_hold_up_a_queue_with_a_rate(opened: Open) -> None:
+    limits = QueueLimits(rate=1, period_s=60)
+    record = opened(FakeClock(datetime(2026, 1, 2, tzinfo=UTC)))
+    await add(record, queued("a"), queued("b"))
+    assert list(await take(record, limits)) == ["a"]
+    await record.aclose()
+    later = opened(FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
+    assert list(await take(later, limits)) == ["b"]
+    await later.aclose()
+
+
 async def test_a_run_that_was_interrupted_comes_first_and_counts_once_for_the_rate(opened: Open) -> None:
     clock = FakeClock()
     record = opened(clock)
