@@ -64,6 +64,8 @@ _DELETED_AT_ONCE = 100
 """Runs that a transaction deletes: those under way wait for it, and a server has a lock for each."""
 _READ_AT_ONCE = 100
 """Runs that are read together: a server sends all rows of a statement, each with its task and result."""
+_ENDED_PROCESSES, _LONGEST_PAUSE_S = 3, 600
+"""Attempts after which a run whose process is gone waits, so that others of its queue are done."""
 _FLUSHED_S = 5.0
 """Seconds after which a server has everything on its disk."""
 
@@ -1096,21 +1098,28 @@ class _Wanted:
     without: frozenset[RunId]
 
 
+def _pause_us(attempts: int) -> int:
+    """Return how long a run waits after so many attempts."""
+    return min(1 << min(attempts - _ENDED_PROCESSES, 10), _LONGEST_PAUSE_S) * 1_000_000
+
+
 def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
     """Return id, run id, holder and status of the runs that may be begun."""
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
-        "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted FROM runs WHERE agent = ?"
+        "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted, attempt, updated_us"
+        " FROM runs WHERE agent = ?"
         " AND queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0"
         " ORDER BY priority DESC, id",
         of_queue,
     ).fetchall()
     free = [row for row in rows if not _is_held(row[2], row[3], now)]
-    found = [
-        (row[0], RunId(row[1]), row[2], "open")
-        for row in free
-        if row[5] != "pause" and row[1] not in wanted.without
-    ]
+    going_on = [row for row in free if row[5] != "pause" and row[1] not in wanted.without]
+    ended = [row for row in going_on if row[2] and row[6] >= _ENDED_PROCESSES]
+    tried = [row for row in ended if not 0 <= now - row[7] < _pause_us(row[6])]
+    going_on = [row for row in going_on if row not in ended]
+    going_on += sorted(tried, key=lambda row: row[6])[:1]  # it may end this process as well
+    found = [(row[0], RunId(row[1]), row[2], "open") for row in going_on]
     reserved = file.execute(
         "SELECT runs.id, run_id, holder, lease_until_us, priority FROM runs WHERE agent = ? AND queue = ?"
         " AND status = 'queued' AND holder <> ''",
