@@ -701,13 +701,24 @@ class SqliteRunRecord:
         def work(file: sql.Transaction) -> tuple[RunId, ...]:
             now = self._now()
             rows = file.execute(
-                "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
-                " AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
+                "SELECT run_id, holder, lease_until_us, attempt, updated_us FROM runs WHERE agent = ?"
+                " AND parent IS NULL AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
                 (agent_id,),
             )
-            return tuple(RunId(row[0]) for row in rows if not _is_held(row[1], row[2], now))
+            free = [row for row in rows if not _is_held(row[1], row[2], now)]
+            left[:] = [row for row in free if row[1] and _has_to_wait(row[3], row[4], now)]
+            return tuple(RunId(row[0]) for row in free if row not in left)
 
-        return await self._file.read("interrupted", work)
+        left: list[Any] = []
+        found = await self._file.read("interrupted", work)
+        for run_id, _, _, attempts, _ in left:
+            _log.warning(
+                "The run %s is left interrupted for now: its process has ended, after %d attempts. resume"
+                " continues it at once.",
+                run_id,
+                attempts,
+            )
+        return found
 
     @effect
     async def dequeue(
@@ -1098,9 +1109,12 @@ class _Wanted:
     without: frozenset[RunId]
 
 
-def _pause_us(attempts: int) -> int:
-    """Return how long a run waits after so many attempts."""
-    return min(1 << min(attempts - _ENDED_PROCESSES, 10), _LONGEST_PAUSE_S) * 1_000_000
+def _has_to_wait(attempts: int, since: int, now: int) -> bool:
+    """Return whether a run whose process is gone is not continued by itself."""
+    if attempts < _ENDED_PROCESSES:
+        return False
+    pause_s = min(1 << min(attempts - _ENDED_PROCESSES, 10), _LONGEST_PAUSE_S)
+    return 0 <= now - since < pause_s * 1_000_000
 
 
 def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
@@ -1116,7 +1130,7 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
     free = [row for row in rows if not _is_held(row[2], row[3], now)]
     going_on = [row for row in free if row[5] != "pause" and row[1] not in wanted.without]
     ended = [row for row in going_on if row[2] and row[6] >= _ENDED_PROCESSES]
-    tried = [row for row in ended if not 0 <= now - row[7] < _pause_us(row[6])]
+    tried = [row for row in ended if not _has_to_wait(row[6], row[7], now)]
     going_on = [row for row in going_on if row not in ended]
     going_on += sorted(tried, key=lambda row: row[6])[:1]  # it may end this process as well
     found = [(row[0], RunId(row[1]), row[2], "open") for row in going_on]

@@ -140,7 +140,9 @@ async def test_a_run_that_ends_its_processes_does_not_hold_up_its_queue(opened: 
     good = await take(record, limits, 2)
     assert list(good) == ["good"]
     assert await take(record, limits) == {}
+    assert await attempt(record.interrupted(AGENT)) == Success(())
     clock.advance(1)
+    assert await attempt(record.interrupted(AGENT)) == Success(("bad", "worse"))
     assert await end_process() == ["bad"]  # alone, since each may end the process
     assert await end_process() == ["worse"]
     clock.advance(1)
