@@ -141,13 +141,13 @@ async def test_a_run_that_ends_its_processes_does_not_hold_up_its_queue(opened: 
     assert list(good) == ["good"]
     assert await take(record, limits) == {}
     assert await attempt(record.interrupted(AGENT)) == Success(())
-    clock.advance(1)
+    clock.advance(1.5)
     assert await attempt(record.interrupted(AGENT)) == Success(("bad", "worse"))
     assert await end_process() == ["bad"]  # alone, since each may end the process
     assert await end_process() == ["worse"]
     clock.advance(1)
     assert await end_process() == []
-    clock.advance(1)
+    clock.advance(1.5)
     assert await end_process() == ["bad"]
     await record.aclose()
 
