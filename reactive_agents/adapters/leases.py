@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from secrets import token_hex
@@ -108,13 +109,18 @@ class LeaseRenewal(Generic[_Held]):
 
 # --- who holds a lease ----------------------------------------------------------------------------------
 
-_GIVEN_UP: set[str] = set()
-"""Holders of this process whose release could not be written to the database."""
+_GIVEN_UP: dict[str, float] = {}
+"""Holders of this process whose release could not be written to the database, with the times."""
+_REMEMBERED_S = 3600.0
+"""Seconds after which a lease has surely run out, also when the clock was set back a little."""
 
 
 def give_up(holder: str) -> None:
     """Treat a holder as gone in this process, if its release could not be written."""
-    _GIVEN_UP.add(holder)
+    now = time.monotonic()
+    for each in [each for each, since in _GIVEN_UP.copy().items() if since < now - _REMEMBERED_S]:
+        _GIVEN_UP.pop(each, None)
+    _GIVEN_UP[holder] = now
 
 
 def new_holder() -> str:

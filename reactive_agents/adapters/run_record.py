@@ -64,6 +64,8 @@ _DELETED_AT_ONCE = 100
 """Runs that one transaction deletes, since running ones wait for it, and a server locks each."""
 _READ_AT_ONCE = 100
 """Runs that one statement reads, since a server sends all rows, each with its task and result."""
+_ENDED_PROCESSES, _LONGEST_PAUSE_S = 3, 600
+"""Attempts after which a run whose process is gone waits, so that others of its queue are done."""
 _FLUSHED_S = 5.0
 """Seconds after which a server has written everything to disk."""
 
@@ -699,13 +701,24 @@ class SqliteRunRecord:
         def work(file: sql.Transaction) -> tuple[RunId, ...]:
             now = self._now()
             rows = file.execute(
-                "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
-                " AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
+                "SELECT run_id, holder, lease_until_us, attempt, updated_us FROM runs WHERE agent = ?"
+                " AND parent IS NULL AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
                 (agent_id,),
             )
-            return tuple(RunId(row[0]) for row in rows if not _is_held(row[1], row[2], now))
+            free = [row for row in rows if not _is_held(row[1], row[2], now)]
+            left[:] = [row for row in free if row[1] and _has_to_wait(row[3], row[4], now)]
+            return tuple(RunId(row[0]) for row in free if row not in left)
 
-        return await self._file.read("interrupted", work)
+        left: list[Any] = []
+        found = await self._file.read("interrupted", work)
+        for run_id, _, _, attempts, _ in left:
+            _log.warning(
+                "The run %s is left interrupted for now: its process has ended, after %d attempts. resume"
+                " continues it at once.",
+                run_id,
+                attempts,
+            )
+        return found
 
     @effect
     async def dequeue(
@@ -1096,21 +1109,31 @@ class _Wanted:
     without: frozenset[RunId]
 
 
+def _has_to_wait(attempts: int, since: int, now: int) -> bool:
+    """Return whether a run whose process is gone is not continued by itself."""
+    if attempts < _ENDED_PROCESSES:
+        return False
+    pause_s = min(1 << min(attempts - _ENDED_PROCESSES, 10), _LONGEST_PAUSE_S)
+    return abs(now - since) < pause_s * 1_000_000  # the clock may have been set back
+
+
 def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
     """Return id, run id, holder and status of the runs that may begin."""
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
-        "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted FROM runs WHERE agent = ?"
+        "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted, attempt, updated_us"
+        " FROM runs WHERE agent = ?"
         " AND queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0"
         " ORDER BY priority DESC, id",
         of_queue,
     ).fetchall()
     free = [row for row in rows if not _is_held(row[2], row[3], now)]
-    found = [
-        (row[0], RunId(row[1]), row[2], "open")
-        for row in free
-        if row[5] != "pause" and row[1] not in wanted.without
-    ]
+    going_on = [row for row in free if row[5] != "pause" and row[1] not in wanted.without]
+    ended = [row for row in going_on if row[2] and row[6] >= _ENDED_PROCESSES]
+    tried = [row for row in ended if not _has_to_wait(row[6], row[7], now)]
+    going_on = [row for row in going_on if row not in ended]
+    going_on += sorted(tried, key=lambda row: row[6])[:1]  # it may end this process as well
+    found = [(row[0], RunId(row[1]), row[2], "open") for row in going_on]
     reserved = file.execute(
         "SELECT runs.id, run_id, holder, lease_until_us, priority FROM runs WHERE agent = ? AND queue = ?"
         " AND status = 'queued' AND holder <> ''",
@@ -1124,9 +1147,10 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
     found = found[:room]
     room -= len(found)
     if room and limits.rate is not None:
-        since = now - int(limits.period_s * 1e6)
-        (begun,) = file.execute(
-            "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND begun_us > ?", (*of_queue, since)
+        period = int(limits.period_s * 1e6)
+        (begun,) = file.execute(  # later ones were begun before the clock was set back
+            "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND begun_us > ? AND begun_us <= ?",
+            (*of_queue, now - period, now + period),
         ).fetchone()
         room = max(0, min(room, limits.rate - begun))
     if room:

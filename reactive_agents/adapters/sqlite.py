@@ -730,7 +730,8 @@ def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a failure, such as a full disk, may have rolled back already
+            connection.execute("ROLLBACK")
 
 
 def _version(connection: sqlite3.Connection, store: Store) -> int:

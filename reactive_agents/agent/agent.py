@@ -40,6 +40,7 @@ from reactive_agents.core.content import Digest, map_parts, parts_in
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
 from reactive_agents.core.messages import Message
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import (
     AbstainedResult,
     CompletedResult,
@@ -372,8 +373,15 @@ class ReactiveAgent(Generic[R, D]):
 
     @property
     def agent_id(self) -> AgentId:
-        """The id that the agent's tasks, accounts and memories carry."""
-        return self.container.settings().agent_id
+        """The id that the agent's tasks, accounts and memories carry.
+
+        Raises:
+            TypeError: the settings are overridden with something else.
+        """
+        settings = self.container.settings()
+        if not isinstance(settings, RunSettings):
+            raise TypeError(f"settings: got {settings!r:.80}, expected RunSettings")
+        return settings.agent_id
 
     @property
     def sessions(self) -> Sessions:

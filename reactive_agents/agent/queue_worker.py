@@ -211,6 +211,9 @@ class QueueWorker:
                 with begun.scope:
                     if not await self._run(begun, holder):
                         self._stopped[begun.run_id] = anyio.current_time() + _AGAIN_S
+            except AgentError as error:  # such as one that is encrypted with another key
+                _log.warning("The run %s cannot be continued: %s", begun.run_id, error)
+                self._stopped[begun.run_id] = anyio.current_time() + _AGAIN_S
             except Exception:  # noqa: BLE001 - nobody waits for it
                 _log.warning("The run %s cannot be continued.", begun.run_id, exc_info=True)
                 self._stopped[begun.run_id] = anyio.current_time() + _AGAIN_S

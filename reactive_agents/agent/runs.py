@@ -177,11 +177,22 @@ class Runs(Generic[R]):
         return {run_id: outcomes[run_id] for run_id in found}
 
     async def wait(self, run_id: str) -> R:
-        """Wait until a run has ended, in whatever process, and return its result."""
+        """Wait until a run has ended, in whatever process, and return its result.
+
+        A warning is logged when no process works on it.
+        """
+        before: RunState = "running"
         while True:
             run = await self.find(run_id)
             if run.status not in ("open", "queued"):
                 break
+            if run.state == "interrupted" != before:
+                _log.warning(
+                    "The run %s is interrupted: no process works on it. wait() returns when run, resume,"
+                    " recover or a worker has continued it.",
+                    run_id,
+                )
+            before = run.state
             await anyio.sleep(_POLL_S)
         outcome = recorded_outcome(run, self.engine.ports.output_shape)
         if isinstance(outcome, errors.RunRefused):
@@ -434,7 +445,12 @@ class Runs(Generic[R]):
     ) -> Result[TaskResult, TaskFailed]:
         run = await self.find(run_id)
         overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
-        return await self._current_engine().conduct(run.task, run_id=run_id, overrides=overrides)
+        engine = self._current_engine()
+        is_others = run.status in ("open", "queued") and run.agent_id != engine.settings.agent_id
+        if is_others and not accept_changes:
+            problem = f"is one of the agent {run.agent_id!r}; accept_changes=True continues it with this one"
+            raise AgentError(errors.RunRefused(run_id, problem))
+        return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         overrides = RunOverrides(deps, reserved=reserved, named=True)

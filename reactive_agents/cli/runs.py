@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from returns.result import Result, Success
 
-from reactive_agents.adapters.run_record import RUNS
+from reactive_agents.adapters.run_record import KEY_VARIABLE, RUNS, SqliteRunRecord
 from reactive_agents.adapters.sql import look_into
 from reactive_agents.adapters.sqlite import Store
-from reactive_agents.adapters.system import default_run_log
+from reactive_agents.adapters.system import SystemClock, default_run_log
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog, event_of
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
+from reactive_agents.core.config import shown_place
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import AgentId, RunId
-from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter, RunFilter, RunState
+from reactive_agents.core.run_record import (
+    LoggedEvent,
+    LoggedRun,
+    LoggedRunFilter,
+    RecordedRun,
+    RunFilter,
+    RunState,
+)
 from reactive_agents.core.texts import dollars
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.studio.diagrams import diagram_of, mermaid, svg
@@ -30,6 +39,8 @@ from reactive_agents.studio.run_document import timeline_of
 
 _T = TypeVar("_T")
 _POLL_S = 0.2
+_LOOKS = 10
+"""Polls without a new event between two looks at the record of a run that is followed."""
 
 runs = output.command_group("List, show, follow and continue runs.", no_args_is_help=True)
 
@@ -176,16 +187,46 @@ def tail(
     """Show a run, and follow it until it ends."""
     found, logged = _run_and_events(file, run, as_json=False)
     typer.echo(output.printable(_heading(found)))
+    last, silent, told = 0, 0, ""
     while True:
         for each in logged:
             _print_event(each, found, requests=False, results=False)
-        last = logged[-1].sequence if logged else 0
-        found, more = _run_and_events(file, found.run_id, as_json=False, after=last)
-        if not more and found.ended_at is not None:
+            last = each.sequence
+        found, logged = _run_and_events(file, found.run_id, as_json=False, after=last)
+        if logged:
+            silent = 0
+            continue
+        if found.ended_at is not None:
             return
-        logged = more
-        if not more:
-            time.sleep(_POLL_S)
+        if silent % _LOOKS == 0:
+            problem = _left_alone(file or str(default_run_log()), found.run_id)
+            if problem not in ("", told):
+                typer.echo(output.printable(problem), err=True)
+            told = problem
+        silent += 1
+        time.sleep(_POLL_S)
+
+
+def _left_alone(place: str, run_id: RunId) -> str:
+    """Return that no process works on a durable run; empty where one does."""
+
+    async def find(record: SqliteRunRecord) -> Result[RecordedRun | None, Any]:
+        found: Result[Any, Any] = await attempt(record.find(run_id))
+        return Success(found.value_or(None))  # it may be encrypted with another key
+
+    known = None
+    if _has(place, RUNS, "runs"):
+        known = output.ask_store(
+            lambda: SqliteRunRecord(place, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
+            find,
+            as_json=False,
+        )
+    if known is None or known.status != "open" or known.is_held:
+        return ""
+    return (
+        f"No process works on the run {run_id}, which is {known.state}. To continue it: reactive-agents runs"
+        f" resume {known.parent or run_id} --runs {shown_place(place)} --config AGENT"
+    )
 
 
 @runs.command()

@@ -25,6 +25,7 @@ class Usage(Value):
     Attributes:
         cached_tokens: tokens of the input that the provider read from its cache of prompts.
         cache_write_tokens: tokens of the input that it wrote to that cache, which have another price.
+        reasoning_tokens: tokens of the output that the model used for reasoning.
     """
 
     input_tokens: int = 0
@@ -33,6 +34,7 @@ class Usage(Value):
     reported: bool = True
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum; it is reported only when both are."""
@@ -43,6 +45,7 @@ class Usage(Value):
             self.reported and other.reported,
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -85,6 +88,7 @@ class RunUsage(Value):
                 unreported == 0,
                 self.usage.cached_tokens - before.cached_tokens,
                 self.usage.cache_write_tokens - before.cache_write_tokens,
+                self.usage.reasoning_tokens - before.reasoning_tokens,
             ),
             max(0.0, self.cost_usd - earlier.cost_usd),
             self.calls - earlier.calls,
@@ -128,7 +132,7 @@ def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
         return RunUsage(
             "", one.usage, one.cost_usd, one.calls, one.unpriced_calls, one.unreported_calls, one.cached
         )
-    read = written = total = calls = unpriced = unreported = cached = stored = recorded = 0
+    read = written = total = calls = unpriced = unreported = cached = stored = recorded = reasoned = 0
     cost_usd, reported = 0.0, True
     model: str | None = None
     for part in parts:  # in one go: a run sums up with every turn
@@ -138,6 +142,7 @@ def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
         total += usage.total_tokens
         cached += usage.cached_tokens
         stored += usage.cache_write_tokens
+        reasoned += usage.reasoning_tokens
         reported = reported and usage.reported
         cost_usd += part.cost_usd
         calls += part.calls
@@ -145,7 +150,7 @@ def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
         unreported += part.unreported_calls
         recorded += part.cached
         model = part.model if model is None or model == part.model else ""
-    whole = Usage(read, written, total, reported, cached, stored)
+    whole = Usage(read, written, total, reported, cached, stored, reasoned)
     return RunUsage(model or "", whole, cost_usd, calls, unpriced, unreported, recorded)
 
 

@@ -120,6 +120,12 @@ UNRECORDED_WRITES = frozenset({"sessions.end"})
 
 _PUBLISHED = "+"
 """Ends the key of the entry that a question was published to the run log."""
+_UNPAID: Mapping[str, JsonObject] = {
+    "answer": {"refused": [], "cached": True},
+    "error": {"refused": []},
+    "result": {"usage": []},
+}
+"""What the parts of a shared entry say of their cost."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
 
 
@@ -218,6 +224,17 @@ class RunJournal:
     def is_shared(self, entry: RunEntry) -> bool:
         """Return whether an entry belongs to the run that this one was forked from."""
         return entry.number <= self._shared
+
+    def body_of(self, entry: RunEntry) -> JsonObject:
+        """Return the data of an entry; what is shared was paid for by another run."""
+        body = _loaded(entry)
+        if self.is_shared(entry):
+            for name, unpaid in _UNPAID.items():
+                known = body.get(name)
+                if isinstance(known, dict) and (name != "error" or "refused" in known):
+                    body[name] = {**known, **unpaid}
+            body |= {"spent": {}, "usage": []}
+        return body
 
     def used(self, keys: Iterable[str]) -> int:
         """Return how many of these entries were used."""
@@ -324,11 +341,11 @@ class RunJournal:
                     self._message_places.append(len(request.messages))
         if entry is None:
             return key, None
-        body = _loaded(entry)
+        body = self.body_of(entry)
         asked = body.get("asked")
         if asked != _asked(request) and not self.lenient:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
-        return key, _unpaid(_answer_of(body)) if self.is_shared(entry) else _answer_of(body)
+        return key, _answer_of(body)
 
     async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the changes of a fork: another model, further messages."""
@@ -356,7 +373,7 @@ class RunJournal:
             return
         self.account.add(also)
         for entry in self._spent.get(path, ()):
-            answer = _answer_of(_loaded(entry))
+            answer = _answer_of(self.body_of(entry))
             spent = (
                 answer.unwrap().spent
                 if isinstance(answer, Success)
@@ -374,17 +391,15 @@ class RunJournal:
         if known is not None:
             self._used.add(known.key)
             self._arrive(known.at)
-            body = _loaded(known)
+            body = self.body_of(known)
             if body.get("tool") != made.call.name and not self.lenient:
                 difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before publishing this
                 self._publish_doubt(key, made, body["doubt"])
-            is_shared = self.is_shared(known)
-            await self._take_in({**body, "spent": {}} if is_shared else body)
+            await self._take_in(body)
             recorded = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
-            changes: dict[str, Any] = {"usage": ()} if is_shared else {}
-            return recorded.map(lambda result: evolve(result, call_id=made.call.id, **changes)), True
+            return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         outcome = await self._settled(key, made) if key in self._entries else None
@@ -653,10 +668,9 @@ class RunBranch(Branch):
                 begun = await call()
                 if not isinstance(begun, Success):
                     return begun
-            body = _loaded(entry)
-            if not journal.is_shared(entry):
-                spent = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
-                journal.count_spent(f"{key}/", spent)
+            body = journal.body_of(entry)
+            spent = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+            journal.count_spent(f"{key}/", spent)
             return _outcome_in(body, "value", kind, _ServiceErrors)
         await journal.settle()
         used: list[RunUsage] = []
@@ -774,6 +788,7 @@ async def conduct_durably(
         return await _replayed(engine, run_id, overrides, parent)
     if record is None:
         raise RuntimeError("A durable run has no record.")
+    is_known = run_id is not None and not overrides.reserved
     run_id = run_id or RunId(engine.ports.ids.new())
     if task.parts:
         task = await with_lasting_content(task, run_id, engine.ports, engine.settings.content)
@@ -792,7 +807,7 @@ async def conduct_durably(
         parent=None if parent is None else parent.run_id,
         created_at=engine.ports.clock.now(),
     )
-    claimed = await _claimed(record, run, control, overrides.reserved)
+    claimed = await _claimed(record, run, control, overrides.reserved, is_known=is_known)
     if not isinstance(claimed, Success):
         return _not_begun(engine, task, run_id, claimed.failure())
     claim: RunClaim = claimed.unwrap()
@@ -942,16 +957,25 @@ class _Orders:
 
 
 async def _claimed(
-    record: RunRecord, run: RecordedRun, orders: _Orders, reserved: str
+    record: RunRecord, run: RecordedRun, orders: _Orders, reserved: str, *, is_known: bool
 ) -> Result[RunClaim, errors.RecordErrors]:
-    """Claim a run when it has ended or no other process holds it."""
+    """Claim a run when it has ended or no other process holds it.
+
+    Args:
+        is_known: there may be a run of its id; one with another task stays as it is, also in its queue.
+    """
     pause_s = _FIRST_WAIT_S
+    if is_known:
+        found = await _of_record(record, RunRecord.find, None, run.run_id)
+        if not isinstance(found, Success):
+            return Failure(found.failure())
+        known = found.unwrap()
+        if known is not None and task_difference(known.task, run.task):
+            return Success(RunClaim(known, "ended"))
     while True:
         claimed = await _of_record(record, RunRecord.claim, RunClaim, run, orders, reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
-        if task_difference(claimed.unwrap().run.task, run.task):
-            return claimed.map(lambda claim: evolve(claim, state="ended"))
         held = True
         while held:
             await anyio.sleep(pause_s)
@@ -966,12 +990,10 @@ async def _claimed(
 
 
 def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> errors.RunRefused | None:
-    if claim.state == "new":
-        return None
     difference = task_difference(claim.run.task, run.task)
     if difference:
         return errors.RunRefused(run.run_id, difference)
-    if accept_changes:
+    if claim.state == "new" or accept_changes:
         return None
     differences = definition_changes(claim.run.definition, run.definition)
     if not differences:
@@ -1211,14 +1233,6 @@ def _outcome_in(body: JsonObject, name: str, kind: Any, failures: Any) -> Result
     if kind is Maybe:
         return Success(Maybe.from_optional(_decoded(body[name], Plan | None)))
     return Success(None if kind is None else _decoded(body[name], kind))
-
-
-def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResponse, errors.LLMErrors]:
-    """Return an answer without its cost, which another run paid."""
-    if isinstance(answer, Success):
-        return Success(evolve(answer.unwrap(), refused=(), cached=True))
-    error: Any = answer.failure()
-    return Failure(evolve(error, refused=())) if errors.refused_attempts(error) else answer
 
 
 def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:

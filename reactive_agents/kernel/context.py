@@ -93,7 +93,8 @@ def with_valid_usage(response: ModelResponse) -> ModelResponse:
     """
     usage, cost_usd = response.usage, response.cost_usd
     counts = (usage.input_tokens, usage.output_tokens, usage.total_tokens)
-    counts_fit = min(*counts, usage.cached_tokens, usage.cache_write_tokens) >= 0
+    parts = (usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens)
+    counts_fit = min(*counts, *parts) >= 0
     price_fits = cost_usd is None or 0.0 <= cost_usd < inf
     if counts_fit and price_fits:
         return response

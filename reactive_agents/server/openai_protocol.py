@@ -597,11 +597,11 @@ def _error(problem: web.Problem) -> Response:
     return web.JsonText(_error_of(problem), status, problem.headers)
 
 
-def _usage(run: Run) -> tuple[int, int, int, int]:
+def _usage(run: Run) -> tuple[int, int, int, int, int]:
     figures = _result(run).metadata
     usage = figures.usage
     total = max(usage.input_tokens + usage.output_tokens, figures.tokens_used)
-    return usage.input_tokens, usage.output_tokens, total, usage.cached_tokens
+    return usage.input_tokens, usage.output_tokens, total, usage.cached_tokens, usage.reasoning_tokens
 
 
 # --- chat completions as documents ----------------------------------------------------------------------
@@ -670,12 +670,13 @@ def _finish(live: runs.LiveRun) -> str:
 
 
 def _chat_usage(live: runs.LiveRun) -> dict[str, Any]:
-    read, written, total, cached = _usage(live)
+    read, written, total, cached, reasoned = _usage(live)
     return {
         "prompt_tokens": read,
         "completion_tokens": written,
         "total_tokens": total,
         "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": reasoned},
     }
 
 
@@ -921,11 +922,11 @@ class AgentResponse:
 
 
 def _response_usage(run: Run) -> dict[str, Any]:
-    read, written, total, cached = _usage(run)
+    read, written, total, cached, reasoned = _usage(run)
     return {
         "input_tokens": read,
         "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
         "output_tokens": written,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": reasoned},
         "total_tokens": total,
     }

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from reactive_agents.adapters import leases
 from reactive_agents.adapters.leases import LeaseRenewal
 from tests.support.fakes import refuse_thread
 
@@ -21,14 +22,14 @@ def test_leases_are_renewed_after_the_system_gave_no_thread(monkeypatch: pytest.
         known.append(set(held))
         renewed.set()
 
-    leases: LeaseRenewal[None] = LeaseRenewal("leases", renew, beat_s=0.001)
+    renewal: LeaseRenewal[None] = LeaseRenewal("leases", renew, beat_s=0.001)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse_thread)
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            leases.hold("refused", None)
-    leases.hold("held", None)
+            renewal.hold("refused", None)
+    renewal.hold("held", None)
     assert renewed.wait(60)
-    leases.let_go_of_all()
+    renewal.let_go_of_all()
     assert known[0] == {"held"}
 
 
@@ -41,14 +42,14 @@ def test_what_is_held_on_an_event_loop_that_was_closed_is_renewed_no_more() -> N
         renewed.append(set(held))
         seen.release()
 
-    leases: LeaseRenewal[None] = LeaseRenewal("leases", renew, beat_s=0.001)
+    renewal: LeaseRenewal[None] = LeaseRenewal("leases", renew, beat_s=0.001)
 
     async def hold(key: str) -> None:
-        leases.hold(key, None)
+        renewal.hold(key, None)
 
     closed = asyncio.new_event_loop()
     closed.run_until_complete(hold("left"))
-    leases.hold("kept", None)
+    renewal.hold("kept", None)
     assert seen.acquire(timeout=60)
     assert "left" in renewed[0]
     closed.close()
@@ -56,7 +57,7 @@ def test_what_is_held_on_an_event_loop_that_was_closed_is_renewed_no_more() -> N
         """Those from before the loop was closed."""
     for _ in range(3):
         assert seen.acquire(timeout=60)
-    leases.let_go_of_all()
+    renewal.let_go_of_all()
     assert renewed[-1] == {"kept"}
 
 
@@ -64,15 +65,27 @@ def test_a_forked_process_does_not_wait_for_what_its_parent_holds() -> None:
     async def renew(held: Mapping[str, None]) -> None:
         """Renew nothing."""
 
-    leases: LeaseRenewal[None] = LeaseRenewal("leases", renew)
-    leases.hold("held", None)
-    with leases._changing:
+    renewal: LeaseRenewal[None] = LeaseRenewal("leases", renew)
+    renewal.hold("held", None)
+    with renewal._changing:
         child = os.fork()
         if child == 0:
             signal.alarm(30)  # which ends it where it waits
-            leases.let_go("held")
-            leases.let_go_of_all()
+            renewal.let_go("held")
+            renewal.let_go_of_all()
             os._exit(0)
     _, status = os.waitpid(child, 0)
-    leases.let_go_of_all()
+    renewal.let_go_of_all()
     assert status == 0
+
+
+def test_what_was_given_up_is_forgotten_when_its_lease_has_surely_run_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = leases.new_holder(), leases.new_holder()
+    leases.give_up(first)
+    assert leases.is_gone(first)
+    monkeypatch.setattr(leases, "_REMEMBERED_S", -1.0)
+    leases.give_up(second)
+    assert not leases.is_gone(first)
+    assert leases.is_gone(second)

@@ -124,6 +124,45 @@ async def test_no_more_runs_are_under_way_than_the_total_of_all_workers(opened: 
         await record.aclose()
 
 
+async def test_a_run_that_ends_its_processes_does_not_hold_up_its_queue(opened: Open) -> None:
+    clock, limits = FakeClock(), QueueLimits()
+    record = opened(clock)
+    await add(record, queued("bad"), queued("worse"), queued("good"))
+
+    async def end_process() -> list[str]:
+        taken = await take(record, limits, 2)
+        for run_id, holder in taken.items():
+            record.abandon((await claim(record, run_id, holder)).holder)
+        return list[str](taken)
+
+    for _ in range(3):
+        assert await end_process() == ["bad", "worse"]
+    good = await take(record, limits, 2)
+    assert list(good) == ["good"]
+    assert await take(record, limits) == {}
+    assert await attempt(record.interrupted(AGENT)) == Success(())
+    clock.advance(1.5)
+    assert await attempt(record.interrupted(AGENT)) == Success(("bad", "worse"))
+    assert await end_process() == ["bad"]  # alone, since each may end the process
+    assert await end_process() == ["worse"]
+    clock.advance(1)
+    assert await end_process() == []
+    clock.advance(1.5)
+    assert await end_process() == ["bad"]
+    await record.aclose()
+
+
+async def test_a_clock_that_is_set_back_does_not_hold_up_a_queue_with_a_rate(opened: Open) -> None:
+    limits = QueueLimits(rate=1, period_s=60)
+    record = opened(FakeClock(datetime(2026, 1, 2, tzinfo=UTC)))
+    await add(record, queued("a"), queued("b"))
+    assert list(await take(record, limits)) == ["a"]
+    await record.aclose()
+    later = opened(FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
+    assert list(await take(later, limits)) == ["b"]
+    await later.aclose()
+
+
 async def test_a_run_that_was_interrupted_comes_first_and_counts_once_for_the_rate(opened: Open) -> None:
     clock = FakeClock()
     record = opened(clock)

@@ -48,6 +48,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -100,6 +101,27 @@ async def test_entering_an_agent_continues_what_was_interrupted(tmp_path: Path) 
     assert result.output == "Did 1."
     assert work.done == [1]
     assert [run.state for run in await later.runs.list(state="completed")] == ["completed"]
+
+
+async def test_waiting_tells_that_nobody_works_on_an_interrupted_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1), answer("Did 1.")), step)
+    await interrupt(one, work.begun)
+    work.may_end.set()
+    outputs: list[Any] = []
+
+    async def wait() -> None:
+        outputs.append((await one.runs.wait("r1")).output)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await until(lambda: "The run r1 is interrupted: no process works on it." in caplog.text)
+        await one.runs.resume("r1")
+    assert outputs == ["Did 1."]
+    assert caplog.text.count("is interrupted") == 1
 
 
 async def test_recover_returns_how_each_run_ended(tmp_path: Path) -> None:
@@ -626,6 +648,27 @@ async def test_a_queued_run_that_was_interrupted_goes_on(tmp_path: Path) -> None
     later = agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step)
     await later.runs.work(until_idle=True)
     assert (await later.runs.wait("r1")).output == "Did 1."
+
+
+async def test_a_queued_run_of_another_task_or_agent_is_not_begun(tmp_path: Path) -> None:
+    def named(name: str) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(say("It is done.")))
+        return described.with_durability(tmp_path / "r.db", recover=False).build()
+
+    one, other = named("one"), named("other")
+    await one.submit("Do it.", run_id="r1", delay_s=3600)
+    for refused, problem in (
+        (one.run("Do something else.", run_id="r1"), "has another task"),
+        (other.run("Do it.", run_id="r1"), "is one of the agent 'one'"),
+        (other.runs.resume("r1"), "is one of the agent 'one'"),
+    ):
+        with pytest.raises(AgentError, match=problem) as raised:
+            await refused
+        assert isinstance(raised.value.error, RunRefused)
+        assert (await one.runs.find("r1")).state == "queued"
+    assert (await one.run("Do it.", run_id="r1")).output == "It is done."
+    for each in (one, other):
+        await each.aclose()
 
 
 async def test_the_result_of_a_call_that_waits_is_json_data(tmp_path: Path) -> None:

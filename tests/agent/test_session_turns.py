@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from datetime import datetime
@@ -113,6 +114,17 @@ def test_all_runs_of_a_process_renew_their_tickets_with_one_thread(tmp_path: Pat
         ready.run_sync("Hello?", session=str(number))
     new = [each for each in set(threading.enumerate()) - before if each.name == "session-tickets"]
     assert len(new) == 1
+
+
+def test_a_run_whose_event_loop_was_closed_does_not_hold_its_session() -> None:
+    model = ScriptedLLM(answer("Never.", delay=60.0), forever(answer("Yes.")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().build()
+    loop = asyncio.new_event_loop()
+    run = loop.create_task(agent.run("Hello?", session="a"))
+    loop.run_until_complete(until(lambda: model.requests))
+    loop.close()
+    assert not run.done()
+    assert agent.run_sync("Hello?", session="a").output == "Yes."
 
 
 async def test_a_run_waits_for_its_session_until_its_time_limit() -> None:

@@ -274,12 +274,17 @@ def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) ->
         assert process.wait(timeout=300) == 130
 
 
-@pytest.mark.system
-def test_sigterm_drains_and_what_waits_is_done_at_the_next_start(file: Path) -> None:
+def running(file: Path) -> subprocess.Popen[str]:
+    """Start a persona that works on a hundred events at most, and reads them from a pipe."""
     file.write_text(f"{file.read_text()}[engagement]\nmax_events = 100\n")
     command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"]
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command_line, **pipes, text=True, env=ENVIRONMENT) as process:
+    return subprocess.Popen(command_line, **pipes, text=True, env=ENVIRONMENT)
+
+
+@pytest.mark.system
+def test_sigterm_drains_and_what_waits_is_done_at_the_next_start(file: Path) -> None:
+    with running(file) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -303,10 +308,7 @@ def test_sigterm_drains_and_what_waits_is_done_at_the_next_start(file: Path) -> 
 
 @pytest.mark.system
 def test_an_outcome_that_nobody_reads_ends_it_and_is_no_failure_of_the_event(file: Path) -> None:
-    file.write_text(f"{file.read_text()}[engagement]\nmax_events = 100\n")
-    command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"]
-    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command_line, **pipes, text=True, env=ENVIRONMENT) as process:
+    with running(file) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

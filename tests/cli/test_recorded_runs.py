@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import anyio
@@ -147,6 +149,55 @@ def test_an_approval_is_given_by_the_command(tmp_path: Path, decision: str, told
     llm = ScriptedLLM(*[answer("It is settled.")] * 3)
     anyio.run(mailer(record, llm).runs.resume, "mail")
     assert told in llm.requests[0].messages[-1].content
+
+
+def test_following_a_run_tells_that_its_process_is_gone_until_another_continues_it(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    follow = [sys.executable, "-m", "reactive_agents", "runs", "tail", "r1", "--runs", str(record)]
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(record)], stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == b"asked\n"
+        killed.kill()
+    with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as followed:
+        assert followed.stderr is not None
+        told = followed.stderr.readline()
+        assert "No process works on the run r1, which is interrupted." in told
+        assert f"reactive-agents runs resume r1 --runs {record}" in told
+        assert followed.poll() is None
+        agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("All is well."))).with_run_log(record)
+        agent.with_durability(record, recover=False).build().run_sync("How are things?", run_id="r1")
+        shown, _ = followed.communicate()
+    assert followed.returncode == 0
+    assert "All is well." in shown
+
+
+KILLED = """
+import sys
+
+import anyio
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.core.events import ModelCallStarted
+from reactive_agents.testing import ScriptedLLM, say
+
+described = ReactiveAgents.create().with_llm(ScriptedLLM(say("never", delay=3600))).with_run_log(sys.argv[1])
+agent = described.with_durability(sys.argv[1], recover=False).build()
+
+
+async def tell(event):
+    if isinstance(event, ModelCallStarted):
+        await agent.container.core.events().flush()
+        print("asked", flush=True)
+
+
+async def main():
+    agent.subscribe(tell)
+    await agent.run("How are things?", run_id="r1")
+
+
+anyio.run(main)
+"""
+"""A program whose run is logged and waits for its model."""
 
 
 def test_all_of_a_call_is_shown_to_the_one_who_approves_it(tmp_path: Path) -> None:

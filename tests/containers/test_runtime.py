@@ -457,6 +457,13 @@ def test_what_is_no_model_service_is_named(given: object) -> None:
         agent.run_sync("Hello?")
 
 
+def test_what_is_no_settings_is_named() -> None:
+    agent = ReactiveAgents.create().with_model("offline").build()
+    agent.container.settings.override(providers.Object(None))
+    with pytest.raises(TypeError, match="settings: got None, expected RunSettings"):
+        agent.run_sync("Hello?")
+
+
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("verb", ["cancel", "stop"])
 async def test_a_run_under_way_can_be_controlled_after_a_late_override_or_a_reset(

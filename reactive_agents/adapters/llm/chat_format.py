@@ -233,12 +233,14 @@ def read_usage(usage: Any) -> models.Usage:
     details = getattr(usage, "prompt_tokens_details", None)
     cached, stored = _count(details, "cached_tokens"), _count(usage, "cache_creation_input_tokens")
     stored = stored or _count(details, "cache_creation_tokens")
+    reasoned = _count(getattr(usage, "completion_tokens_details", None), "reasoning_tokens")
     return models.Usage(
         read,
         written,
         total or read + written,
         cached_tokens=cached if 0 < cached <= read else 0,
         cache_write_tokens=stored if 0 < stored <= read else 0,
+        reasoning_tokens=reasoned if 0 < reasoned <= written else 0,
     )
 
 

@@ -12,7 +12,7 @@ that a turn costs the same however long the session is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ from reactive_agents.core.errors import SessionErrors, SessionRefused, SessionUn
 from reactive_agents.core.ids import AgentId, RunId, SessionId
 from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.messages import Message
-from reactive_agents.effects import effect
+from reactive_agents.effects import effect, end_of_this_loop
 from reactive_agents.ports import Clock
 
 LEASE_S = 30.0
@@ -116,6 +116,7 @@ class SqliteSessions:
         self._tickets: LeaseRenewal[None] = LeaseRenewal(
             "session-tickets", self._renew_tickets, beat_s=LEASE_S / 3
         )
+        self._loop_has_ended: dict[RunId, Callable[[], bool]] = {}
 
     async def aclose(self) -> None:
         """Close the file; the next use opens it again."""
@@ -131,7 +132,9 @@ class SqliteSessions:
 
         Fails with ``SessionRefused`` if the session belongs to another user.
         """
-        if not self._in_process:  # visible to other processes
+        if self._in_process:
+            self._loop_has_ended[run_id] = end_of_this_loop()
+        else:  # visible to other processes
             self._tickets.hold(run_id, None)
         has_turn = False
         try:
@@ -165,6 +168,9 @@ class SqliteSessions:
             while waiting:  # reads only, so that many waiting runs do not block the writer
                 await anyio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
+                for other, has_ended in tuple(self._loop_has_ended.items()):
+                    if has_ended():  # as by ``loop.close()`` amid its tasks
+                        await self.end(key, other, None)
                 looked = await self._file.read(
                     "begin", lambda file: _must_wait(file, key, run_id, self._shared_now())
                 )
@@ -188,6 +194,7 @@ class SqliteSessions:
             added = isinstance(ended, Success)
         finally:
             self._tickets.let_go(run_id)
+            self._loop_has_ended.pop(run_id, None)
             if turn is not None and not added:  # a failure to add it must not delay other runs
                 with anyio.CancelScope(shield=True):
                     await self._write(

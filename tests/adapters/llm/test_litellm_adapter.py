@@ -25,7 +25,7 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
-from reactive_agents.core.usage import unknown_usage
+from reactive_agents.core.usage import total_usage, unknown_usage
 from reactive_agents.effects import attempt
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, refusal
 from tests.support.waiting import until
@@ -95,6 +95,22 @@ async def test_details_of_usage_that_cannot_be_leave_the_price_unknown() -> None
     with OpenAIServer(Raw(200, json.dumps(body))) as server:
         answer = (await ask(configured(server))).unwrap()
     assert (answer.usage, answer.cost_usd) == (Usage(11, 0, 11), None)
+
+
+@pytest.mark.parametrize(("given", "kept"), [(7, 7), (0, 0), (999, 0), (-1, 0)])
+async def test_reasoning_tokens_are_those_of_the_provider(given: int, kept: int) -> None:
+    body = Answer("Yes.").body()
+    details = {"reasoning_tokens": given}
+    body["usage"] = {"prompt_tokens": 11, "completion_tokens": 9, "completion_tokens_details": details}
+    with OpenAIServer(Raw(200, json.dumps(body)), Raw(200, json.dumps(body))) as server:
+        answers = [(await ask(configured(server))).unwrap() for _ in range(2)]
+    assert answers[0].usage == Usage(11, 9, 20, reasoning_tokens=kept)
+    total = total_usage(part for each in answers for part in each.spent)
+    assert (total.usage, total.since(*answers[0].spent).usage) == (
+        answers[0].usage + answers[1].usage,
+        answers[1].usage,
+    )
+    assert total.usage.reasoning_tokens == 2 * kept
 
 
 async def test_a_refusal_in_a_field_of_its_own_is_the_text_of_the_answer() -> None:
