@@ -194,9 +194,9 @@ _TOO_DEEP = DEEPEST + 3  # an event is in a list in an object
 
 
 def _flattened(text: str) -> str:
-    """Return a JSON text with ``null`` for what is nested so deeply that no event with it is taken.
+    """Return a JSON text with ``null`` for what is nested too deeply.
 
-    The parser would fail at it with all other events.
+    No event with it is taken, and the parser would fail at it with all others.
     """
     kept: list[str] = []
     levels = start = 0
