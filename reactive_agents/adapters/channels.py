@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from hashlib import sha256
 from html import escape
 from typing import Any
@@ -166,9 +167,13 @@ def parsed_transaction(body: bytes) -> list[dict[str, Any]] | None:
     ``None`` if there is no list of events. Unreadable events are skipped, since they would block the others,
     which would be repeated with them forever.
     """
+    text, read = body.decode("utf-8", "replace"), partial(json.loads, parse_constant=str, parse_int=_short)
     try:
-        value = json.loads(body.decode("utf-8", "replace"), parse_constant=str, parse_int=_short)
-    except (ValueError, RecursionError):
+        try:
+            value = read(text)
+        except RecursionError:
+            value = read(_flattened(text))
+    except ValueError:
         return None
     listed = value.get("events") if isinstance(value, dict) else None
     if not isinstance(listed, list):
@@ -180,6 +185,29 @@ def parsed_transaction(body: bytes) -> list[dict[str, Any]] | None:
         except ValueError:
             continue
     return readable
+
+
+_PART = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
+_TOO_DEEP = DEEPEST + 3  # an event is in a list in an object
+"""Levels below those that an event may have, at which its nesting is cut off."""
+
+
+def _flattened(text: str) -> str:
+    """Return a JSON text with ``null`` for what is nested too deeply.
+
+    No event with it is taken, and the parser would fail at it with all others.
+    """
+    kept: list[str] = []
+    levels = start = 0
+    for part in _PART.finditer(text):
+        if part[0] in "[{":
+            levels += 1
+            if levels == _TOO_DEEP + 1:
+                kept += (text[start : part.start()], "null")
+        elif part[0] in "]}":
+            start = part.end() if levels == _TOO_DEEP + 1 else start
+            levels -= 1
+    return "".join((*kept, text[start:]))
 
 
 def _short(digits: str) -> int:
@@ -521,7 +549,9 @@ class SlackChannel(_Channel):
             now,
             details={
                 "direct": is_direct,
-                "mentioned": bool(bot) and f"<@{bot}" in _text(given, "text"),
+                "mentioned": any(
+                    (mark[1], mark[2]) == ("@", bot) for mark in _SLACK_MARK.finditer(_text(given, "text"))
+                ),
                 "thread": thread != moment,
             },
             user=user,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.errors import MemoryErrors, RuntimeErrors
     from reactive_agents.core.governance import GuardrailReport, GuardrailStage
     from reactive_agents.core.plans import PlanStep
+    from reactive_agents.core.tasks import SubRun
 
 
 async def check_text(
@@ -290,24 +291,30 @@ async def guard_output(
     if error is None:
         if report.redacted is not None:
             redact = _redaction_like(output, report)
+            redact_sub_runs(output, report, services)
             result = await _with_redactions(result, report.redacted, redact, services)
         return Success(replaced(handle.current_context(), reasoning=result))
     redact = _redaction_like(output, report)
     _withhold(services)
+    redact_sub_runs(output, report, services)
     await rewrite_stored_plans(lambda step: _withheld_step(_redacted_step(step, redact)), services)
     await run_error_hooks(handle.phase, handle.current_context(), error, services)
     return Failure(error)
 
 
 def _withhold(services: EngineServices) -> None:
-    def bare(metadata: StepMetadata | None) -> StepMetadata | None:
-        return None if metadata is None else evolve(metadata, repairs=())
-
     def withheld(state: KernelState) -> KernelState:
-        steps = tuple(evolve(step, content=WITHHELD, metadata=bare(step.metadata)) for step in state.steps)
+        steps = _withheld_steps(state.steps)
         return replaced(state, steps=steps, messages=(), pending=(), output=None, proposal=None)
 
     services.handle.rewrite_states(withheld)
+
+
+def _withheld_steps(steps: Iterable[ReasoningStep]) -> tuple[ReasoningStep, ...]:
+    def bare(metadata: StepMetadata | None) -> StepMetadata | None:
+        return None if metadata is None else evolve(metadata, repairs=())
+
+    return tuple(evolve(step, content=WITHHELD, metadata=bare(step.metadata)) for step in steps)
 
 
 async def _with_redactions(
@@ -353,6 +360,30 @@ def _redaction_like(output: str, report: GuardrailReport) -> _Redact:
         return replace_spans(text)
 
     return redact
+
+
+def redact_sub_runs(text: str, report: GuardrailReport, services: EngineServices) -> None:
+    """Redact in the runs that tools began what was redacted in a text of this run.
+
+    Each line of a text that was blocked is withheld, with the steps of the runs whose answer has it.
+    """
+    runs = services.handle.sub_runs
+    if not runs or (report.allowed and report.redacted is None):
+        return
+    lines = () if report.allowed else [line for line in text.splitlines() if len(line) >= _SHORTEST_SPAN]
+    pairs = [(line, WITHHELD) for line in lines]
+    like_text, in_lines = _redaction_like(text, report), replacing((*pairs, *map(_both_in_json, pairs)))
+
+    def redact(said: str) -> str:
+        return in_lines(like_text(said))
+
+    def redacted(run: SubRun) -> SubRun:
+        output = None if run.output is None else redact(run.output)
+        is_withheld = not report.allowed and output != run.output
+        steps = _withheld_steps(run.steps) if is_withheld else _redacted_steps(run.steps, redact)
+        return evolve(run, task=redact(run.task), output=output, reason=redact(run.reason), steps=steps)
+
+    runs[:] = map(redacted, runs)
 
 
 def _both_in_json(pair: tuple[str, str]) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, ToolDefinitio
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, CallSoon, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
-from reactive_agents.engine.guardrail import check_text, withheld_result
+from reactive_agents.engine.guardrail import check_text, redact_sub_runs, withheld_result
 from reactive_agents.engine.requests import request_reply
 from reactive_agents.engine.run_content import content_of
 from reactive_agents.engine.services import EngineServices
@@ -178,6 +178,8 @@ class RunTools:
 
     async def _checked(self, call: ToolCall, value: Json) -> tuple[Json, str]:
         """Return the redacted value, or ``None`` and the reason why it is withheld."""
+        from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
+
         text = joined_texts(value)
         if not text.strip():
             return value, ""
@@ -188,8 +190,10 @@ class RunTools:
         stage: GuardrailStage = "input" if asked else "tool-result"
         checked = await check_text(text, stage, self._services, call_id=call.id)
         if not isinstance(checked, Success):
+            redact_sub_runs(text, GuardrailReport(allowed=False), self._services)
             return None, "The result was withheld: it could not be checked by the guardrail."
         report = checked.unwrap()
+        redact_sub_runs(text, report, self._services)
         if not report.allowed:
             return None, withheld_result(report.violation)
         return _redacted(value, report), ""

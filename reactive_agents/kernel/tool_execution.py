@@ -21,7 +21,7 @@ from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
-from reactive_agents.kernel.call_parsing.response_calls import needs_care
+from reactive_agents.kernel.call_parsing.response_calls import MOST_CALLS, needs_care
 from reactive_agents.kernel.clauses import only_asks
 from reactive_agents.kernel.context import KernelContext, Provenance
 from reactive_agents.kernel.context_window.previews import preview
@@ -47,6 +47,10 @@ TWICE_IN_ONE_TURN = "Not run: the same call stands in this turn already, and is 
 _SHOWN_OF_FIRST = 600
 """Characters of the first result that are shown in place of a second call."""
 ONE_AT_A_TIME = "Not run: only one call a turn is run here. Make this call in the next turn if it is needed."
+TOO_MANY = (
+    f"Not run: only the first {MOST_CALLS} calls of a turn are run. Make this call, and those after it, in "
+    "the next turn if they are needed."
+)
 
 
 def screen_calls(
@@ -60,9 +64,9 @@ def screen_calls(
     before, made = state.ledger.counted.attempts, dict[str, int]()
     running: list[ToolCall] = []
     screened: list[ToolResult | None] = []
-    for call in calls:
-        answer = None
-        if call.name != FINAL_ANSWER:
+    for index, call in enumerate(calls):
+        answer = refused(call, TOO_MANY) if index >= MOST_CALLS else None
+        if answer is None and call.name != FINAL_ANSWER:
             again = made.get(call.name, 0)
             times = before.get(call.name, 0) + again
             answer = _answer(state, context, call, times, running)
@@ -315,14 +319,15 @@ def mark_copied(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> tuple[ToolCall, ...]:
     """Return the calls; those of high risk say which arguments were copied."""
-    if not any(_is_risky(call, context) for call in calls):
+    risky = {index for index, call in enumerate(calls[:MOST_CALLS]) if _is_risky(call, context)}
+    if not risky:
         return calls
     from reactive_agents.kernel.call_parsing.shown_calls import copied_arguments
 
     shown = (_shown(state, context), *context.callers())
     return tuple(
-        evolve(call, copied=copied_arguments(call.arguments, shown)) if _is_risky(call, context) else call
-        for call in calls
+        evolve(call, copied=copied_arguments(call.arguments, shown)) if index in risky else call
+        for index, call in enumerate(calls)
     )
 
 

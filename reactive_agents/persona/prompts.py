@@ -230,7 +230,8 @@ def step_content(
     is_last = is_last_step(plan, step)
     known = [*_now(now), *(_known(thoughts, learnings) if is_last else [])]
     if plan.source == "reactive" and plan.attempts == 0:
-        return "\n\n".join((_shortened(step.instruction), _event(plan.event), *known))
+        task = fence("task", _shortened(step.instruction))  # it may quote the event
+        return "\n\n".join((f"Your task:\n{task}", _event(plan.event), *known))
     earlier = [each for each in plan.plan.steps if each.status == "completed" and each.result]
     return "\n\n".join(
         (

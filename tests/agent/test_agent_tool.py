@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import anyio.lowlevel
@@ -17,6 +18,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_too
 from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.config import CheckConfig
 from reactive_agents.core.errors import LLMErrors, ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
@@ -58,9 +60,10 @@ def expert(*turns: Turn) -> ReactiveAgent:
     )
 
 
-def caller(llm: ScriptedLLM, inner: ReactiveAgent, **options: float) -> ReactiveAgent:
+def caller(llm: ScriptedLLM, inner: ReactiveAgent, *checks: CheckConfig, **options: float) -> ReactiveAgent:
     asked = agent_tool(inner, description="Finds lost keys.", **options)  # type: ignore[arg-type]
-    return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(asked).build()
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(asked)
+    return (builder.with_guardrails(*checks) if checks else builder).build()
 
 
 LATE = "It did not end within seconds."
@@ -404,6 +407,34 @@ async def test_the_result_has_the_runs_of_its_agents_with_their_steps_and_figure
     assert sub.metadata.cost_usd == pytest.approx(0.3)
     assert result.metadata.cost_usd == pytest.approx(0.32)
     assert (result.agent, result.handoffs) == ("agent", ())
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("action", ["redact", "block"])
+async def test_what_the_caller_may_not_read_is_not_in_the_runs_of_its_agents(
+    action: Literal["redact", "block"], nested: bool
+) -> None:
+    inner = expert(call("look", place="the drawer"), forever(answer("They are there: keys@example.org.")))
+    guards = CheckConfig("personal-data", action=action, stages=("tool-result",))
+    llm = ScriptedLLM(call("key-finder", task="Where?"), forever(answer("In the drawer.")))
+    lead = caller(llm, inner, guards)
+    if nested:
+        llm = ScriptedLLM(call("agent", task="Find them."), forever(answer("They are found.")))
+        lead = ReactiveAgents.create().with_llm(llm).with_tools(agent_tool(lead)).build()
+    sub, *_ = (await lead.run("Find my keys.")).sub_runs
+    assert sub.agent == "key finder"
+    assert "keys@example.org" not in f"{sub.output} {sub.steps}"
+    kept = "They are there: [email]." if action == "redact" else "[withheld]"
+    assert sub.output == kept
+    assert [step.content == "[withheld]" for step in sub.steps] == [action == "block"] * 3
+
+
+async def test_what_the_answer_may_not_say_is_not_in_the_runs_of_its_agents() -> None:
+    inner = expert(answer("Ask keys@example.org."))
+    guards = CheckConfig("personal-data", stages=("output",))
+    lead = caller(ScriptedLLM(call("key-finder", task="Where?"), answer("keys@example.org")), inner, guards)
+    result = await lead.run("Find my keys.")
+    assert (result.output, result.sub_runs[0].output) == ("[email]", "Ask [email].")
 
 
 async def test_runs_at_every_depth_are_in_the_result_also_those_that_failed() -> None:

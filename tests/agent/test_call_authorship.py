@@ -24,7 +24,7 @@ from reactive_agents import (
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message
-from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
+from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls, forever, say
 
 pytestmark = pytest.mark.anyio
 
@@ -313,3 +313,33 @@ async def test_a_corrected_call_runs_though_the_error_says_how_the_tool_is_calle
     )
     await run(desk, *turns, task='Save "of note" as a.md.')
     assert desk.saved == ["a.md"]
+
+
+# --- how many calls one answer makes --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "written"), [(3_000, True), (140, False)])
+async def test_of_hundreds_of_calls_in_one_answer_the_first_are_run_and_the_model_is_told(
+    count: int, written: bool
+) -> None:
+    looked: list[int] = []
+
+    @tool
+    async def look(number: int) -> str:
+        """Look at a number."""
+        looked.append(number)
+        return f"seen {number}"
+
+    tagged = '<tool_call>{{"name": "look", "arguments": {{"number": {}}}}}</tool_call>'
+    if written:
+        turn = say("\n".join(map(tagged.format, range(count))))
+    else:
+        turn = calls(*(call("look", number=number) for number in range(count)))
+    llm = ScriptedLLM(turn, forever(answer("Looked at them.")))
+    result = (
+        await ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look).build().run("Look.")
+    )
+    assert sorted(looked) == list(range(128))
+    told = [each.content for each in llm.requests[1].messages if isinstance(each, ToolMessage)]
+    assert "only the first 128 calls of a turn are run" in told[-1]
+    assert len(result.tool_results) == 128

@@ -488,6 +488,16 @@ async def test_slack_is_answered_in_the_thread_of_the_message_once(tmp_path: Pat
     assert outcome.plan.event.details == {"direct": False, "mentioned": True, "thread": False}
 
 
+async def test_a_mention_of_another_user_of_slack_is_not_one_of_the_persona(tmp_path: Path) -> None:
+    others = from_slack(text="<@UMIRA2> hello", ts="1700000000.000200")
+    async with slack(tmp_path, engagement={"mentions_only": True}) as found:
+        for body in (others, from_slack(text="<@UMIRA> hello"), from_slack(text="<@UMIRA|m> hi", ts="2.1")):
+            assert (await slack_post(found, body)).status_code == 200
+        await until(lambda: len(found.outcomes) == 3)
+        declined = [each for each in found.outcomes if each.status == "declined"]
+        assert [each.event_id for each in declined] == ["1700000000.000200"]
+
+
 async def test_slack_sends_much_that_is_no_message_of_a_person(tmp_path: Path) -> None:
     others = [
         from_slack(bot_id="B1"),
@@ -643,6 +653,7 @@ async def test_what_is_no_message_of_a_person_does_not_hold_up_a_transaction(tmp
         assert await found.stored() == 1
         unreadable = [
             b'{"a": ' * 70 + b"1" + b"}" * 70,
+            b'{"a": [' * 10_000 + b'"]"' + b"]}" * 10_000,
             b'{"a": NaN, "b": 1e999}',
             b'{"a": ' + b"9" * 5_000 + b"}",
             b'{"a": "\xff"}',

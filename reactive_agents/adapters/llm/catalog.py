@@ -5,6 +5,7 @@ Imports litellm; load it off the loop."""
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -14,7 +15,7 @@ import tiktoken
 from attrs import evolve
 from litellm.exceptions import ModelNotMappedError
 
-from reactive_agents.adapters.llm.chat_format import chat_arguments, read_usage
+from reactive_agents.adapters.llm.chat_format import chat_arguments, impossible_count, read_usage
 from reactive_agents.adapters.llm.error_mapping import EXPECTED
 from reactive_agents.adapters.llm.providers import is_local, provider_of
 from reactive_agents.core.content import Content, ContentKind, map_parts, media_type_of, parts_in
@@ -22,16 +23,22 @@ from reactive_agents.core.errors import ContentUnsupported
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.usage import RunUsage
 
+_log = logging.getLogger("reactive_agents")
+
 
 def cost_usd(model: str, usage: Any) -> float | None:
     """Return US dollars for a litellm usage; ``None`` without usage or price.
 
-    A local model costs nothing.
+    A local model costs nothing. An impossible count is logged as a warning, and the usage has no price.
     """
+    if impossible := impossible_count(usage):
+        _log.warning("%s reports a usage that cannot be: %s. Its price is unknown.", model, impossible[:100])
     if not read_usage(usage).reported:
         return None
     if is_local(model):
         return 0.0
+    if impossible:
+        return None
     try:
         read, written = litellm.cost_per_token(model=model, usage_object=usage)
     except (ModelNotMappedError, *EXPECTED):

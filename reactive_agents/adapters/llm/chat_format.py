@@ -127,7 +127,7 @@ _NATIVE_STOPS: Final = frozenset(
 )
 _INVENTED_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """litellm gives a call without an id a random UUID."""
-_MOST_TOKENS: Final = 10**12
+_MOST_TOKENS: Final = 10**8
 """The largest plausible count; a higher one counts as not reported."""
 
 
@@ -237,11 +237,26 @@ def read_usage(usage: Any) -> models.Usage:
     return models.Usage(
         read,
         written,
-        total or read + written,
+        max(total, read + written),
         cached_tokens=cached if 0 < cached <= read else 0,
         cache_write_tokens=stored if 0 < stored <= read else 0,
         reasoning_tokens=reasoned if 0 < reasoned <= written else 0,
     )
+
+
+def impossible_count(usage: Any) -> str:
+    """Return the first count of a litellm usage that cannot be; empty if all can.
+
+    A part, such as the cached tokens, is at most what it is a part of.
+    """
+    read, written, total = (_count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))
+    checked = [("prompt_tokens", read, _MOST_TOKENS), ("completion_tokens", written, _MOST_TOKENS)]
+    checked.append(("total_tokens", total, _MOST_TOKENS))
+    out = max(written, total - read)  # some providers count reasoning in the total alone
+    for details, most in (("prompt_tokens_details", read), ("completion_tokens_details", out)):
+        parts = dict(getattr(usage, details, None) or ())
+        checked += [(name, count, most) for name, count in parts.items() if isinstance(count, int)]
+    return next((f"{name} is {count}" for name, count, most in checked if not 0 <= count <= most), "")
 
 
 def _count(usage: Any, name: str) -> int:

@@ -25,6 +25,8 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.texts import printable
+from reactive_agents.core.values import lazy_pattern
 from reactive_agents.effects import (
     calls_on_this_loop,
     outcome_of,
@@ -153,7 +155,11 @@ _formatter = logging.Formatter()
 
 
 class RedactingFilter(logging.Filter):
-    """Redacts the records of a logger, with tracebacks, while its redactor exists."""
+    """Redacts the records of a logger, with tracebacks, while its redactor exists.
+
+    Control characters are left out and further lines of a record are indented, so that a text from outside
+    cannot forge a record or steer a terminal.
+    """
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
@@ -165,17 +171,25 @@ class RedactingFilter(logging.Filter):
         if redactor is None:
             return True
         said = record.getMessage()
-        shown = redactor.redact(said)
+        shown = _indented(printable(redactor.redact(said)))
         if shown != said:
             record.msg, record.args = shown, ()
         if record.exc_info and not record.exc_text:
             traceback = _formatter.formatException(record.exc_info)
-            shown = redactor.redact(traceback)
+            shown = printable(redactor.redact(traceback))
+            record.exc_text = f"  {_indented(shown)}"
             if shown != traceback:  # a handler that formats the exception itself would show the secret
-                record.exc_info, record.exc_text = None, shown
+                record.exc_info = None
         elif record.exc_text:
             record.exc_text = redactor.redact(record.exc_text)
         return True
+
+
+def _indented(text: str) -> str:
+    return _NEXT_LINE.sub("\n  ", text)
+
+
+_NEXT_LINE = lazy_pattern(r"\n(?=\S)")
 
 
 def redact_log(redactor: Redactor) -> None:

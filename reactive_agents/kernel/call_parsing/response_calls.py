@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from reactive_agents.kernel.call_parsing.json_calls import ParsedCall
 
 
+MOST_CALLS = 128
+"""Maximum calls of a turn that are run; of more in a text, one is kept, to be refused."""
 _MUCH_SHOWN = 20_000
 """Characters."""
 
@@ -158,7 +160,7 @@ def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Auth
     from reactive_agents.kernel.call_parsing.parser import parse_calls
 
     parsed = parse_calls(text, [definition.name for definition in definitions])
-    calls = tuple(map(_to_tool_call, parsed.calls))
+    calls = tuple(map(_to_tool_call, parsed.calls[: MOST_CALLS + 1]))
     guarded = {
         each.name
         for each in definitions

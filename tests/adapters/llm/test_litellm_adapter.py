@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import pytest
@@ -24,7 +25,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, UserMessage
-from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
+from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, Usage
 from reactive_agents.core.usage import total_usage, unknown_usage
 from reactive_agents.effects import attempt
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, refusal
@@ -89,12 +90,50 @@ async def test_usage_that_cannot_be_is_not_believed(usage: tuple[int, int]) -> N
     assert (answer.content, answer.usage, answer.cost_usd) == ("Yes.", Usage(reported=False), None)
 
 
-async def test_details_of_usage_that_cannot_be_leave_the_price_unknown() -> None:
-    body = Answer("Yes.").body()
-    body["usage"] = {"prompt_tokens": 11, "prompt_tokens_details": {"cached_tokens": 10**400}}
-    with OpenAIServer(Raw(200, json.dumps(body))) as server:
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"prompt_tokens_details": {"cached_tokens": 12}},
+        {"prompt_tokens_details": {"cached_tokens": -12}},
+        {"prompt_tokens_details": {"cached_tokens": 10**9}},
+        {"prompt_tokens_details": {"cached_tokens": 10**400}},
+        {"completion_tokens_details": {"audio_tokens": 10**9}},
+        {"completion_tokens_details": {"reasoning_tokens": -5}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_details_of_usage_that_cannot_be_leave_the_price_unknown(
+    details: dict[str, Any], streaming: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18, **details}
+    if streaming:
+        head: dict[str, Any] = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        said = {"index": 0, "delta": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+        chunks = ({**head, "choices": [said]}, {**head, "choices": [], "usage": usage})
+        events = "".join(f"data: {each}\n\n" for each in (*map(json.dumps, chunks), "[DONE]"))
+        reply = Raw(200, events, {"content-type": "text/event-stream"})
+    else:
+        reply = Raw(200, json.dumps({**Answer("Yes.").body(), "usage": usage}))
+    with OpenAIServer(reply) as server:
+        llm = LiteLLM(configured(server))
+        if streaming:
+            *_, last = [chunk async for chunk in llm.stream(QUESTION)]
+            completed = last.unwrap()
+            assert isinstance(completed, StreamCompleted)
+            answer = completed.response
+        else:
+            answer = (await attempt(llm.complete(QUESTION))).unwrap()
+        await llm.aclose()
+    assert (answer.usage, answer.cost_usd) == (Usage(11, 7, 18), None)
+    assert caplog.messages[0].startswith(f"{MODEL} reports a usage that cannot be: ")
+
+
+async def test_a_total_is_at_least_the_sum_of_its_parts() -> None:
+    usage = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 1}
+    with OpenAIServer(Raw(200, json.dumps({**Answer("Yes.").body(), "usage": usage}))) as server:
         answer = (await ask(configured(server))).unwrap()
-    assert (answer.usage, answer.cost_usd) == (Usage(11, 0, 11), None)
+    assert answer.usage == Usage(11, 7, 18)
 
 
 @pytest.mark.parametrize(("given", "kept"), [(7, 7), (0, 0), (999, 0), (-1, 0)])

@@ -29,6 +29,22 @@ def test_messages_arguments_and_tracebacks(caplog: pytest.LogCaptureFixture) -> 
     assert all("crocus-bulb" not in repr(record.__dict__) for record in caplog.records)
 
 
+def test_a_text_from_outside_makes_no_record_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = Redactor(), Redactor()  # as of two agents
+    redact_log(first)
+    redact_log(second)
+    forged = "no\nERROR reactive_agents The disk is full.\r\x1b[31m\x1b]0;title\x07\u2028WARNING x \u202e"
+    LOG.error("It said: %s", forged)
+    try:
+        raise ValueError(forged)
+    except ValueError:
+        LOG.exception("That failed.")
+    heads = [line for line in caplog.text.splitlines() if not line.startswith("  ")]
+    assert [line.partition(" ")[0] for line in heads] == ["ERROR", "ERROR"]
+    assert caplog.messages[0] == "It said: no\n  ERROR reactive_agents The disk is full.]0;titleWARNING x "
+    assert not {"\x1b", "\x07", "\r", "\u2028", "\u202e"} & set(caplog.text)
+
+
 def test_the_filter_goes_with_its_redactor() -> None:
     gc.collect()
     before = len(LOG.filters)
