@@ -109,6 +109,8 @@ def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
         )
     elif len(calls) > 1:
         error = "Not accepted: other tools were called in the same turn. See their results, then answer."
+    elif call.malformed:
+        error = "Not accepted: the arguments must be a JSON object; this text could not be read as one."
     else:
         error = "Not accepted: the argument 'answer' must be a text that is not blank."
     return ToolResult(call.id, call.name, error=error, origin="refused")

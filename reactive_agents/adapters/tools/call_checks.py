@@ -65,7 +65,9 @@ def _as_it_is(value: object) -> Json:
 
 def malformed_arguments(tool_name: str, text: str) -> InvalidToolArguments:
     """The error for arguments that were no JSON object."""
-    expected = "a JSON object (this text could not be read as JSON)"
+    breaks_off = text.lstrip().startswith("{") and not text.rstrip().endswith("}")
+    hint = ": it breaks off; send less in one call" if breaks_off else ""
+    expected = f"a JSON object (this text could not be read as JSON{hint})"
     return InvalidToolArguments(
         tool_name, (ArgumentProblem("arguments", shortened(text, _SHOWN_CHARS), expected),)
     )

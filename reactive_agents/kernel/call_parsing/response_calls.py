@@ -98,15 +98,15 @@ def read_calls(
     Blocks of thinking in the text count as thinking, not as text. The second value is the tool of a call in
     the text that is not run.
     """
-    unmade = ""
+    unmade, cut_off = "", response.finish_reason == "length"
     if not response.tool_calls and not response.content.strip() and may_hold_calls(response.thinking):
-        thought = written_calls(response.thinking, definitions, author)
+        thought = written_calls(response.thinking, definitions, author, cut_off=cut_off)
         if thought.calls:  # with which the turn ended
             response = evolve(
                 response, thinking=thought.prose, tool_calls=thought.calls, finish_reason="tool_calls"
             )
     if not response.tool_calls and may_hold_calls(response.content):
-        written = written_calls(response.content, definitions, author)
+        written = written_calls(response.content, definitions, author, cut_off=cut_off)
         unmade = written.unmade
         if written.calls or written.thinking:
             thinking = "\n\n".join(part for part in (response.thinking, written.thinking) if part)
@@ -122,7 +122,10 @@ def read_calls(
         response, unmade = _with_answer(response, definitions, author)
     for call in response.tool_calls:
         if not fits_exactly(call, definitions):
-            repaired = tuple(_repaired(each, definitions) for each in response.tool_calls)
+            repaired = tuple(
+                each if cut_off and each.malformed else _repaired(each, definitions)
+                for each in response.tool_calls
+            )
             return evolve(response, tool_calls=repaired), unmade
     return response, unmade
 
@@ -149,11 +152,16 @@ def _with_answer(
     return evolve(response, content="", tool_calls=(call,), finish_reason="tool_calls"), ""
 
 
-def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Authorship) -> WrittenCalls:
+def written_calls(
+    text: str, definitions: Sequence[ToolDefinition], author: Authorship, *, cut_off: bool = False
+) -> WrittenCalls:
     """Return the calls that the model made in its text: all of them, or none.
 
     None are when the text only shows them, when one of them was shown to the model in this run, and when one
     is of a tool that does harm or delivers the result and there is no approver.
+
+    Args:
+        cut_off: whether the text reached the output limit. Broken JSON at its end may then lack arguments.
     """
     from reactive_agents.kernel.call_parsing.parser import parse_calls
 
@@ -164,7 +172,8 @@ def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Auth
         for each in definitions
         if needs_care(each) or (author.guarded and each.name not in RESERVED_NAMES)
     }
-    made = parsed.made and (author.approves or all(call.name not in guarded for call in calls))
+    whole = parsed.made and not (cut_off and parsed.calls and parsed.calls[-1].repaired)
+    made = whole and (author.approves or all(call.name not in guarded for call in calls))
     if not calls or (made and not any(_is_shown(call, definitions, author) for call in calls)):
         return WrittenCalls(calls, "", parsed.prose, parsed.thinking)
     return WrittenCalls((), calls[0].name, parse_calls(text, ()).prose, parsed.thinking)
