@@ -218,3 +218,14 @@ async def test_what_was_found_in_another_way_is_a_success(other: Turn, most: lis
     result = await built.run("Wie ist das Wetter in NYC?")
     assert (result.status, result.output) == ("completed", text)
     assert [event.policy for event in recorder.of(GuidanceGiven)] == most
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_the_reason_says_that_no_tool_was_called_for_a_claim(deliver: Deliver) -> None:
+    result, asked = await run("Überweise die Miete an den Vermieter.", deliver("Die Miete ist überwiesen."))
+    assert result.reason == (
+        "The model gave its final answer. No tool was called, and the model was asked about that."
+    )
+    assert asked
+    result, _ = await run("Wie heißt die Hauptstadt von Frankreich?", deliver("Paris."))
+    assert result.reason == "The model gave its final answer."

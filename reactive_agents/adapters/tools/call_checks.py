@@ -33,12 +33,15 @@ def convert_arguments(
 ) -> Result[dict[str, Any], InvalidToolArguments]:
     """The arguments as the annotated types; only those that were sent.
 
-    Conversions that lose nothing are made (``"3"`` to ``3``). Fails with ``InvalidToolArguments``, which
-    names each argument that is missing, unknown or of the wrong type; total for any JSON object.
+    Conversions that lose nothing are made (``"3"`` to ``3``), but ``true`` is no number. Fails with
+    ``InvalidToolArguments``, which names each argument that is missing, unknown or of the wrong type; total
+    for any JSON object.
     """
     if schema.validator is None:
         checked = schema.check(tool_name, arguments) if schema.check is not None else Success(None)
         return checked.map(lambda _: dict(arguments))
+    if wrong := _truths_for_numbers(schema, arguments):
+        return Failure(InvalidToolArguments(tool_name, wrong))
     try:
         return Success(schema.validator.validate_python(arguments))
     except Exception as error:  # noqa: BLE001 - validators and constructors of the user's types are arbitrary code
@@ -49,6 +52,17 @@ def convert_arguments(
             return Failure(InvalidToolArguments(tool_name, _problems(details, schema, arguments)))
         problem = ArgumentProblem("arguments", shorten(arguments), f"valid values ({as_text(error)})")
         return Failure(InvalidToolArguments(tool_name, (problem,)))
+
+
+def _truths_for_numbers(schema: ArgumentSchema, arguments: JsonObject) -> tuple[ArgumentProblem, ...]:
+    fields = cast(Mapping[str, JsonObject], schema.json_schema.get("properties", {}))
+    truths = [name for name, value in arguments.items() if isinstance(value, bool)]
+    kinds = {name: fields.get(name, {}).get("type") for name in truths}
+    return tuple(
+        ArgumentProblem(name, shorten(arguments[name]), f"a value of the type {kind}")
+        for name, kind in kinds.items()
+        if kind in ("integer", "number")
+    )
 
 
 def arguments_of_run(schema: ArgumentSchema, converted: Mapping[str, Any]) -> JsonObject:

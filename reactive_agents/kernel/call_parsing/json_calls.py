@@ -30,6 +30,7 @@ CallForm: TypeAlias = Literal[
     "glm",
     "harmony",
     "react",
+    "name-line",
 ]
 """The ways in which a call is written as text.
 
@@ -39,7 +40,7 @@ Llama 3.1 and Functionary. ``function-xml``: the same with ``<parameter=…>``, 
 ``<invoke name=…>`` of Claude and MiniMax. ``python-tag``, ``python-tag-call``: ``<|python_tag|>`` of Llama
 with JSON or ``name.call(…)``. ``mistral…``: the three things that follow ``[TOOL_CALLS]``. ``deepseek``,
 ``kimi``, ``glm``, ``harmony``: the special tokens of those (harmony is gpt-oss). ``react``: ``Action:`` and
-``Action Input:``.
+``Action Input:``. ``name-line``: the name, and JSON on the next line, of GLM-4 and Functionary.
 """
 
 

@@ -17,7 +17,7 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.tools import FINAL_ANSWER, RESERVED_NAMES, ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
-from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
+from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly, properties_of, required_of
 
 if TYPE_CHECKING:
     from reactive_agents.kernel.call_parsing.json_calls import ParsedCall
@@ -166,6 +166,8 @@ def written_calls(
     from reactive_agents.kernel.call_parsing.parser import parse_calls
 
     parsed = parse_calls(text, [definition.name for definition in definitions])
+    if any(each.source == "name-line" and not _has_parameters(each, definitions) for each in parsed.calls):
+        parsed = parse_calls(text, ())  # a heading and data
     calls = tuple(map(_to_tool_call, parsed.calls))
     guarded = {
         each.name
@@ -177,6 +179,11 @@ def written_calls(
     if not calls or (made and not any(_is_shown(call, definitions, author) for call in calls)):
         return WrittenCalls(calls, "", parsed.prose, parsed.thinking)
     return WrittenCalls((), calls[0].name, parse_calls(text, ()).prose, parsed.thinking)
+
+
+def _has_parameters(call: ParsedCall, definitions: Sequence[ToolDefinition]) -> bool:
+    schema = next(each.parameters for each in definitions if each.name == call.name)
+    return required_of(schema) <= call.arguments.keys() <= properties_of(schema).keys()
 
 
 def _is_shown(call: ToolCall, definitions: Sequence[ToolDefinition], author: Authorship) -> bool:

@@ -206,6 +206,10 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     )
 
 
+_QUESTIONED = frozenset({answers.TEXT_ANSWER, answers.LEFT_OUT})
+"""Policies that say that no tool was called, where none was."""
+
+
 @about_answers
 def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """A proposed answer stands, unless the model was cut off while it gave it."""
@@ -220,7 +224,10 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
             return Stop("final_answer", "partial", proposal.text, reason)
         case "stop" | "tool_calls" | "other":
-            return Stop("final_answer", "completed", proposal.text, "The model gave its final answer.")
+            reason = "The model gave its final answer."
+            if not state.ledger.counted.attempts and not _QUESTIONED.isdisjoint(state.ledger.told):
+                reason += " No tool was called, and the model was asked about that."
+            return Stop("final_answer", "completed", proposal.text, reason)
 
 
 @between_turns

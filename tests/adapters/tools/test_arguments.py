@@ -128,6 +128,13 @@ def test_numbers_that_are_none() -> None:
     assert problem.expected == "a finite number"
 
 
+def test_a_truth_is_no_number() -> None:
+    assert problems_of({"count": True, "price": False}) == (
+        ArgumentProblem("count", "true", "a value of the type integer"),
+        ArgumentProblem("price", "false", "a value of the type number"),
+    )
+
+
 def test_malformed_arguments_say_so() -> None:
     message = malformed_arguments("order", "{count}").message
     assert message == (
