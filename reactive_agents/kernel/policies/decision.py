@@ -199,11 +199,12 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     if state.proposal is None or state.proposal.text.strip():
         return None
     if state.ledger.told.get(EMPTY_REPLY, 0) >= MOST_EMPTY:
-        reason = f"The model's reply was empty in {MOST_EMPTY + 1} turns. Missing: a final answer."
+        thought = ", the last time but for its thinking" if state.proposal.thought else ""
+        reason = f"The model's reply was empty in {MOST_EMPTY + 1} turns{thought}. Missing: a final answer."
         return Stop(EMPTY_REPLY, "partial", last_words(state), reason)
-    return Redirect(
-        EMPTY_REPLY, "Your last reply was empty. Give the answer, or call a tool that helps to find it."
-    )
+    thought = " but for your thinking, which nobody sees" if state.proposal.thought else ""
+    advice = "Give the answer, or call a tool that helps to find it."
+    return Redirect(EMPTY_REPLY, f"Your last reply was empty{thought}. {advice}")
 
 
 _QUESTIONED = frozenset({answers.TEXT_ANSWER, answers.LEFT_OUT})
