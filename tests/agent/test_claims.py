@@ -221,11 +221,9 @@ async def test_what_was_found_in_another_way_is_a_success(other: Turn, most: lis
 
 
 @pytest.mark.parametrize("deliver", [say, answer])
-async def test_the_reason_says_that_no_tool_was_called_for_a_claim(deliver: Deliver) -> None:
+async def test_the_reason_says_that_no_tool_was_called(deliver: Deliver) -> None:
     result, asked = await run("Überweise die Miete an den Vermieter.", deliver("Die Miete ist überwiesen."))
-    assert result.reason == (
-        "The model gave its final answer. No tool was called, and the model was asked about that."
-    )
+    assert result.reason == "The model gave its final answer. No tool was called."
     assert asked
-    result, _ = await run("Wie heißt die Hauptstadt von Frankreich?", deliver("Paris."))
+    result, _ = await run("Was kostet Alto?", call("get_price", item="Alto"), deliver("Alto kostet 39,90."))
     assert result.reason == "The model gave its final answer."

@@ -19,6 +19,7 @@ from returns.maybe import Nothing
 from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -207,10 +208,6 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(EMPTY_REPLY, f"Your last reply was empty{thought}. {advice}")
 
 
-_QUESTIONED = frozenset({answers.TEXT_ANSWER, answers.LEFT_OUT})
-"""Policies that say that no tool was called, where none was."""
-
-
 @about_answers
 def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """A proposed answer stands, unless the model was cut off while it gave it."""
@@ -226,9 +223,16 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             return Stop("final_answer", "partial", proposal.text, reason)
         case "stop" | "tool_calls" | "other":
             reason = "The model gave its final answer."
-            if not state.ledger.counted.attempts and not _QUESTIONED.isdisjoint(state.ledger.told):
-                reason += " No tool was called, and the model was asked about that."
+            if _called_nothing(state, context):
+                reason += " No tool was called."
             return Stop("final_answer", "completed", proposal.text, reason)
+
+
+def _called_nothing(state: KernelState, context: KernelContext) -> bool:
+    """Return whether there were tools, and none was called in the whole run."""
+    if state.ledger.counted.attempts or context.input.calls.attempts or context.input.results:
+        return False
+    return bool(context.toolset.descriptions.keys() - RESERVED_NAMES)
 
 
 @between_turns
