@@ -47,7 +47,7 @@ class _Table(dict[int, str]):
 
 def _look_of(character: str) -> str:
     code = ord(character)
-    if 0xE0020 <= code <= 0xE007E:
+    if 0xE0020 <= code <= 0xE007E or code in (0xE0009, 0xE000A):
         return chr(code - _TAG_OFFSET).lower()
     if character in _KEPT_CONTROLS:
         return character

@@ -175,6 +175,7 @@ class KnownNumbers:
         self._results = tuple(results)
         self._counts = {count for result in self._results for count in _counts(result)}
         self._reached: list[float] | None = None
+        self._computed: list[float] = []
         self._sums: list[float] = []
 
     def supports(self, figure: str) -> bool:
@@ -221,17 +222,20 @@ class KnownNumbers:
         low, high = value - slack, value + slack
         if not self._sums:
             self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
+        terms = [n for n in (1, 3, 4) if n <= max(1, len(self._every))]
         for part in self._sums:
-            if any(has_between(self._sums, low * n - part, high * n - part) for n in (1, 3, 4)):
+            if any(has_between(self._sums, low * n - part, high * n - part) for n in terms):
                 return True
         if self._reached is None:
             found = [*map(read_number, _counted("\n".join(self._results)))][:_MOST_NUMBERS]
             more = (*_shares([each for each in found if each >= SMALL]), *_converted(found))
-            self._reached = sorted({*_operations(numbers), *column_sums(numbers), *more})
+            # in other units, or as a share, a number is not computed with: of one result all would follow
+            self._computed = sorted({*_operations(numbers), *column_sums(numbers)})
+            self._reached = sorted({*self._computed, *more})
         if has_between(self._reached, low, high):
             return True
         return any(
-            has_between(self._reached, *sorted(ends))
+            has_between(self._computed, *sorted(ends))
             for each in numbers
             for ends in _before_last_operation(low, high, each)
         )

@@ -92,7 +92,11 @@ def absorb_response(
         status="acting" if calls else "thinking",
         ledger=enter_calls(state.ledger, calls) if calls else enter_answer(state.ledger, response.content),
         pending=calls,
-        proposal=None if calls else Proposal(response.content, response.finish_reason, unmade=unmade),
+        proposal=None
+        if calls
+        else Proposal(
+            response.content, response.finish_reason, unmade=unmade, thought=bool(response.thinking.strip())
+        ),
         guidance=(),
         transcript=replaced(state.transcript, estimate=estimate) if estimate else state.transcript,
     )

@@ -75,6 +75,7 @@ class Proposal(Value):
         call_id: the id of the ``final-answer`` call that delivered it; ``None`` for a text.
         could_not: why the task cannot be done, if the model said so with that call.
         unmade: name of the tool whose call stands in the text, but is not run; empty for none.
+        thought: whether the model exposed thinking beside the text.
     """
 
     text: str
@@ -82,6 +83,7 @@ class Proposal(Value):
     call_id: CallId | None = None
     could_not: str = ""
     unmade: str = ""
+    thought: bool = False
 
 
 @frozen(eq=False, repr=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from returns.result import Result
 
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
@@ -65,11 +66,18 @@ def proposed_answer(calls: tuple[ToolCall, ...], form: AnswerForm | None = None)
     given = calls[0].arguments
     if form is not None and form.has_fields:
         return _filled_in(calls[0], form)
-    answer, could_not = given.get("answer"), _reason_given(given.get(COULD_NOT))
+    answer, could_not = given.get("answer", _bare_text(calls[0])), _reason_given(given.get(COULD_NOT))
     answer = without_marks(answer)[0] if isinstance(answer, str) else ""
     if not answer.strip():
         answer = could_not
     return Proposal(answer, "tool_calls", calls[0].id, could_not) if answer else None
+
+
+def _bare_text(call: ToolCall) -> str:
+    """Return a whole sentence in place of the arguments, which is no broken JSON."""
+    text = call.malformed.strip()
+    text = from_json(text, str).value_or(text) if text[:1] == '"' else text
+    return text if text[-1:] in (".", "!", "?", "。") and text[:1] not in ("{", "[", "<", "`", '"') else ""
 
 
 def _filled_in(call: ToolCall, form: AnswerForm) -> Proposal:
@@ -109,6 +117,8 @@ def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
         )
     elif len(calls) > 1:
         error = "Not accepted: other tools were called in the same turn. See their results, then answer."
+    elif call.malformed:
+        error = "Not accepted: the arguments must be a JSON object; this text could not be read as one."
     else:
         error = "Not accepted: the argument 'answer' must be a text that is not blank."
     return ToolResult(call.id, call.name, error=error, origin="refused")
@@ -134,7 +144,8 @@ def last_words(state: KernelState) -> str | None:
         if delivered is not None:
             return delivered.text
         if len(message.tool_calls) == 1 and message.tool_calls[0].name == FINAL_ANSWER:
-            return message.tool_calls[0].arguments_text  # the fields of an answer
+            sent = message.tool_calls[0]
+            return sent.malformed or sent.arguments_text  # the fields of an answer
         if message.content.strip():
             return message.content
     return state.transcript.last_words

@@ -218,3 +218,12 @@ async def test_what_was_found_in_another_way_is_a_success(other: Turn, most: lis
     result = await built.run("Wie ist das Wetter in NYC?")
     assert (result.status, result.output) == ("completed", text)
     assert [event.policy for event in recorder.of(GuidanceGiven)] == most
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_the_reason_says_that_no_tool_was_called(deliver: Deliver) -> None:
+    result, asked = await run("Überweise die Miete an den Vermieter.", deliver("Die Miete ist überwiesen."))
+    assert result.reason == "The model gave its final answer. No tool was called."
+    assert asked
+    result, _ = await run("Was kostet Alto?", call("get_price", item="Alto"), deliver("Alto kostet 39,90."))
+    assert result.reason == "The model gave its final answer."

@@ -67,8 +67,17 @@ def test_a_list_or_an_object_is_a_reason_as_well(why: Any) -> None:
     assert "There is no Lumo" in result.reason
 
 
-def test_a_reason_that_denies_nothing_does_not_spoil_a_right_answer() -> None:
-    given = call("final-answer", answer="Lumo costs 34.", could_not="Not applicable, everything was done")
+@pytest.mark.parametrize(
+    "went_well",
+    [
+        "Not applicable, everything was done",
+        "No issues were encountered.",
+        "Es gab keine Probleme.",
+        "No hubo ningún problema.",
+    ],
+)
+def test_a_reason_that_denies_nothing_does_not_spoil_a_right_answer(went_well: str) -> None:
+    given = call("final-answer", answer="Lumo costs 34.", could_not=went_well)
     result, _ = run(price, call("price", item="Lumo"), given)
     assert (result.status, result.output) == ("completed", "Lumo costs 34.")
 

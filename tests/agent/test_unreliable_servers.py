@@ -152,3 +152,28 @@ def test_runs_finish_on_a_server_that_fails_one_in_four_requests() -> None:
         assert len(server.requests) == 2 + server.failed
         failed += server.failed
     assert failed >= 7
+
+
+@pytest.mark.parametrize(
+    "cut_off",
+    [
+        Answer(None, (Call("note", '{"text": "Milk"'),), finish_reason="length"),
+        Answer('<tool_call>\n{"name": "note", "arguments": {"text": "Milk"', finish_reason="length"),
+        Answer("", (), '<tool_call>\n{"name": "note", "arguments": {"text": "Milk"', finish_reason="length"),
+    ],
+    ids=["made", "written", "in thinking"],
+)
+def test_a_call_that_was_cut_off_is_not_completed(cut_off: Answer) -> None:
+    noted: list[tuple[str, str]] = []
+
+    def note(text: str, colour: str = "yellow") -> str:
+        """Write a note."""
+        noted.append((text, colour))
+        return "It is on the wall."
+
+    again = Answer(None, (Call("note", {"text": "Milk", "colour": "red"}, "call-b"),))
+    end = Answer(None, (Call("final-answer", {"answer": "The note is on the wall."}, "call-end"),))
+    with OpenAIServer(cut_off, again, end) as server:
+        agent = builder_for(server).with_tools(note).build()
+        result = agent.run_sync("Write the note Milk in red.")
+    assert (result.status, noted) == ("completed", [("Milk", "red")])

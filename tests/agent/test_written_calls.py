@@ -51,6 +51,9 @@ def repairs(result: AgentResult) -> tuple[str, ...]:
         '[TOOL_CALLS][{"name": "file-read", "arguments": {"path": "a.md"}}]',
         "{'name': 'file-read', 'arguments': {'path': 'a.md',}}",
         'file-read({"path": "a.md"})',
+        'file-read\n{"path": "a.md"}',
+        '>>>file_read\n{"path": "a.md"}',
+        '```tool_code\nprint(default_api.file_read(path="a.md"))\n```',
     ],
 )
 async def test_a_call_written_as_text_is_run(text: str) -> None:
@@ -202,3 +205,24 @@ async def test_what_is_refused_is_quoted_as_the_model_sent_it() -> None:
         await ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(book).build().run("Book.")
     )
     assert "got 5" in observed(result)[0]
+
+
+async def test_a_heading_and_data_are_no_call() -> None:
+    text = 'file-read\n{"lines": 3}'
+    result, _ = await run(answer(text))
+    assert (result.status, result.output, observed(result)) == ("completed", text, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'It would be:\nfile-read\n{"path": "a.md"}',
+        'file-read\n{"start_line": 3}',
+        "file-read\n{}",
+        '```python\nprint(file_read(path="a.md"))\n```',
+        '```tool_code\nprint(file_read(path="a.md"), 1)\n```',
+    ],
+)
+async def test_a_call_that_is_only_shown_or_lacks_arguments_is_asked_about(text: str) -> None:
+    result, llm = await run(say(text))
+    assert (observed(result), result.output, len(llm.requests)) == ([], "done", 2)

@@ -808,6 +808,12 @@ def test_a_short_identifier_is_supported_only_where_it_was_seen(results: tuple[s
     assert unsupported_figures("It is gate C7.", Seen("Which gate?", (*results, "C7"))) == ()
 
 
+def test_a_number_in_other_units_is_the_last_step_of_what_follows() -> None:
+    seen = Seen("What is the weather in Rome?", ("Rome: 23.4 degrees, sunny.",))
+    assert unsupported_figures("It is 74.1 degrees of Fahrenheit.", seen) == ()
+    assert unsupported_figures("It is 31 degrees and raining.", seen) == ("31",)
+
+
 def test_a_total_of_a_table_follows_from_its_rows() -> None:
     seen = Seen("What is on the bill?", ("3x room 140.00; minibar 12.50; parking 3x18.00",))
     rows = "| room | 420.00 |\n| minibar | 12.50 |\n| parking | 54.00 |\n"

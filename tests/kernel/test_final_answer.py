@@ -37,6 +37,23 @@ def test_an_answer_that_was_delivered_names_its_call() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        ("It is 3.", "It is 3."),
+        ('"It is 3."', "It is 3."),
+        ('"It is 3', ""),
+        ("It is 3", ""),
+        ('{"answer": "It is 3.', ""),
+    ],
+)
+def test_a_sentence_in_place_of_the_arguments_is_the_answer(sent: str, answer: str) -> None:
+    delivered = ToolCall(CallId("c1"), "final-answer", malformed=sent)
+    proposal = proposed_answer((delivered,))
+    assert (proposal.text if proposal else "") == answer
+    assert "must be a JSON object" in refused_answer(delivered, (delivered,)).error
+
+
 def test_a_refused_answer_says_why() -> None:
     answer = call("c1", "final-answer", answer="3")
     assert "other tools were called" in refused_answer(answer, (answer, call("c2"))).error

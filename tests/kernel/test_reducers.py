@@ -51,7 +51,7 @@ def test_calls_are_pending_and_propose_nothing() -> None:
 def test_an_empty_turn_leaves_no_message_that_a_provider_would_refuse() -> None:
     state = absorb_response(new_state(), response("  \n", thinking="hm"), START)
     assert state.messages == ()
-    assert state.proposal == Proposal("  \n")
+    assert state.proposal == Proposal("  \n", thought=True)
     assert [step.content for step in state.steps] == ["hm"]
 
 

@@ -243,6 +243,13 @@ async def test_an_empty_reply_is_asked_about_and_the_run_goes_on() -> None:
     assert given.policy == "empty_reply"
 
 
+async def test_a_model_that_only_thinks_is_told_so() -> None:
+    bench = kernel_bench(forever(say("", thinking="The answer is 3.")))
+    state = await bench.run(max_iterations=10)
+    assert "Your last reply was empty but for your thinking, which nobody sees." in bench.shown()
+    assert "empty in 5 turns, the last time but for its thinking." in state.reason
+
+
 async def test_a_model_that_goes_on_saying_nothing_is_asked_four_times() -> None:
     state = await kernel_bench(forever(say(""))).run(max_iterations=10)
     assert (state.outcome, state.terminated_by, state.iteration) == ("partial", "empty_reply", 5)

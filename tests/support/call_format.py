@@ -36,8 +36,8 @@ def format_call(
 ) -> str:
     """Print a call as a model would write it; :func:`parse_calls` parses it back.
 
-    A form that cannot express the arguments falls back to its nearest one that can: ``keywords`` to
-    ``plain``, ``function-xml`` and ``invoke`` to ``function-json``, ``glm`` to ``hermes``.
+    A form that cannot express the arguments falls back to its nearest one that can: ``keywords`` and
+    ``name-line`` to ``plain``, ``function-xml`` and ``invoke`` to ``function-json``, ``glm`` to ``hermes``.
 
     Args:
         name: as registered.
@@ -101,6 +101,10 @@ def _plain(name: str, arguments: JsonObject) -> str:
     return f"{name}({_json(arguments)})"
 
 
+def _name_line(name: str, arguments: JsonObject) -> str:
+    return f"{name}\n{_json(arguments)}" if arguments else _plain(name, arguments)
+
+
 def _keywords(name: str, arguments: JsonObject) -> str:
     if not all(_is_keyword(key) for key in arguments):
         return _plain(name, arguments)
@@ -162,6 +166,7 @@ def _harmony(name: str, arguments: JsonObject) -> str:
 
 _SPLIT: Mapping[CallForm, Callable[[str, JsonObject], str]] = {
     "plain": _plain,
+    "name-line": _name_line,
     "keywords": _keywords,
     "function-json": _function_json,
     "function-xml": _function_xml,

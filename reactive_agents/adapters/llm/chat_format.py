@@ -359,7 +359,7 @@ def _make_plain(said: dict[str, Any]) -> None:
     texts: list[str] = []
     thoughts: list[str] = []
     for part in content if isinstance(content, list) else (content,):
-        kind = part.get("type") if isinstance(part, dict) else "text"
+        kind = part.get("type", "text") if isinstance(part, dict) else "text"
         if kind in _THOUGHTS:
             thoughts.append(_text_within(part))
         elif kind in _TEXTS:
@@ -400,10 +400,11 @@ class _OpenCall:
 
 def _begins_another(call: _OpenCall, part: Any, identity: str) -> bool:
     """Return whether a delta begins another call, since some providers number all 0."""
+    name, arguments = text_of(part.function.name), text_of(part.function.arguments)
     if identity and call.id:
-        return identity != call.id
-    # those without ids send each call in one delta
-    named = text_of(part.function.name) and text_of(part.function.arguments)
+        return identity != call.id and bool(name or not arguments)  # some give each delta a new id
+    # those without ids complete each call before the next
+    named = name and (arguments or name != call.name)
     return bool(named) and isinstance(from_json(call.arguments, JsonObject), Success)
 
 
@@ -451,10 +452,12 @@ class Assembly:
             call = _OpenCall(len(self._calls))
             self._calls.append(call)
             self._latest[part.index or 0] = call
-        name = "" if call.name else text_of(part.function.name)
+        name = text_of(part.function.name)
+        if call.arguments or name == call.name:  # some repeat it with each delta, others send it in pieces
+            name = ""
         arguments = text_of(part.function.arguments)
         call.id = call.id or identity
-        call.name = call.name or name
+        call.name += name
         call.arguments += arguments
         return models.ToolCallDelta(call.index, without_surrogates(name), call.shown.take(arguments))
 

@@ -35,6 +35,7 @@ from reactive_agents.ports import Clock
 Streamed: TypeAlias = chat_format.Delta | StreamCompleted | FailedAttempt
 _ROUTES = {"ollama": "ollama_chat"}
 """``ollama`` is called through its chat protocol, the only one that supports tools."""
+_STREAMED = {"stream_options": {"include_usage": True}}
 
 
 @frozen
@@ -110,9 +111,7 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
     try:
         try:
             with _waiting(prepared):
-                stream = await litellm.acompletion(
-                    **_arguments(prepared), stream=True, stream_options={"include_usage": True}
-                )
+                stream = await litellm.acompletion(**_arguments(prepared, **_STREAMED), stream=True)
         except error_mapping.EXPECTED as error:
             yield _failed_attempt(error, prepared)
             return
@@ -180,7 +179,7 @@ def _waiting(prepared: PreparedRequest) -> Iterator[None]:
         yield
 
 
-def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
+def _arguments(prepared: PreparedRequest, **further: Any) -> dict[str, Any]:
     model, request = _routed(prepared.model), prepared.request
     structured = request.response_schema is not None
     if is_local(prepared.model):
@@ -192,7 +191,7 @@ def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
         parts_in_results=provider_of(model) == "anthropic",
     )
     return {
-        **for_provider(arguments, request, prepared.model, prepared.omitted),
+        **for_provider({**arguments, **further}, request, prepared.model, prepared.omitted),
         "model": model,
         "api_key": prepared.api_key,
         "api_base": prepared.base_url,
@@ -205,7 +204,7 @@ def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
 
 def without_refused(prepared: PreparedRequest, failed: FailedAttempt) -> PreparedRequest | None:
     """Return the request without the rejected parameter; ``None`` if there is none."""
-    omission = omission_of(failed.refusal, _arguments(prepared)) if failed.refusal else None
+    omission = omission_of(failed.refusal, _arguments(prepared, **_STREAMED)) if failed.refusal else None
     if omission is None or omission in prepared.omitted:
         return None
     return evolve(prepared, omitted=(*prepared.omitted, omission))

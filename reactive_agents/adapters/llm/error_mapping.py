@@ -55,6 +55,7 @@ _OVERFLOWS: Final = (
 _POLICY_CODES: Final = ("content_policy_violation", "content_filter", "cyber_policy")
 _BAD_REQUEST: Final = (400, 422)
 _NO_PROVIDER: Final = "LLM Provider NOT provided"
+_NO_TOOLS: Final = re.compile(r"not support (?:tools|(?:tool|function) call)|tool choice requires", re.I)
 _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s""")
 
 
@@ -115,6 +116,8 @@ def diagnose(
     if status is not None and status >= 500:
         message = f"The provider of {model} failed with status {status}: {detail}"
         return FailedAttempt(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
+    if status in _BAD_REQUEST and _NO_TOOLS.search(text):
+        detail = f"{detail.rstrip('.')}. `reactive-agents models probe` finds out how it calls tools."
     rejected = RequestRejected(f"The request to {model} was refused: {detail}", model, status)
     return FailedAttempt(rejected, refusal=text if status in _BAD_REQUEST else "")
 

@@ -35,6 +35,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "parallel_tool_calls": ("parallel_tool_calls", "disable_parallel_tool_use"),
     "response_format": ("response_format", "output_format"),
     "cache_control": ("cache_control",),
+    "stream_options": ("stream_options",),
 }
 """litellm's arguments, each with the providers' names for it."""
 _WORDS: Final = frozenset({"stop", "thinking", "reasoning"})

@@ -33,12 +33,14 @@ def convert_arguments(
 ) -> Result[dict[str, Any], InvalidToolArguments]:
     """Return the sent arguments, converted to the annotated types.
 
-    Converts without loss (``"3"`` to ``3``). Fails with ``InvalidToolArguments``, which names each argument
-    that is missing, unknown or of the wrong type; total for any JSON object.
+    Converts without loss (``"3"`` to ``3``), but ``true`` to no number. Fails with ``InvalidToolArguments``,
+    which names each argument that is missing, unknown or of the wrong type; total for any JSON object.
     """
     if schema.validator is None:
         checked = schema.check(tool_name, arguments) if schema.check is not None else Success(None)
         return checked.map(lambda _: dict(arguments))
+    if wrong := _truths_for_numbers(schema, arguments):
+        return Failure(InvalidToolArguments(tool_name, wrong))
     try:
         return Success(schema.validator.validate_python(arguments))
     except Exception as error:  # noqa: BLE001 - validators and constructors of the user's types are arbitrary code
@@ -49,6 +51,17 @@ def convert_arguments(
             return Failure(InvalidToolArguments(tool_name, _problems(details, schema, arguments)))
         problem = ArgumentProblem("arguments", shorten(arguments), f"valid values ({as_text(error)})")
         return Failure(InvalidToolArguments(tool_name, (problem,)))
+
+
+def _truths_for_numbers(schema: ArgumentSchema, arguments: JsonObject) -> tuple[ArgumentProblem, ...]:
+    fields = cast(Mapping[str, JsonObject], schema.json_schema.get("properties", {}))
+    truths = [name for name, value in arguments.items() if isinstance(value, bool)]
+    kinds = {name: fields.get(name, {}).get("type") for name in truths}
+    return tuple(
+        ArgumentProblem(name, shorten(arguments[name]), f"a value of the type {kind}")
+        for name, kind in kinds.items()
+        if kind in ("integer", "number")
+    )
 
 
 def arguments_of_run(schema: ArgumentSchema, converted: Mapping[str, Any]) -> JsonObject:
@@ -65,7 +78,9 @@ def _as_it_is(value: object) -> Json:
 
 def malformed_arguments(tool_name: str, text: str) -> InvalidToolArguments:
     """Return the error for arguments that are not a JSON object."""
-    expected = "a JSON object (this text could not be read as JSON)"
+    breaks_off = text.lstrip().startswith("{") and not text.rstrip().endswith("}")
+    hint = ": it breaks off; send less in one call" if breaks_off else ""
+    expected = f"a JSON object (this text could not be read as JSON{hint})"
     return InvalidToolArguments(
         tool_name, (ArgumentProblem("arguments", shortened(text, _SHOWN_CHARS), expected),)
     )

@@ -14,6 +14,7 @@ from reactive_agents.kernel.call_parsing.json_extraction import Decoded
 _HEAD = re.compile(r"\s*(?P<name>[\w-][\w.-]{0,127})[ \t]*\(\s*")
 _CLOSE = re.compile(r"\s*\)")
 _COMMA = re.compile(r"\s*,?\s*")
+_PRINT = re.compile(r"\s*print\(")
 _LARGEST = 10**400  # hexadecimal literals may have more digits than can be printed; infinity is larger too
 _CONSTANTS: dict[str, Json] = {"true": True, "false": False, "null": None}
 
@@ -140,6 +141,8 @@ Remainder = tuple[tuple[ParsedCall, ...], str, str]
 
 _MOST_ATTEMPTS = 32
 _TAIL = re.compile(r"[\s.;]*\Z")
+_NAME_LINE = re.compile(r"\s*(?:>{3}[ \t]*)?(?P<name>[\w-][\w.-]{0,127})[ \t]*\r?\n\s*(?=\{)")
+"""The name before the arguments, as GLM-4 and Functionary write a call."""
 _JSON_LINE = re.compile(r"^[ \t]*(?P<ticks>`{0,3})(?=[{\[])", re.M)
 _CODE_LINE = re.compile(
     r"(?:^|(?P<label>\bfinal answer:|\baction:|\btool call:))[ \t]*(?P<ticks>`{0,3})(?P<list>\[\s*)?"
@@ -172,7 +175,7 @@ def read_untagged(reader: CallReader, text: str) -> Remainder:
     line and nothing follows it. A call in a sentence, with more text on the same line, or introduced as an
     example is prose.
     """
-    for read in (_opening_json, _closing_json, _closing_code, _action):
+    for read in (_opening_json, _closing_json, _closing_code, _named_lines, _action):
         found = read(reader, text)
         if found[0]:
             return found
@@ -186,6 +189,22 @@ def _opening_json(reader: CallReader, text: str) -> Remainder:
     calls, end = reader.read_calls(text, start, "json")
     line, _, following = text[end:].partition("\n")
     return (calls, "", following) if calls and not line.strip(" \t\r.;") else ((), text, "")
+
+
+def _named_lines(reader: CallReader, text: str) -> Remainder:
+    """Return the calls that a text consists of, their names on lines of their own."""
+    calls: tuple[ParsedCall, ...] = ()
+    start = 0
+    while line := _NAME_LINE.match(text, start):
+        read = reader.json.read(text, line.end())
+        if read is None or not read.value:
+            break
+        call: Json = {"name": line["name"], "arguments": read.value}
+        more = reader.calls_of(call, "name-line", repaired=read.repaired)
+        if not more:
+            break
+        calls, start = calls + more, read.end
+    return (calls, "", "") if calls and _TAIL.match(text, start) else ((), text, "")
 
 
 def _closing_json(reader: CallReader, text: str) -> Remainder:
@@ -210,6 +229,14 @@ def _closing_code(reader: CallReader, text: str) -> Remainder:
         if calls and _ends(text, end, line["ticks"]):
             return calls, text[: line.start()], ""
     return (), text, ""
+
+
+def read_printed(reader: CallReader, text: str, start: int) -> tuple[tuple[ParsedCall, ...], int]:
+    """Return the call of ``print(name(…))``, as Gemma writes one, and its end."""
+    printed = _PRINT.match(text, start)
+    found = read_code_call(reader, text, printed.end()) if printed else None
+    closing = _CLOSE.match(text, found[1]) if found else None
+    return ((found[0],), closing.end()) if found and closing else ((), start)
 
 
 def read_code_lines(reader: CallReader, text: str, start: int) -> tuple[tuple[ParsedCall, ...], int]:

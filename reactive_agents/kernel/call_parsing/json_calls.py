@@ -30,6 +30,7 @@ CallForm: TypeAlias = Literal[
     "glm",
     "harmony",
     "react",
+    "name-line",
 ]
 """The forms of calls in text.
 
@@ -39,7 +40,8 @@ Llama 3.1 and Functionary. ``function-xml``: the same with ``<parameter=…>``, 
 ``<invoke name=…>`` of Claude and MiniMax. ``python-tag``, ``python-tag-call``: ``<|python_tag|>`` of Llama
 with JSON or ``name.call(…)``. ``mistral…``: the three things that follow ``[TOOL_CALLS]``. ``deepseek``,
 ``kimi``, ``glm``, ``harmony``: the special tokens of these models (harmony is gpt-oss). ``react``:
-``Action:`` and ``Action Input:``.
+``Action:`` and ``Action Input:``. ``name-line``: the name, and JSON on the next line, of GLM-4 and
+Functionary.
 """
 
 

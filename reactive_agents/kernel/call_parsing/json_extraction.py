@@ -29,6 +29,14 @@ _COMMENT = lazy_pattern(r"(?:(?<=[\s,{}\[\]])|^)(?://|#)[^\n]*|/\*.*?\*/", re.S)
 _ESCAPE = lazy_pattern(r"\\(?:u[0-9a-fA-F]{4}|.)", re.S)
 _MARKDOWN_ESCAPE = lazy_pattern(r"(?<!\\)\\(?=[_*])")
 """A backslash that is invalid in JSON: ``get\\_price``."""
+_STRING_OR_SURPLUS = lazy_pattern(
+    r'"""(?P<long>.*?)"""|`(?P<template>[^`]*)`|(?P<string>"(?:[^"\\]|\\.)*")'
+    r"|//[^\n]*|#[^\n]*|/\*.*?\*/|,(?=\s*[}\]])",
+    re.S,
+)
+_BARE_QUOTE = lazy_pattern(r'\\.|"', re.S)
+_GUESSED = lazy_pattern(r'[{\[,:]\s*(?:"""|`|&quot;)|"\s*\+\s*"|["\']\s*:\s*#')
+"""Quotes of other languages, joined texts, ``#`` without quotes: ``json_repair`` invents values for them."""
 _WORD = lazy_pattern(r"\w+")
 _MANY_WORDS = 20
 _SIGN = lazy_pattern(r"[^\w\s]")
@@ -155,10 +163,12 @@ class JsonReader:
         broken = text[start:end].rstrip()
         if not _COMPLETE_END.search(broken, max(0, len(broken) - 64)):
             return None
+        if reach.end is None and broken.endswith(","):  # something was to follow
+            return None
         self.work -= len(broken) * len(_SIGN.findall(broken))  # it may scan all of it for every character
         if self.work < 0:
             return None
-        value = _repair(_MARKDOWN_ESCAPE.sub("", broken))
+        value = _cleaned(broken) or _repair(_MARKDOWN_ESCAPE.sub("", broken))
         return None if value is None else Decoded(value, end, repaired=True)
 
 
@@ -167,8 +177,26 @@ def json_text(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
+def _cleaned(broken: str) -> Json:
+    """Return the value of JSON with comments, surplus commas and other quotes alone."""
+    text = broken
+    for _ in range(2):  # a comma may stand before a comment
+        text = _STRING_OR_SURPLUS.sub(_cleaned_part, text)
+    found = decode(text)
+    return found.value if found is not None and found.end == len(text) else None
+
+
+def _cleaned_part(part: re.Match[str]) -> str:
+    text = part["long"] if part["template"] is None else part["template"]
+    if text is None:
+        return part["string"] or ""
+    return '"' + _BARE_QUOTE.sub(lambda sign: '\\"' if sign[0] == '"' else sign[0], text) + '"'
+
+
 def _repair(broken: str) -> dict[str, Json] | list[Json] | None:
     """Return the value of broken JSON, or ``None`` if a repair would lose a word."""
+    if _GUESSED.search(broken):
+        return None
     from json_repair import loads
 
     try:

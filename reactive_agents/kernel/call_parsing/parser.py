@@ -8,7 +8,12 @@ from collections.abc import Collection, Mapping
 
 from attrs import define, field
 
-from reactive_agents.kernel.call_parsing.bare_calls import is_example, read_code_lines, read_untagged
+from reactive_agents.kernel.call_parsing.bare_calls import (
+    is_example,
+    read_code_lines,
+    read_printed,
+    read_untagged,
+)
 from reactive_agents.kernel.call_parsing.json_calls import CallReader, ParsedCall, ParsedCalls
 from reactive_agents.kernel.call_parsing.tagged_calls import READERS, TAGS, TOKENS, Found
 from reactive_agents.kernel.call_parsing.tool_names import index_names
@@ -146,6 +151,8 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
         calls, end = reader.read_calls(text, start, "fenced", _FENCE_LINE)
         if not calls:
             calls, end = read_code_lines(reader, text, start)
+        if not calls and info == "tool_code":
+            calls, end = read_printed(reader, text, start)
         behind = _FENCE_END.match(text, end)
         if calls and behind and not is_example(text[max(0, opener.start() - 160) : opener.start()]):
             return calls, behind.end()

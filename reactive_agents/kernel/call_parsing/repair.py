@@ -24,6 +24,7 @@ from reactive_agents.kernel.call_parsing.argument_schema import (
     types_of,
 )
 from reactive_agents.kernel.call_parsing.json_extraction import JsonReader
+from reactive_agents.kernel.call_parsing.tagged_calls import TOKENS
 from reactive_agents.kernel.call_parsing.tool_names import find_tool, squash
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,18})?")
@@ -158,6 +159,7 @@ _SYNONYMS = tuple(
         "answer finalanswer response",
     )
 )
+_NAMES = frozenset({"function", "name", "tool", "tool_name"})
 _ENVELOPES = frozenset({"arguments", "args", "parameters", "params", "input", "kwargs"})
 
 
@@ -254,6 +256,8 @@ def _holds_arguments(arguments: JsonObject, schema: JsonObject) -> bool:
 # --- A call that nearly fits its tool, made to fit where it is certain what was meant ---
 
 
+_MARKS_AT_END = re.compile(rf"(?<=[}}`])(?:[\s;]|{TOKENS.pattern}){{1,8}}\Z")
+"""What a chat template leaves behind the arguments."""
 _SHOWN_CHARS = 40
 _MOST_ROUNDS = 8
 _NOTHING = ("", "null", "none")
@@ -299,10 +303,21 @@ def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> Repair
             return RepairedCall(call, tuple(repairs), by_name[name])
         repairs.append("The text of the arguments was read as a JSON object.")
         call = evolve(call, arguments=read.value, malformed="")
-    arguments, repaired = _repair_arguments(call.arguments, by_name[name].parameters)
+    given = _without_own_name(call.arguments, by_name[name])
+    arguments, repaired = _repair_arguments(given, by_name[name].parameters)
     if repaired:
         call = evolve(call, arguments=arguments)
     return RepairedCall(call, (*repairs, *repaired), by_name[name])
+
+
+def _without_own_name(arguments: JsonObject, definition: ToolDefinition) -> JsonObject:
+    """Return the arguments, without the tool's name beside an object of all of them."""
+    if len(arguments) != 2 or not _NAMES.isdisjoint(properties_of(definition.parameters)):
+        return arguments
+    names = [key for key in arguments if key in _NAMES]
+    rest = {key: value for key, value in arguments.items() if key not in _NAMES}
+    is_own = len(names) == 1 and squash(str(arguments[names[0]])) == squash(definition.name)
+    return rest if is_own and _unwrapped(rest, definition.parameters) is not None else arguments
 
 
 def _repair_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
@@ -350,7 +365,7 @@ def _same(one: Json, other: Json) -> bool:
 
 
 def _unfenced(text: str) -> str:
-    stripped = text.strip()
+    stripped = text = _MARKS_AT_END.sub("", text.strip())
     if not (stripped.startswith("```") and stripped.endswith("```")) or "\n" not in stripped:
         return text
     return stripped[stripped.index("\n") + 1 : -3]

@@ -17,7 +17,7 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.tools import FINAL_ANSWER, RESERVED_NAMES, ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
-from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
+from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly, properties_of, required_of
 
 if TYPE_CHECKING:
     from reactive_agents.kernel.call_parsing.json_calls import ParsedCall
@@ -100,15 +100,15 @@ def read_calls(
     Thinking blocks in the text become thinking. The second value is the tool of a call in the text that is
     not run.
     """
-    unmade = ""
+    unmade, cut_off = "", response.finish_reason == "length"
     if not response.tool_calls and not response.content.strip() and may_hold_calls(response.thinking):
-        thought = written_calls(response.thinking, definitions, author)
+        thought = written_calls(response.thinking, definitions, author, cut_off=cut_off)
         if thought.calls:  # which ended the turn
             response = evolve(
                 response, thinking=thought.prose, tool_calls=thought.calls, finish_reason="tool_calls"
             )
     if not response.tool_calls and may_hold_calls(response.content):
-        written = written_calls(response.content, definitions, author)
+        written = written_calls(response.content, definitions, author, cut_off=cut_off)
         unmade = written.unmade
         if written.calls or written.thinking:
             thinking = "\n\n".join(part for part in (response.thinking, written.thinking) if part)
@@ -124,7 +124,10 @@ def read_calls(
         response, unmade = _with_answer(response, definitions, author)
     for call in response.tool_calls:
         if not fits_exactly(call, definitions):
-            repaired = tuple(_repaired(each, definitions) for each in response.tool_calls)
+            repaired = tuple(
+                each if cut_off and each.malformed else _repaired(each, definitions)
+                for each in response.tool_calls
+            )
             return evolve(response, tool_calls=repaired), unmade
     return response, unmade
 
@@ -151,25 +154,38 @@ def _with_answer(
     return evolve(response, content="", tool_calls=(call,), finish_reason="tool_calls"), ""
 
 
-def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Authorship) -> WrittenCalls:
+def written_calls(
+    text: str, definitions: Sequence[ToolDefinition], author: Authorship, *, cut_off: bool = False
+) -> WrittenCalls:
     """Return the calls that the model made in its text: all of them, or none.
 
     None if the text only shows them, if one of them was shown to the model in this run, or if one is of a
     tool that does harm or delivers the result and there is no approver.
+
+    Args:
+        cut_off: whether the text reached the output limit. Broken JSON at its end may then lack arguments.
     """
     from reactive_agents.kernel.call_parsing.parser import parse_calls
 
     parsed = parse_calls(text, [definition.name for definition in definitions])
+    if any(each.source == "name-line" and not _has_parameters(each, definitions) for each in parsed.calls):
+        parsed = parse_calls(text, ())  # a heading and data
     calls = tuple(map(_to_tool_call, parsed.calls[: MOST_CALLS + 1]))
     guarded = {
         each.name
         for each in definitions
         if needs_care(each) or (author.guarded and each.name not in RESERVED_NAMES)
     }
-    made = parsed.made and (author.approves or all(call.name not in guarded for call in calls))
+    whole = parsed.made and not (cut_off and parsed.calls and parsed.calls[-1].repaired)
+    made = whole and (author.approves or all(call.name not in guarded for call in calls))
     if not calls or (made and not any(_is_shown(call, definitions, author) for call in calls)):
         return WrittenCalls(calls, "", parsed.prose, parsed.thinking)
     return WrittenCalls((), calls[0].name, parse_calls(text, ()).prose, parsed.thinking)
+
+
+def _has_parameters(call: ParsedCall, definitions: Sequence[ToolDefinition]) -> bool:
+    schema = next(each.parameters for each in definitions if each.name == call.name)
+    return required_of(schema) <= call.arguments.keys() <= properties_of(schema).keys()
 
 
 def _is_shown(call: ToolCall, definitions: Sequence[ToolDefinition], author: Authorship) -> bool:

@@ -102,7 +102,7 @@ _SYNONYMS = tuple(
         "shell bash runcommand executecommand terminal runshell",
         "httpget fetch fetchurl webfetch readurl browse",
         "python runpython executepython pythonrepl codeinterpreter runcode codeexecute",
-        "finalanswer final finish submitanswer giveanswer",
+        "finalanswer final finish submitanswer giveanswer answer",
         "clock currenttime gettime getcurrenttime now time",
     )
 )

@@ -19,6 +19,7 @@ from returns.maybe import Nothing
 from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -199,11 +200,12 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     if state.proposal is None or state.proposal.text.strip():
         return None
     if state.ledger.told.get(EMPTY_REPLY, 0) >= MOST_EMPTY:
-        reason = f"The model's reply was empty in {MOST_EMPTY + 1} turns. Missing: a final answer."
+        thought = ", the last time but for its thinking" if state.proposal.thought else ""
+        reason = f"The model's reply was empty in {MOST_EMPTY + 1} turns{thought}. Missing: a final answer."
         return Stop(EMPTY_REPLY, "partial", last_words(state), reason)
-    return Redirect(
-        EMPTY_REPLY, "Your last reply was empty. Give the answer, or call a tool that helps to find it."
-    )
+    thought = " but for your thinking, which nobody sees" if state.proposal.thought else ""
+    advice = "Give the answer, or call a tool that helps to find it."
+    return Redirect(EMPTY_REPLY, f"Your last reply was empty{thought}. {advice}")
 
 
 @about_answers
@@ -220,7 +222,17 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
             return Stop("final_answer", "partial", proposal.text, reason)
         case "stop" | "tool_calls" | "other":
-            return Stop("final_answer", "completed", proposal.text, "The model gave its final answer.")
+            reason = "The model gave its final answer."
+            if _called_nothing(state, context):
+                reason += " No tool was called."
+            return Stop("final_answer", "completed", proposal.text, reason)
+
+
+def _called_nothing(state: KernelState, context: KernelContext) -> bool:
+    """Return whether there were tools, and none was called in the whole run."""
+    if state.ledger.counted.attempts or context.input.calls.attempts or context.input.results:
+        return False
+    return bool(context.toolset.descriptions.keys() - RESERVED_NAMES)
 
 
 @between_turns

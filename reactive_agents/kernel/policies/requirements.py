@@ -8,6 +8,7 @@ to be made once more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from reactive_agents.core.values import lazy_pattern
@@ -40,6 +41,12 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER
 ABSTENTION = "abstention"
 REFUSAL = "refusal"
 _PART = lazy_pattern(r"[,;.!?]\s*")
+_NO_PROBLEM = lazy_pattern(
+    r"\b(?:no|keine?|aucune?|ning[uú]n|nessun|nenhum|geen)(?: \w+)? "
+    r"(?:issue|problem|error|fehler|erreur|erro\b|fout|difficult|schwierig)",
+    re.IGNORECASE,
+)
+"""In a part of a reason that says that all went well: "No issues were encountered"."""
 _SHOWN_OF_ERROR = 300
 _PLACEHOLDER_WORDS = 2
 """Words of a part of a reason that says nothing, such as "not applicable"."""
@@ -104,7 +111,11 @@ def abstains(proposal: Proposal, state: KernelState, context: KernelContext) -> 
     What it wrote into ``could_not`` does not count beside an answer with evidence where neither denies
     anything: "Not applicable, everything was done".
     """
-    parts = [part for part in _PART.split(proposal.could_not) if len(part.split()) > _PLACEHOLDER_WORDS]
+    parts = [
+        part
+        for part in _PART.split(proposal.could_not)
+        if len(part.split()) > _PLACEHOLDER_WORDS and not _NO_PROBLEM.search(part)
+    ]
     if not proposal.could_not or any(map(denies, (proposal.text, *parts))):
         return bool(proposal.could_not)
     seen = evidence.Seen(context.input.asked, results_of(state))

@@ -16,6 +16,7 @@ from reactive_agents.kernel.call_parsing.argument_schema import branches, proper
 from reactive_agents.kernel.call_parsing.json_extraction import Decoded, JsonReader, decode
 from reactive_agents.kernel.call_parsing.parser import parse_calls
 from reactive_agents.kernel.call_parsing.repair import coerce
+from reactive_agents.kernel.call_parsing.tool_names import squash
 from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
 T = TypeVar("T")
@@ -126,8 +127,22 @@ def _is_json(text: str) -> bool:
 
 
 def fitted_to_schema(value: Json, schema: JsonObject) -> Json:
-    """Return the value in the types of the schema, without loss or unknown fields."""
-    return _pruned(coerce(value, schema, schema), schema, schema, 0)
+    """Return the value in names and types of the schema, without unknown fields."""
+    return _pruned(coerce(_named(value, schema), schema, schema), schema, schema, 0)
+
+
+def _named(value: Json, schema: JsonObject) -> Json:
+    """Return an object whose missing fields are taken from other spellings."""
+    if not isinstance(value, dict):
+        return value
+    missing = {squash(name): name for name in properties_of(schema) if name not in value}
+    unknown = [squash(key) for key in value if key not in properties_of(schema)]
+    return {
+        missing.get(squash(key), key)
+        if key not in properties_of(schema) and unknown.count(squash(key)) == 1
+        else key: item
+        for key, item in value.items()
+    }
 
 
 def _sources(text: str, shape: Shape[T]) -> tuple[Iterator[Decoded], ...]:

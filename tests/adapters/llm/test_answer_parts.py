@@ -45,6 +45,7 @@ CONTENTS: dict[str, tuple[Any, str, str]] = {
     "citations": ([TEXT, {"type": "reference", "reference_ids": [1]}], "Yes.", ""),
     "an image": ([{"type": "image_url", "image_url": {"url": "data:,"}}, TEXT], "[image]Yes.", ""),
     "one part": (TEXT, "Yes.", ""),
+    "parts without a type": ([{"text": "Ye"}, {"text": "s."}], "Yes.", ""),
     "nothing known": ([None, 7, {"type": "new"}, {"type": "text", "text": None}], "", ""),
     "empty": ([], "", ""),
     "null": (None, "", ""),

@@ -98,6 +98,15 @@ async def failure_of(reply: Reply, *, base_url: str = "", key: str = "abc-secret
             ),
         ),
         (
+            refusal(400, "house-brand does not support tools"),
+            RequestRejected(
+                "The request to openai/gpt-4o-mini was refused: house-brand does not support tools. "
+                "`reactive-agents models probe` finds out how it calls tools.",
+                MODEL,
+                400,
+            ),
+        ),
+        (
             refusal(404, "no such model"),
             RequestRejected(
                 "The provider of openai/gpt-4o-mini refused the model: no such model.", MODEL, 404

@@ -214,6 +214,16 @@ async def test_a_refused_parameter_is_left_out_at_once_and_from_then_on(
     assert "refused the parameter temperature" in caplog.text
 
 
+async def test_a_server_that_refuses_to_count_a_stream_streams_all_the_same() -> None:
+    refused = RefusedParameters()
+    with Refusing(stream_options="Unrecognized request argument supplied: stream_options") as server:
+        model = adapter(server, "openai/house-brand", refused)
+        answers = [(await ask(model, TURN, streaming=True)).unwrap().content for _ in range(2)]
+        await model.aclose()
+    assert answers == ["ready", "ready"]
+    assert ["stream_options" in each.body for each in server.requests] == [True, False, False]
+
+
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
 async def test_requests_of_one_time_find_out_once_what_is_refused(
     streaming: bool, published: list[tuple[Any, ...]]

@@ -159,6 +159,27 @@ async def test_whole_calls_without_ids_are_told_apart(numbered: dict[str, object
     assert [call.arguments for call in completed(last).tool_calls] == [{"a": 1}]
 
 
+async def test_a_name_in_pieces_and_ids_that_change_make_one_call() -> None:
+    def part(identity: str, name: str | None, arguments: str | None) -> dict[str, object]:
+        function = {"name": name, "arguments": arguments}
+        return {"tool_calls": [{"index": 0, "id": identity, "type": "function", "function": function}]}
+
+    async def calls(*parts: dict[str, object]) -> list[tuple[str, object]]:
+        *_, last = await streamed(of_deltas(*parts))
+        return [(call.name, call.arguments) for call in completed(last).tool_calls]
+
+    assert await calls(part("x", "get_", ""), part("x", "price", None)) == [("get_price", {})]
+    assert await calls(part("x", "add", '{"a": '), part("y", None, "1}")) == [("add", {"a": 1})]
+    assert await calls(part("x", "add", '{"a": '), part("x", "add", "1}")) == [("add", {"a": 1})]
+    in_turn = (
+        part("", "add", ""),
+        part("", None, '{"a": 1}'),
+        part("", "sub", ""),
+        part("", None, '{"b": 2}'),
+    )
+    assert await calls(*in_turn) == [("add", {"a": 1}), ("sub", {"b": 2})]
+
+
 async def test_halves_of_surrogate_pairs_are_joined_across_pieces_or_replaced() -> None:
     call = Call("add", '{"a":"\ud83d\ude42b"}\ud83d', id="x")
     answer = Answer("\ud83d\ude42", (call,), reasoning="hm \ud83d", usage=None)

@@ -128,12 +128,21 @@ def test_numbers_that_are_none() -> None:
     assert problem.expected == "a finite number"
 
 
+def test_a_truth_is_no_number() -> None:
+    assert problems_of({"count": True, "price": False}) == (
+        ArgumentProblem("count", "true", "a value of the type integer"),
+        ArgumentProblem("price", "false", "a value of the type number"),
+    )
+
+
 def test_malformed_arguments_say_so() -> None:
-    message = malformed_arguments("order", '{"count": ').message
+    message = malformed_arguments("order", "{count}").message
     assert message == (
-        "The arguments of 'order' are not valid: arguments: got {\"count\": , expected a JSON object "
+        "The arguments of 'order' are not valid: arguments: got {count}, expected a JSON object "
         "(this text could not be read as JSON)."
     )
+    broken_off = malformed_arguments("order", '{"count": ').message
+    assert broken_off.endswith("(this text could not be read as JSON: it breaks off; send less in one call).")
 
 
 def test_shortened_values_are_json() -> None:

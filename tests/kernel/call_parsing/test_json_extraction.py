@@ -32,6 +32,16 @@ def read_object(text: str) -> Json:
         ('{"a": "b" c}', None),
         ("{]", None),
         ('{"a": 1e999,}', None),
+        ('{"a": 1, "b": "" /* empty */}', {"a": 1, "b": ""}),
+        ('{"a": "C:\\\\dir\\\\", // a folder\n}', {"a": "C:\\dir\\"}),
+        ('{"a": """say "x"\nor `y`""", "b": `"z"`}', {"a": 'say "x"\nor `y`', "b": '"z"'}),
+        ("""{'a': '\"\"\"x\"\"\" // y, # z,'}""", {"a": '"""x""" // y, # z,'}),
+        ('{"a": `x` "b": 1}', None),
+        ('{"a": "x" + "y"}', None),
+        ("{&quot;a&quot;: &quot;x&quot;}", None),
+        ('{"a": #x}', None),
+        ('{"a": "x"', {"a": "x"}),
+        ('{"a": "x",', None),
     ],
 )
 def test_a_repair_keeps_every_word(text: str, value: Json) -> None:
@@ -79,4 +89,4 @@ def test_what_the_repair_of_json_stumbles_over_is_not_read(
         raise error
 
     monkeypatch.setattr("json_repair.loads", stumble)
-    assert read('{"a": 1,}') is None
+    assert read("{'a': 1}") is None

@@ -68,7 +68,7 @@ def test_the_library_for_repairs_is_loaded_when_something_is_broken() -> None:
         "from reactive_agents.kernel.call_parsing.parser import parse_calls\n"
         "parse_calls('{\"name\": \"clock\"}', ['clock'])\n"
         "before = 'json_repair' in sys.modules\n"
-        "parse_calls('{\"name\": \"clock\",}', ['clock'])\n"
+        "parse_calls('{name: \"clock\"}', ['clock'])\n"
         "print(before, 'json_repair' in sys.modules)"
     )
     done = subprocess.run(
