@@ -261,6 +261,9 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
         if chosen.rate_limit is not None:
             expected = "a model by name, since a model object limits its own requests"
             return Failure(InvalidConfig("model.rate_limit", "a limit for a model object", expected))
+        if chosen.prices:
+            expected = "a model by name, since a model object tells its own prices"
+            return Failure(InvalidConfig("model.prices", "prices for a model object", expected))
         return Success(chosen)
     if not chosen.provider:  # the model's name may be that of a provider alone
         chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)

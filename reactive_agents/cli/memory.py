@@ -238,8 +238,7 @@ def _selections(
 
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
-        typer.echo("Nothing was forgotten: pass --yes where standard input is no terminal.", err=True)
-        raise typer.Exit(output.ExitCode.BAD_USAGE)
+        raise typer.BadParameter("nothing was forgotten: pass --yes where standard input is no terminal.")
     typer.echo(output.printable(f"{question} [y/N] "), nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -322,6 +322,8 @@ def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
     """Return the configuration with the record of its runs in a file, if one is named."""
     if runs is None:
         return config
+    if not runs:  # a variable of the shell that is not set
+        raise typer.BadParameter("got '', expected a file or an address of Postgres.", param_hint="--runs")
     known = config.durability or DurabilityConfig(runs)
     return evolve(config, durability=evolve(known, path=runs, recover=False))
 

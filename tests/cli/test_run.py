@@ -111,6 +111,7 @@ def test_a_failure_in_json_has_the_same_fields() -> None:
         (("task", "--tools", "hammer"), "'hammer', expected one of calculator"),
         (("task", "--workspace", "/no/such/place"), "/no/such/place"),
         (("task", "--config", "/no/such/file.toml"), "/no/such/file.toml"),
+        (("task", "--runs", ""), "--runs: got '', expected a file"),
     ],
 )
 def test_bad_usage_has_its_own_exit_code(arguments: tuple[str, ...], said: str) -> None:

@@ -23,13 +23,16 @@ from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.usage import RunUsage
 
 
-def cost_usd(model: str, usage: Any) -> float | None:
+def cost_usd(model: str, usage: Any, price: TokenPrice | None = None) -> float | None:
     """Return US dollars for a litellm usage; ``None`` without usage or price.
 
-    A model on the user's own machine costs nothing.
+    A model on the user's own machine costs nothing, unless a price is given.
     """
-    if not read_usage(usage).reported:
+    counted = read_usage(usage)
+    if not counted.reported:
         return None
+    if price is not None:
+        return counted.input_tokens * price.input_usd + counted.output_tokens * price.output_usd
     if is_local(model):
         return 0.0
     try:
@@ -113,15 +116,16 @@ class Body:
         self.text = text if isinstance(text, str) else ""
 
 
-def spent_on(model: str, usage: Any, *, whole: bool = True) -> RunUsage:
+def spent_on(model: str, usage: Any, price: TokenPrice | None, *, whole: bool = True) -> RunUsage:
     """Return the usage of an answer that cannot be used.
 
     Args:
         usage: litellm's usage; ``None`` when it is unknown.
+        price: that of the configuration, in place of litellm's list.
         whole: whether the usage is complete; otherwise it is a lower bound.
     """
-    counted, priced = read_usage(usage), cost_usd(model, usage)
-    free = is_local(model)
+    counted, priced = read_usage(usage), cost_usd(model, usage, price)
+    free = is_local(model) and price is None
     return RunUsage(
         model,
         evolve(counted, reported=counted.reported and whole),
