@@ -480,5 +480,5 @@ def error_document(error: RuntimeErrors | ConfigErrors, *, kind: object = Config
         "reason": error.message,
         "steps": [],
         "tool_results": {},
-        "error": encode(error, kind),
+        "error": {**cast(JsonObject, encode(error, kind)), "message": error.message},
     }
