@@ -21,7 +21,7 @@ from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.tool_references import alike, described_tool, find_tool, imported, wrong_tool_deps
-from reactive_agents.agent.validation import wrong_path, wrong_place
+from reactive_agents.agent.validation import wrong_path, wrong_place, wrong_text
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Object, OptionalService, Providers, Singleton
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
@@ -105,7 +105,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
         for tools in _tool_settings(config, components, handoffs)
         for _ in _check_transforms(config.compression.transform)
         for _ in _check_tool_names(config, tools)
-        for _ in _check_paths(config)
+        for _ in _check_texts(config)
         for _ in _check_tier(config, components.embedder)
         for _ in _check_patterns(config.redaction.patterns)
         for reasoning, compaction_functions in _prepare_compaction(
@@ -261,6 +261,9 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
         if chosen.rate_limit is not None:
             expected = "a model by name, since a model object limits its own requests"
             return Failure(InvalidConfig("model.rate_limit", "a limit for a model object", expected))
+        if chosen.prices:
+            expected = "a model by name, since a model object tells its own prices"
+            return Failure(InvalidConfig("model.prices", "prices for a model object", expected))
         return Success(chosen)
     if not chosen.provider:  # the model's name may be that of a provider alone
         chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
@@ -317,7 +320,10 @@ def _check_tool_names(config: AgentConfig, settings: ToolSettings) -> Result[Non
     return Success(None)
 
 
-def _check_paths(config: AgentConfig) -> Result[None, InvalidConfig]:
+def _check_texts(config: AgentConfig) -> Result[None, InvalidConfig]:
+    unnamed = wrong_text("name", config.name, "a name that is not blank")
+    if unnamed is not None:
+        return Failure(unnamed)
     stores = {
         "memory.path": config.memory,
         "sessions.path": config.sessions,

@@ -24,7 +24,7 @@ from reactive_agents.agent.output_types import output_validator
 from reactive_agents.agent.run_options import BudgetOptions, changed_budget
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.config import ContextTier, ReasoningConfig
+from reactive_agents.core.config import ContextTier, ModelPrice, ReasoningConfig
 from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.model_settings import ModelSettings
@@ -207,6 +207,14 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """
         limits = {"requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute}
         return self._evolve_model(rate_limit=limits)
+
+    def with_prices(self, prices: Mapping[str, ModelPrice | Mapping[str, Any]]) -> Self:
+        """Set the prices of models that are not on litellm's list, or cost something else.
+
+        Args:
+            prices: by the names of models, fallbacks and tiers, as ``provider/model``.
+        """
+        return self._evolve_model(prices=prices)
 
     def with_response_cache(self, path: str | Path) -> Self:
         """Record answers, and return the recorded one for an equal request.

@@ -96,7 +96,7 @@ def agent_tool(
     if agent.deps_type is not None:  # the builder of the caller compares it with its own
         ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]
     chosen = name or agent_tool_name(agent.name)
-    text = description or f"Give a task to the agent {agent.name} and get its answer."
+    text = description or f"Run the agent {agent.name} on a task and get its answer."
     return tool(
         name=chosen,
         description=text,

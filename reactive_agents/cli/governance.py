@@ -7,7 +7,7 @@ import sys
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from returns.result import Failure, Result, Success
@@ -125,7 +125,8 @@ def _fail_verification(error: AuditErrors, *, as_json: bool) -> typer.Exit:
     if not as_json:
         return output.fail(error, output.ExitCode.FAILED, as_json=False)
     unknown: JsonObject = {"entries": None, "head": None, "signed": None}
-    output.print_json({"valid": False, **unknown, "error": encode(error, AuditErrors)})
+    told: JsonObject = {**cast(JsonObject, encode(error, AuditErrors)), "message": error.message}
+    output.print_json({"valid": False, **unknown, "error": told})
     return typer.Exit(output.ExitCode.FAILED)
 
 

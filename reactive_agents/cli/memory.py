@@ -227,8 +227,7 @@ def _selections(
 
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
-        typer.echo("Nothing was forgotten: standard input is not a terminal, pass --yes.", err=True)
-        raise typer.Exit(output.ExitCode.BAD_USAGE)
+        raise typer.BadParameter("nothing was forgotten: standard input is not a terminal, pass --yes.")
     typer.echo(output.printable(f"{question} [y/N] "), nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

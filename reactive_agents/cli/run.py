@@ -323,6 +323,8 @@ def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
     """Return the configuration with durable runs in a place, if one is given."""
     if runs is None:
         return config
+    if not runs:  # a variable of the shell that is not set
+        raise typer.BadParameter("got '', expected a file or an address of Postgres.", param_hint="--runs")
     known = config.durability or DurabilityConfig(runs)
     return evolve(config, durability=evolve(known, path=runs, recover=False))
 
@@ -479,5 +481,5 @@ def error_document(error: RuntimeErrors | ConfigErrors, *, kind: object = Config
         "reason": error.message,
         "steps": [],
         "tool_results": {},
-        "error": encode(error, kind),
+        "error": {**cast(JsonObject, encode(error, kind)), "message": error.message},
     }

@@ -676,6 +676,21 @@ class RateLimit(Value):
 
 
 @frozen(eq=False, repr=False)
+class ModelPrice(Value):
+    """The price of a model that is not on litellm's list, or has another price.
+
+    Attributes:
+        input_usd_per_million: US dollars for a million input tokens, cached ones included, 0 or more.
+        output_usd_per_million: US dollars for a million output tokens, 0 or more.
+        max_output_tokens: the longest answer, 1 or more, which a budget reserves; ``None`` if it is unknown.
+    """
+
+    input_usd_per_million: float = field(validator=_dollars)
+    output_usd_per_million: float = field(validator=_dollars)
+    max_output_tokens: int | None = field(default=None, validator=optional(_positive))
+
+
+@frozen(eq=False, repr=False)
 class ExternalToolConfig(Value):
     """A tool that another program executes.
 
@@ -716,6 +731,7 @@ class ModelConfig(Value):
         takes: the kinds of content that the model takes: ``image``, ``audio``, ``document``; ``None`` uses
             litellm's list, and sends everything to a model that is not on it.
         rate_limit: requests and tokens a minute; requests that would exceed it wait.
+        prices: of models by their names, as ``provider/model``, in place of litellm's list.
         response_cache: the file of recorded answers, given for the same requests; ``None`` for none.
     """
 
@@ -729,4 +745,5 @@ class ModelConfig(Value):
     profiles: str | None = field(default=None, validator=optional(min_len(1)))
     takes: tuple[ContentKind, ...] | None = None
     rate_limit: RateLimit | None = None
+    prices: Mapping[str, ModelPrice] = field(factory=dict)
     response_cache: str | None = field(default=None, validator=optional(min_len(1)))

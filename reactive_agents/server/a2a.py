@@ -481,7 +481,7 @@ def _answer_parts(agent: ReactiveAgent[Any, Any], output: str) -> list[Part]:
 
 def agent_card(name: str, agent: ReactiveAgent[Any, Any], address: str, *, needs_key: bool) -> AgentCard:
     """Return the agent card, which other agents discover."""
-    about = f"Give a task to the agent {name} and get its answer."
+    about = f"Run the agent {name} on a task and get its answer."
     card = AgentCard(
         name=name,
         description=about,

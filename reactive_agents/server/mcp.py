@@ -231,7 +231,7 @@ def _tool(name: str, agent: ReactiveAgent[Any, Any]) -> types.Tool:
     return types.Tool(
         name=agent_tool_name(name),
         title=name,
-        description=f"Give a task to the agent {name} and get its answer.",
+        description=f"Run the agent {name} on a task and get its answer.",
         input_schema={
             "type": "object",
             "properties": properties,

@@ -113,6 +113,11 @@ def test_what_is_no_data_is_a_typed_error(builder: ReactiveAgents, option: str) 
     assert caught.value.error.option == option
 
 
+def test_a_blank_name_in_a_file_is_refused() -> None:
+    with pytest.raises(AgentError, match="name: got ' ', expected a name that is not blank"):
+        ReactiveAgents.from_config({"name": " ", "model": {"model": "offline"}}).build()
+
+
 @pytest.mark.parametrize(
     ("document", "path", "problem"),
     [

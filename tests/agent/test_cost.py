@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -11,12 +12,12 @@ from dependency_injector import providers
 from returns.maybe import Some
 from returns.result import Failure, Result
 
-from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
 from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.agent.multi_agent import agent_tool
-from reactive_agents.core.config import ModelTier
+from reactive_agents.core.config import ModelPrice, ModelTier
 from reactive_agents.core.errors import (
     BudgetExceeded,
     BudgetUnavailable,
@@ -48,6 +49,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
+from tests.support.openai_server import Answer, OpenAIServer, refusal
 
 pytestmark = pytest.mark.anyio
 DOWN = ServiceFailed("Out of order.", "budget", "settle")
@@ -323,3 +325,41 @@ async def test_an_endless_run_is_stopped_by_its_budget() -> None:
     result = await agent.run("Where are the keys?")
     assert (result.status, len(llm.requests)) == ("partial", 4)
     assert budget.spent_usd <= 0.45
+
+
+async def test_a_model_that_is_not_on_the_list_has_the_price_of_the_configuration(tmp_path: Path) -> None:
+    """Its own, of a name with or without a provider, and that of a fallback."""
+    mine = {"input_usd_per_million": 1_000.0, "output_usd_per_million": 10_000.0, "max_output_tokens": 100}
+    usage = (10, 20)
+    for streamed in (False, True):
+        with OpenAIServer(refusal(404), Answer("Hi.", usage=usage), Answer("Hi.", usage=usage)) as server:
+            described: dict[str, Any] = {
+                "model": "openai/house-brand",
+                "base_url": server.base_url,
+                "api_key": "none",
+                "fallbacks": ["house-fallback"],
+                "prices": {"openai/house-brand": mine, "house-fallback": mine},
+            }
+            limit = {"path": str(tmp_path / f"cost-{streamed}.db"), "daily_usd": 50.0}
+            async with ReactiveAgents.from_config({"model": described, "cost": limit}).build() as agent:
+                events = EventRecorder()
+                agent.subscribe(events)
+                if streamed:
+                    assert [text async for text in agent.stream_output("Hi?")]
+                else:
+                    assert (await agent.run("Hi?")).status == "completed"
+        (called,) = events.of(ModelCallCompleted)
+        assert (called.model, called.cost_usd) == ("openai/house-fallback", pytest.approx(0.21))
+
+
+async def test_a_budget_knows_the_price_of_the_configuration(tmp_path: Path) -> None:
+    builder = ReactiveAgents.create().with_model("openai/house-brand", base_url="http://127.0.0.1:9/v1")
+    builder = builder.with_cost(tmp_path / "cost.db", daily_usd=0.5)
+    dear = ModelPrice(0.0, 10_000.0, max_output_tokens=100)
+    async with builder.with_prices({"openai/house-brand": dear}).build() as agent:
+        result = await agent.run("Hi?")
+    assert "the next call may cost 1" in (result.reason or "")
+    with pytest.raises(AgentError, match=r"prices.*input_usd_per_million"):
+        builder.with_prices({"m": {"input_usd_per_million": -1}}).build()
+    with pytest.raises(AgentError, match=r"model\.prices"):
+        builder.with_llm(ScriptedLLM(say("Hi."))).with_prices({"m": dear}).build()

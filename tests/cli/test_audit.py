@@ -72,6 +72,7 @@ def test_a_broken_log_names_its_first_broken_entry(path: Path, tmp_path: Path) -
     assert as_json.exit_code == 1
     document = json.loads(as_json.stdout)
     assert (document["valid"], document["error"]["sequence"]) == (False, 1)
+    assert "Entry 1" in document["error"]["message"]
 
 
 def test_the_entries_in_lines_and_as_json(path: Path) -> None:

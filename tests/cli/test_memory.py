@@ -119,6 +119,8 @@ def test_forget_by_id_agent_and_age(
 ) -> None:
     refused = run("forget", *arguments)
     assert (refused.exit_code, "pass --yes" in refused.stderr) == (2, True)
+    told = run("forget", *arguments, "--json")
+    assert (told.exit_code, "pass --yes" in json.loads(told.stdout)["error"]["message"]) == (2, True)
     assert len(ids(run("show"))) == 3
     done = run("forget", *arguments, "--yes", "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, {"forgotten": forgotten})

@@ -94,7 +94,7 @@ def test_a_failure_in_json_has_the_same_fields() -> None:
     document = json.loads(run.stdout)
     assert (run.exit_code, run.stderr) == (1, "")
     assert (document["status"], document["output"], document["success"]) == ("failed", None, False)
-    assert document["error"]["tag"] == "ExecutionError"
+    assert (document["error"]["tag"], document["error"]["message"]) == ("ExecutionError", document["reason"])
     assert "OPENAI_API_KEY" in document["reason"]
     assert document["metadata"]["tokens_used"] == 0
 
@@ -111,6 +111,7 @@ def test_a_failure_in_json_has_the_same_fields() -> None:
         (("task", "--tools", "hammer"), "'hammer', expected one of calculator"),
         (("task", "--workspace", "/no/such/place"), "/no/such/place"),
         (("task", "--config", "/no/such/file.toml"), "/no/such/file.toml"),
+        (("task", "--runs", ""), "--runs: got '', expected a file"),
     ],
 )
 def test_bad_usage_has_its_own_exit_code(arguments: tuple[str, ...], said: str) -> None:
@@ -130,7 +131,8 @@ def test_a_module_of_tools_that_ends_the_process_is_bad_usage_too(tmp_path: Path
 def test_bad_configuration_in_json_is_a_document_too() -> None:
     run = command("run", "task", "--tools", "hammer", "--json")
     assert (run.exit_code, run.stderr) == (2, "")
-    assert json.loads(run.stdout)["error"]["tag"] == "InvalidConfig"
+    error = json.loads(run.stdout)["error"]
+    assert (error["tag"], error["option"] in error["message"]) == ("InvalidConfig", True)
 
 
 def test_a_configuration_file_runs_and_options_override_it(documents: Path) -> None:

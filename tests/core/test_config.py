@@ -112,6 +112,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "profiles": None,
         "takes": None,
         "rate_limit": None,
+        "prices": {},
         "response_cache": None,
     },
 }

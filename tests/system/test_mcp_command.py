@@ -12,6 +12,8 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from reactive_agents import McpServer, ReactiveAgents
+from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.waiting import until
 from tests.system.test_serving import OPENED, write_agent
@@ -52,6 +54,19 @@ async def test_a_client_starts_it_and_gives_a_task(agent: Path) -> None:
     assert tool.name == "clerk"
     assert "391" in result.structured_content["output"]
     assert "calculator" in " ".join(map(str, told))
+
+
+async def test_another_agent_is_offered_it_as_a_tool(agent: Path) -> None:
+    """Its description does not look like orders, for which its tools would be left out."""
+    llm = ScriptedLLM(call("clerk", task="What is 17 * 23?"), answer("It is 391."))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning()
+    started = ("-m", "reactive_agents", "mcp", str(agent))
+    known = str(agent.parent / "known.db")
+    server = McpServer("office", command=sys.executable, args=started, approve="never", known_tools=known)
+    async with builder.with_mcp(server).build() as caller:
+        result = await caller.run("What is 17 * 23?")
+    (observed,) = (step.content for step in result.steps if step.type == "observation")
+    assert "391" in observed
 
 
 def test_it_ends_on_sigterm_while_its_client_waits(tmp_path: Path) -> None:

@@ -26,15 +26,19 @@ from reactive_agents.core.usage import RunUsage
 _log = logging.getLogger("reactive_agents")
 
 
-def cost_usd(model: str, usage: Any) -> float | None:
+def cost_usd(model: str, usage: Any, price: TokenPrice | None = None) -> float | None:
     """Return US dollars for a litellm usage; ``None`` without usage or price.
 
-    A local model costs nothing. An impossible count is logged as a warning, and the usage has no price.
+    A model on the user's own machine costs nothing, unless a price is given. An impossible count is logged as
+    a warning, and the usage has no price.
     """
     if impossible := impossible_count(usage):
         _log.warning("%s reports a usage that cannot be: %s. Its price is unknown.", model, impossible[:100])
-    if not read_usage(usage).reported:
+    counted = read_usage(usage)
+    if not counted.reported:
         return None
+    if price is not None and not impossible:
+        return counted.input_tokens * price.input_usd + counted.output_tokens * price.output_usd
     if is_local(model):
         return 0.0
     if impossible:
@@ -120,15 +124,16 @@ class Body:
         self.text = text if isinstance(text, str) else ""
 
 
-def spent_on(model: str, usage: Any, *, whole: bool = True) -> RunUsage:
+def spent_on(model: str, usage: Any, price: TokenPrice | None, *, whole: bool = True) -> RunUsage:
     """Return the usage of an unusable answer.
 
     Args:
         usage: litellm's usage; ``None`` when it is unknown.
+        price: that of the configuration, in place of litellm's list.
         whole: whether the usage is complete; otherwise it is a lower bound.
     """
-    counted, priced = read_usage(usage), cost_usd(model, usage)
-    free = is_local(model)
+    counted, priced = read_usage(usage), cost_usd(model, usage, price)
+    free = is_local(model) and price is None
     return RunUsage(
         model,
         evolve(counted, reported=counted.reported and whole),

@@ -47,6 +47,7 @@ class PreparedRequest:
         timeout_s: maximum seconds to wait for an answer, or for the next chunk of a stream.
         clients: the HTTP clients to use, by litellm's keys.
         omitted: parameters that the provider rejected.
+        price: that of the configuration, in place of litellm's list.
     """
 
     request: ModelRequest
@@ -57,6 +58,7 @@ class PreparedRequest:
     clients: dict[str, Any]
     clock: Clock
     omitted: tuple[Omission, ...] = ()
+    price: models.TokenPrice | None = None
 
 
 def refused_content(
@@ -92,10 +94,12 @@ async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]
     return chat_format.read_completion(
         completion,
         model=prepared.model,
-        cost_usd=catalog.cost_usd(prepared.model, usage),
+        cost_usd=catalog.cost_usd(prepared.model, usage, prepared.price),
         calls_before=chat_format.count_tool_calls(prepared.request.messages),
     ).alt(
-        lambda malformed: FailedAttempt(malformed, retry=True, spent=catalog.spent_on(prepared.model, usage))
+        lambda malformed: FailedAttempt(
+            malformed, retry=True, spent=catalog.spent_on(prepared.model, usage, prepared.price)
+        )
     )
 
 
@@ -144,12 +148,13 @@ def _finished(
     native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
     answer = assembly.finish(
         usage=chat_format.read_usage(usage),
-        cost_usd=catalog.cost_usd(prepared.model, usage),
+        cost_usd=catalog.cost_usd(prepared.model, usage, prepared.price),
         native_reason=native_reason,
         closed=closed,
     )
     if isinstance(answer, Failure):
-        spent = catalog.spent_on(prepared.model, usage, whole=closed or native_reason is not None)
+        is_whole = closed or native_reason is not None
+        spent = catalog.spent_on(prepared.model, usage, prepared.price, whole=is_whole)
         return FailedAttempt(answer.failure(), retry=True, spent=spent)
     return StreamCompleted(answer.unwrap())
 
@@ -159,7 +164,7 @@ def _broken(error: BaseException, stream: Any, prepared: PreparedRequest) -> Fai
     if not stream.chunks:
         return failed
     usage, closed = _usage_sent(stream)
-    return evolve(failed, spent=catalog.spent_on(prepared.model, usage, whole=closed))
+    return evolve(failed, spent=catalog.spent_on(prepared.model, usage, prepared.price, whole=closed))
 
 
 def _usage_sent(stream: Any) -> tuple[Any, bool]:
@@ -235,9 +240,8 @@ def _failed_attempt(error: BaseException, prepared: PreparedRequest, body: str =
     failed = failed_attempt_of(error, model, prepared.timeout_s, prepared.api_key, prepared.clock, secrets)
     if not may_be_charged(failed.error) or error_mapping.never_sent(error):
         return failed
-    return evolve(
-        failed, spent=catalog.spent_on(model, catalog.usage_in(body or error_mapping.unread_document(error)))
-    )
+    usage = catalog.usage_in(body or error_mapping.unread_document(error))
+    return evolve(failed, spent=catalog.spent_on(model, usage, prepared.price))
 
 
 def failed_attempt_of(

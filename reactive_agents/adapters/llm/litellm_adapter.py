@@ -67,6 +67,12 @@ class LiteLLM:
         self._refused = refused
         self._limits = limits
         self._windows: dict[str, int | None] = {}
+        self._prices = {
+            alternative_model(config.provider or provider_of(self._model), name): models.TokenPrice(
+                price.input_usd_per_million / 1e6, price.output_usd_per_million / 1e6, price.max_output_tokens
+            )
+            for name, price in config.prices.items()
+        }
 
     @property
     def model(self) -> str:
@@ -156,11 +162,11 @@ class LiteLLM:
 
     @effect
     async def price(self, model: str | None) -> Result[models.TokenPrice | None, Never]:
-        """Return the highest price of the model and its fallbacks; ``None`` if unlisted."""
+        """Return the highest price of the model and its fallbacks; ``None`` if unknown."""
         await load_litellm()
         from reactive_agents.adapters.llm.catalog import token_price
 
-        prices = [token_price(each) for each in self._candidates(model)]
+        prices = [self._prices.get(each) or token_price(each) for each in self._candidates(model)]
         known = [each for each in prices if each is not None]
         if len(known) < len(prices):
             return Success(None)
@@ -316,6 +322,7 @@ class LiteLLM:
             clients=await self._connections.clients(),
             clock=self._clock,
             omitted=() if request.exact else self._refused.of(model, self._config.base_url if own else None),
+            price=self._prices.get(model),
         )
         return missing_key(prepared.model, prepared.api_key, prepared.base_url) or prepared
 

@@ -485,7 +485,8 @@ def log_run(event: Any) -> None:
     match event:
         case events.TaskCompleted(result=result):
             told = result.metadata
-            _runs.info(
+            _log_line(
+                logging.INFO,
                 "run %s of %s: %s by %s, %d model calls, %d tokens, %.4f $, %.0f ms",
                 event.run_id,
                 event.agent,
@@ -498,7 +499,7 @@ def log_run(event: Any) -> None:
             )
         case events.TaskFailed(error=error, metadata=told):
             cause = errors.root_cause(error)
-            _runs.log(
+            _log_line(
                 logging.ERROR if event.status == "failed" else logging.INFO,
                 "run %s of %s: %s with %s, caused by %s: %s; %d model calls, %d tokens, %.4f $, %.0f ms",
                 event.run_id,
@@ -513,7 +514,9 @@ def log_run(event: Any) -> None:
                 told.duration_ms,
             )
         case events.ToolCallCompleted(success=False):
-            _runs.warning("run %s: a call of %s failed: %s", event.run_id, event.tool_name, event.error)
+            _log_line(
+                logging.WARNING, "run %s: a call of %s failed: %s", event.run_id, event.tool_name, event.error
+            )
         case _ if _runs.isEnabledFor(logging.DEBUG):
             _log_decision(event)
 
@@ -521,13 +524,16 @@ def log_run(event: Any) -> None:
 def _log_decision(event: Any) -> None:
     match event:
         case events.StrategySelected():
-            _runs.debug("run %s: strategy %s, %s", event.run_id, event.strategy, event.reason)
+            _log_line(logging.DEBUG, "run %s: strategy %s, %s", event.run_id, event.strategy, event.reason)
         case events.GuidanceGiven():
-            _runs.debug("run %s: guidance by %s", event.run_id, event.policy)
+            _log_line(logging.DEBUG, "run %s: guidance by %s", event.run_id, event.policy)
         case events.ToolCallCompleted():
-            _runs.debug("run %s: %s took %.0f ms", event.run_id, event.tool_name, event.duration_ms)
+            _log_line(
+                logging.DEBUG, "run %s: %s took %.0f ms", event.run_id, event.tool_name, event.duration_ms
+            )
         case events.ModelCallCompleted():
-            _runs.debug(
+            _log_line(
+                logging.DEBUG,
                 "run %s: %s answered (%s) after %.0f ms, %d tokens",
                 event.run_id,
                 event.model,
@@ -536,8 +542,18 @@ def _log_decision(event: Any) -> None:
                 event.usage.total_tokens,
             )
         case events.ModelCallAbandoned():
-            _runs.debug(
-                "run %s: a model call (%s) failed: %s", event.run_id, event.purpose, event.error.message
+            _log_line(
+                logging.DEBUG,
+                "run %s: a model call (%s) failed: %s",
+                event.run_id,
+                event.purpose,
+                event.error.message,
             )
         case events.ApprovalDecided() | events.GuardrailTriggered() | events.ContextCompacted():
-            _runs.debug("run %s: %s", event.run_id, type(event).__name__)
+            _log_line(logging.DEBUG, "run %s: %s", event.run_id, type(event).__name__)
+
+
+def _log_line(level: int, text: str, *values: object) -> None:
+    """Log one line, also where the message of an error has several."""
+    flat = (printable(" ".join(each.split())) if isinstance(each, str) else each for each in values)
+    _runs.log(level, text, *flat)

@@ -29,6 +29,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from reactive_agents import AgentError, McpServer, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import trace_headers
+from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ToolCallStarted
 from reactive_agents.core.models import Usage
 from reactive_agents.server import create_app
@@ -396,9 +397,15 @@ def test_runs_are_in_the_log_of_the_program(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_a_failed_run_is_in_the_log_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
-    agent = ReactiveAgents.create().with_llm(ScriptedLLM(fail("no"))).with_reasoning().with_logging().build()
+    agent = (
+        ReactiveAgents.create()
+        .with_llm(ScriptedLLM(fail(ModelUnavailable("no\nINFO well", "m"))))
+        .with_reasoning()
+        .with_logging()
+    )
     with pytest.raises(AgentError):
-        agent.run_sync("Go.")
+        agent.build().run_sync("Go.")
     (line,) = (each for each in caplog.records if each.name == "reactive_agents.runs")
     assert line.levelname == "ERROR"
     assert "caused by" in line.getMessage()
+    assert "no INFO well" in line.getMessage()
