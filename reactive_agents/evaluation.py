@@ -12,11 +12,11 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
 
 from attrs import evolve, field, frozen
 from attrs.validators import ge, le
@@ -26,13 +26,13 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, abbreviated
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, observed_calls
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.core.texts import counted, printable, shortened
+from reactive_agents.core.texts import counted, dollars, one_line, printable, shortened
 from reactive_agents.core.values import Value
-from reactive_agents.effects import effect, gather
+from reactive_agents.effects import effect, gather, outcome_of
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import AgentErrors
@@ -123,6 +123,11 @@ class CaseRun(Value):
         """US dollars of the run, as far as prices are known."""
         return 0.0 if self.metadata is None else self.metadata.cost_usd
 
+    @property
+    def unpriced_calls(self) -> int:
+        """Number of model calls whose price is unknown, so that ``cost_usd`` lacks them."""
+        return 0 if self.metadata is None else self.metadata.unpriced_calls
+
 
 Evaluator: TypeAlias = Callable[[CaseRun], "bool | float | Score | Awaitable[bool | float | Score]"]
 """Judges a run: whether it passes, a score from 0 to 1, or a :class:`Score` with a reason."""
@@ -138,6 +143,7 @@ class CaseSummary(Value):
     Attributes:
         problems: how many runs did not pass for each reason.
         seconds: the mean of its runs.
+        unpriced_calls: number of model calls whose price is unknown, so that ``cost_usd`` lacks them.
     """
 
     name: str
@@ -146,6 +152,7 @@ class CaseSummary(Value):
     cost_usd: float
     seconds: float
     problems: Mapping[str, int]
+    unpriced_calls: int = 0
 
 
 @frozen(eq=False, repr=False)
@@ -190,6 +197,7 @@ class EvaluationReport(Value):
                 "passed": case.passed,
                 "runs": case.runs,
                 "cost_usd": case.cost_usd,
+                "unpriced_calls": case.unpriced_calls,
                 "seconds": case.seconds,
                 "problems": dict(case.problems),
             }
@@ -202,19 +210,26 @@ class EvaluationReport(Value):
         rows = [("case", "passed", "cost", "seconds", "not passed")]
         for case in self.cases:
             problems = "; ".join(
-                problem if times == case.runs else f"{problem} ({times} of {counted(case.runs, 'run')})"
+                one_line(problem)
+                + ("" if times == case.runs else f" ({times} of {counted(case.runs, 'run')})")
                 for problem, times in case.problems.items()
             )
             passed = f"{case.passed} of {case.runs}"
-            rows.append((case.name, passed, f"${case.cost_usd:.4f}", f"{case.seconds:.1f}", problems))
+            cost = _cost_of(case.cost_usd, case.unpriced_calls)
+            rows.append((one_line(case.name), passed, cost, f"{case.seconds:.1f}", problems))
         total = f"{self.passed} of {len(self.runs)}"
-        rows.append(("all", total, f"${self.cost_usd:.4f}", "", f"{self.pass_rate:.0%} passed"))
+        cost = _cost_of(self.cost_usd, sum(run.unpriced_calls for run in self.runs))
+        rows.append(("all", total, cost, "", f"{self.pass_rate:.0%} passed"))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = (
             "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]))
             for row in rows
         )
         return printable("\n".join(line.rstrip() for line in lines))
+
+
+def _cost_of(cost_usd: float, unpriced_calls: int) -> str:
+    return dollars(cost_usd) + (" or more" if unpriced_calls else "")
 
 
 def _summary(name: str, runs: Sequence[CaseRun]) -> CaseSummary:
@@ -231,6 +246,7 @@ def _summary(name: str, runs: Sequence[CaseRun]) -> CaseSummary:
         sum(run.cost_usd for run in runs),
         sum(run.seconds for run in runs) / len(runs),
         problems,
+        sum(run.unpriced_calls for run in runs),
     )
 
 
@@ -258,12 +274,15 @@ async def evaluate(
         repeats: runs of each case, 1 or more.
         limit: runs at the same time, 1 or more.
         pass_score: above 0 and up to 1.
-        on_run: called with each run when it was judged, for progress or to keep it.
+        on_run: called with each run when it was judged, for progress or to keep it; may be ``async``.
 
     Raises:
-        AgentError: an argument has a wrong value. What ``on_run`` raises, or a function that builds an agent
-            other than ``AgentError``, ends the evaluation as well.
+        AgentError: an argument or a case has a wrong value; no agent has run then. What ``on_run`` raises, or
+            a function that builds an agent other than ``AgentError``, ends the evaluation as well.
     """
+    _require("agent", agent, callable(agent) or isinstance(agent, ReactiveAgent), _AGENT)
+    _require("evaluators", evaluators, _are_functions(evaluators), _EVALUATORS)
+    _require("on_run", on_run, on_run is None or callable(on_run), "a function of a CaseRun")
     for name, number in (("repeats", repeats), ("limit", limit)):
         if not isinstance(number, int) or number < 1:
             raise AgentError(InvalidConfig(name, repr(number), "a whole number, 1 or more"))
@@ -276,22 +295,51 @@ async def evaluate(
         judges = (_ends_as_expected, *_own_evaluators(case, evaluators), *evaluators)
         scores = tuple([await _score_of(judge, run, pass_score) for judge in judges])
         run = evolve(run, scores=scores)
-        if on_run is not None:
-            on_run(run)
+        if on_run is not None and isawaitable(waits := on_run(run)):
+            await waits
         return Success(run)
 
-    runs = [judged(case, attempt + 1) for case in _named(cases) for attempt in range(repeats)]
+    runs = [judged(case, attempt + 1) for case in _named(cases, repeats) for attempt in range(repeats)]
     return EvaluationReport(tuple(run.unwrap() for run in await gather(runs, limit=limit)))
 
 
-def _named(cases: Sequence[Case]) -> list[Case]:
-    if isinstance(cases, Case) or not cases:
-        raise AgentError(InvalidConfig("cases", shortened(repr(cases), 80), "a list of one case or more"))
-    named = [each if each.name else evolve(each, name=_name_of(each.task)) for each in cases]
+_AGENT = "an agent, or a function that returns one (of a builder, pass build)"
+_EVALUATORS = "a list of functions of a CaseRun"
+
+
+def _require(option: str, value: object, is_right: bool, expected: str) -> None:
+    if not is_right:
+        raise AgentError(InvalidConfig(option, abbreviated(value), expected))
+
+
+def _are_functions(given: object) -> bool:
+    return isinstance(given, list | tuple) and all(callable(each) for each in given)
+
+
+def _named(cases: Sequence[Case], repeats: int) -> list[Case]:
+    given = list(cases) if isinstance(cases, Iterable) and not isinstance(cases, str) else []
+    _require("cases", cases, bool(given), "a list of one case or more")
+    for index, each in enumerate(given):
+        _check(each, f"cases[{index}]", repeats)
+    named = [each if each.name else evolve(each, name=_name_of(each.task)) for each in given]
     name, times = Counter(each.name for each in named).most_common(1)[0]
     if times > 1:
-        raise AgentError(InvalidConfig("cases", f"{times} cases named {name!r}", "a different name for each"))
+        raise AgentError(InvalidConfig("cases", f"{times} cases named {name!r}", "a name= for each"))
     return named
+
+
+def _check(case: Case, place: str, repeats: int) -> None:
+    _require(place, case, isinstance(case, Case), "a Case")
+    statuses = get_args(ReasoningStatus)
+    _require(f"{place}.name", case.name, isinstance(case.name, str), "a text")
+    is_status = case.status is None or case.status in statuses
+    _require(f"{place}.status", case.status, is_status, f"one of {', '.join(statuses)}, or None for any")
+    _require(f"{place}.evaluators", case.evaluators, _are_functions(case.evaluators), _EVALUATORS)
+    is_options = isinstance(case.options, Mapping) and "task" not in case.options
+    _require(f"{place}.options", case.options, is_options, "a dict of options of a run")
+    run_id = case.options.get("run_id")
+    one = "none where a case runs several times: a run is done once under its id"
+    _require(f"{place}.options.run_id", run_id, run_id is None or repeats == 1, one)
 
 
 def _name_of(task: TaskInput) -> str:
@@ -306,7 +354,9 @@ async def _run_of(agent: AgentSource, case: Case, attempt: int) -> CaseRun:
         if isinstance(agent, ReactiveAgent):
             result = await agent.run(case.task, **case.options)
         else:
-            async with agent() as own:
+            own = agent()
+            _require("agent", own, isinstance(own, ReactiveAgent), _AGENT)
+            async with own:
                 result = await own.run(case.task, **case.options)
     except AgentError as failed:
         run = CaseRun(
@@ -341,7 +391,7 @@ async def _score_of(evaluator: Evaluator, run: CaseRun, pass_score: float) -> Sc
     name = getattr(evaluator, "__name__", type(evaluator).__name__)
     try:
         given = evaluator(run)
-        said = await cast(Awaitable[Any], given) if isawaitable(given) else given
+        said = await outcome_of(cast(Awaitable[Any], given)) if isawaitable(given) else given
         value = said.value if isinstance(said, Score) else said
         if not isinstance(value, int | float) or not 0 <= value <= 1:
             raise ValueError(f"got {value!r}, expected True, False or a score from 0 to 1")
@@ -424,9 +474,14 @@ def calls_tool(tool: str, *, times: int | None = None, **arguments: Any) -> Eval
 
 
 def costs_at_most(usd: float) -> Evaluator:
-    """Judge whether a run costs so many US dollars at most, where prices are known."""
+    """Judge whether a run costs so many US dollars at most.
+
+    A run with model calls of an unknown price that costs no more without them is an error of the evaluator.
+    """
 
     def judge(run: CaseRun) -> Score:
+        if run.unpriced_calls and run.cost_usd <= usd:
+            raise ValueError(f"the price of {counted(run.unpriced_calls, 'model call')} is unknown")
         return Score(float(run.cost_usd <= usd), f"${run.cost_usd:.4f}")
 
     return _with_name(f"costs at most ${usd}", judge)
