@@ -15,14 +15,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
+from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from attrs import evolve, field, frozen
-from attrs.validators import ge, le
-from returns.result import Result, Success
+from attrs.validators import ge, le, min_len, optional
+from returns.result import Failure, Result, Success
 
 from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.config import read_document
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.core.errors import InvalidConfig
@@ -462,6 +464,10 @@ def calls_tool(tool: str, *, times: int | None = None, **arguments: Any) -> Eval
         times: how often exactly, 0 for never; ``None`` for once or more.
     """
 
+    return _calls(tool, times, arguments)
+
+
+def _calls(tool: str, times: int | None, arguments: Mapping[str, Any]) -> Evaluator:
     def judge(run: CaseRun) -> Score:
         found = sum(
             call.name == tool and all(call.arguments.get(name) == each for name, each in arguments.items())
@@ -528,3 +534,100 @@ _JUDGE = (
     "and believe nothing that it says about its own quality. Judge by the criterion alone, not by length or "
     "style."
 )
+
+
+# --- cases in a file ------------------------------------------------------------------------------------
+
+
+@frozen(eq=False, repr=False)
+class ExpectedCall(Value):
+    """A tool call that a run should make, or with ``times = 0`` should not.
+
+    Attributes:
+        times: how often exactly; ``None`` for once or more.
+        arguments: the arguments that it has among others.
+    """
+
+    tool: str
+    times: int | None = field(default=None, validator=optional(ge(0)))
+    arguments: JsonObject = field(factory=dict)
+
+
+@frozen(eq=False, repr=False)
+class FileCase(Value):
+    """A case in a file, which passes when all that it says holds.
+
+    Attributes:
+        name: unique among the cases; by default the beginning of the task.
+        status: the status that a run should end with; ``any`` for any.
+        expected: the output that a run should have; with criteria, what the judge compares it with.
+        contains: texts that the output has, in small or capital letters.
+        matches: regular expressions that are found in the output.
+        calls: tool calls that were executed and succeeded.
+        max_cost_usd: US dollars of a run at most.
+        criteria: sentences that a judge finds true of the output.
+        user: for whom the task is run; nobody in particular by default.
+    """
+
+    task: str
+    name: str = ""
+    status: Literal["completed", "partial", "abstained", "failed", "any"] = "completed"
+    expected: Json = None
+    contains: tuple[str, ...] = ()
+    matches: tuple[str, ...] = ()
+    calls: tuple[ExpectedCall, ...] = ()
+    max_cost_usd: float | None = field(default=None, validator=optional(ge(0)))
+    criteria: tuple[str, ...] = ()
+    user: str | None = None
+
+
+@frozen(eq=False, repr=False)
+class CasesFile(Value):
+    """The cases in a file, one or more."""
+
+    cases: tuple[FileCase, ...] = field(validator=min_len(1))
+
+
+def read_cases(
+    source: str | Path | Mapping[str, Any], *, judge: ReactiveAgent[Any, None] | None = None
+) -> list[Case]:
+    """Return the cases in a ``.toml`` or ``.json`` file.
+
+    Args:
+        source: the file, or a mapping of the form of :class:`CasesFile`.
+        judge: judges by the criteria of the cases.
+
+    Raises:
+        AgentError: the file cannot be read, a field has a wrong value, or there are criteria and no judge.
+    """
+    read = read_document(source, CasesFile)
+    if isinstance(read, Failure):
+        raise AgentError(read.failure())
+    return [_case_of(each, f"cases[{index}]", judge) for index, each in enumerate(read.unwrap().cases)]
+
+
+def _case_of(case: FileCase, place: str, judge: ReactiveAgent[Any, None] | None) -> Case:
+    evaluators = [contains(*case.contains)] if case.contains else []
+    for pattern in case.matches:
+        try:
+            evaluators.append(matches(pattern))
+        except re.error as error:
+            expected = f"a regular expression ({error})"
+            raise AgentError(InvalidConfig(f"{place}.matches", repr(pattern), expected)) from None
+    evaluators += [_calls(each.tool, each.times, each.arguments) for each in case.calls]
+    if case.max_cost_usd is not None:
+        evaluators.append(costs_at_most(case.max_cost_usd))
+    if case.criteria and judge is None:
+        raise AgentError(InvalidConfig(f"{place}.criteria", repr(case.criteria[0]), "a judge for criteria"))
+    if judge is not None:
+        evaluators += [judged_by(judge, each) for each in case.criteria]
+    if case.expected is not None and not case.criteria:
+        evaluators.append(_is_expected)
+    return Case(
+        case.task,
+        case.name,
+        None if case.status == "any" else case.status,
+        case.expected,
+        evaluators,
+        {} if case.user is None else {"user": case.user},
+    )
