@@ -25,9 +25,9 @@ expected = "5"
 """
 
 
-def evaluated(folder: Path, cases: str, *options: str, **env: str) -> Completed:
+def evaluated(folder: Path, cases: str, *options: str) -> Completed:
     (folder / "cases.toml").write_text(cases, encoding="utf-8")
-    return command("evaluate", folder / "cases.toml", *options, **env)
+    return command("evaluate", folder / "cases.toml", *options, OPENAI_API_KEY="sk-test")
 
 
 def test_the_table_says_which_cases_do_not_pass_and_the_exit_code_that_some_did_not(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_judge_is_shown_the_answer_and_the_expected_one(tmp_path: Path) -> Non
         )
         case = '[[cases]]\ntask = "What is 2 + 2?"\nexpected = "4 euros"\ncriteria = ["It names the unit."]\n'
         judge = str(tmp_path / "judge.toml")
-        done = evaluated(tmp_path, case, "--tools=calculator", "--judge", judge, OPENAI_API_KEY="sk-test")
+        done = evaluated(tmp_path, case, "--tools=calculator", "--judge", judge)
     assert done.exit_code == 1
     assert "judged: It names the unit.: It names no unit." in done.stdout
     question = json.dumps(server.requests[0].body["messages"])
