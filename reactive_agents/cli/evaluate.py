@@ -7,6 +7,7 @@ from typing import Annotated
 
 import anyio
 import typer
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import cancel_on_sigterm
@@ -85,6 +86,7 @@ def evaluate(
         .bind(lambda known: running.with_mcp_servers(known, mcp or ()))
     )
     known = output.value_or_exit(configured, output.ExitCode.BAD_USAGE, as_json=as_json)
+    known = evolve(known, durability=None)  # an agent with a record would first continue its interrupted runs
 
     def build() -> ReactiveAgent:
         return _built(running.build_agent(known, SilentView(), config, cases, desk=_NOBODY))

@@ -104,3 +104,12 @@ def test_a_missing_file_is_bad_usage_in_json_too(tmp_path: Path) -> None:
     done = command("evaluate", tmp_path / "none.toml", "--json")
     assert done.exit_code == 2
     assert json.loads(done.stdout)["error"]["message"].endswith("expected a file of cases that exists.")
+
+
+def test_the_record_of_runs_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text('[durability]\npath = "runs.db"\n')
+    config = str(tmp_path / "agent.toml")
+    done = evaluated(tmp_path, '[[cases]]\ntask = "What is 2 + 2?"\n', "--config", config)
+    assert done.exit_code == 0, done
+    assert not (tmp_path / "runs.db").exists()
+    assert not Path("runs.db").exists()
