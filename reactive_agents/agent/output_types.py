@@ -58,6 +58,8 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     name = output_type.__name__ if plain else str(output_type).replace("typing.", "")
     if isinstance(output_type, str):  # pydantic would evaluate it
         return Failure(InvalidConfig("output_type", repr(output_type), "a type, not the name of one"))
+    if isinstance(output_type, list | tuple):
+        return Failure(InvalidConfig("output_type", name, "a type, or a union such as City | Country"))
     if inspect.isroutine(output_type) or isinstance(output_type, partial):  # pydantic would call it
         named = getattr(output_type, "__name__", name)
         return Failure(InvalidConfig("output_type", named, "a type, not a function"))
