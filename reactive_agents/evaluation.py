@@ -482,7 +482,7 @@ def costs_at_most(usd: float) -> Evaluator:
     def judge(run: CaseRun) -> Score:
         if run.unpriced_calls and run.cost_usd <= usd:
             raise ValueError(f"the price of {counted(run.unpriced_calls, 'model call')} is unknown")
-        return Score(float(run.cost_usd <= usd), f"${run.cost_usd:.4f}")
+        return Score(float(run.cost_usd <= usd), dollars(run.cost_usd))
 
     return _with_name(f"costs at most ${usd}", judge)
 

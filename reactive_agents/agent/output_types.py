@@ -67,7 +67,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
         adapter: TypeAdapter[Any] = TypeAdapter(bridge_classes(output_type, {}))
         schema = schema_without_titles(adapter)
     except Exception as error:  # noqa: BLE001 - a type may run any code for its schema
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0].partition(". Set `arbitrary")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
     written = partial(_written, adapter)
     return Success(Shape(name, schema, _reader(adapter, name, schema), write=written, kind=output_type))
