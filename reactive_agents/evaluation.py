@@ -436,6 +436,8 @@ def text_of(run: CaseRun) -> str:
 
 def contains(*texts: str) -> Evaluator:
     """Judge whether the output has all these texts, in small or capital letters."""
+    are_texts = bool(texts) and all(isinstance(each, str) and each for each in texts)
+    _require("contains", texts, are_texts, "one text or more, none of them empty")
 
     def judge(run: CaseRun) -> Score:
         output = text_of(run).casefold()
@@ -461,6 +463,9 @@ def calls_tool(tool: str, *, times: int | None = None, **arguments: Any) -> Eval
     Args:
         times: how often exactly, 0 for never; ``None`` for once or more.
     """
+    _require("tool", tool, isinstance(tool, str) and bool(tool), "the name of a tool")
+    is_number = times is None or (isinstance(times, int) and times >= 0)
+    _require("times", times, is_number, "a whole number, 0 or more")
 
     def judge(run: CaseRun) -> Score:
         found = sum(
@@ -478,6 +483,7 @@ def costs_at_most(usd: float) -> Evaluator:
 
     A run with model calls of an unknown price that costs no more without them is an error of the evaluator.
     """
+    _require("usd", usd, isinstance(usd, int | float) and usd >= 0, "US dollars, 0 or more")
 
     def judge(run: CaseRun) -> Score:
         if run.unpriced_calls and run.cost_usd <= usd:
@@ -509,6 +515,8 @@ def judged_by(judge: ReactiveAgent[Any, None], criterion: str) -> Evaluator:
         judge: needs no tools; better with another model than the one that is judged.
         criterion: what the output must do, such as "It names the deadline and apologises.".
     """
+    _require("judge", judge, isinstance(judge, ReactiveAgent), "an agent that is built")
+    _require("criterion", criterion, isinstance(criterion, str) and bool(criterion.strip()), "a text")
 
     async def ask(run: CaseRun) -> Score:
         data = {"criterion": criterion, "task": str(run.case.task), "answer": text_of(run)}
