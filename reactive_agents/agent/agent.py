@@ -114,6 +114,9 @@ class ReactiveAgent(Generic[R, D]):
         deps: TypeForm[D] | None = None,
         reader: EventReader | None = None,
     ) -> None:
+        if not hasattr(container, "tooling"):
+            expected = "a RuntimeContainer (with the name of a model: ReactiveAgents.create().with_model(…))"
+            raise AgentError(errors.InvalidConfig("container", abbreviated(container), expected))
         self.container = container
         self.name = name
         self.present = present
