@@ -26,7 +26,7 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.json import Json, JsonObject, abbreviated
+from reactive_agents.core.json import Json, JsonObject, abbreviated, without_surrogates
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, observed_calls
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
@@ -168,8 +168,8 @@ class EvaluationReport(Value):
 
     @property
     def pass_rate(self) -> float:
-        """Share of the runs that passed, from 0 to 1."""
-        return self.passed / len(self.runs)
+        """Share of the runs that passed, from 0 to 1; 0 without runs."""
+        return self.passed / len(self.runs) if self.runs else 0.0
 
     @property
     def cost_usd(self) -> float:
@@ -225,7 +225,7 @@ class EvaluationReport(Value):
             "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]))
             for row in rows
         )
-        return printable("\n".join(line.rstrip() for line in lines))
+        return without_surrogates(printable("\n".join(line.rstrip() for line in lines)))
 
 
 def _cost_of(cost_usd: float, unpriced_calls: int) -> str:

@@ -14,6 +14,7 @@ from reactive_agents import AgentError, Case, ReactiveAgent, ReactiveAgents, eva
 from reactive_agents.core.errors import ExecutionError, InvalidConfig, ModelUnavailable
 from reactive_agents.evaluation import (
     CaseRun,
+    EvaluationReport,
     Evaluator,
     Score,
     calls_tool,
@@ -398,6 +399,22 @@ async def test_on_run_may_be_async() -> None:
 
     await evaluate(tea, [Case("How much is tea?")], repeats=2, on_run=keep)
     assert kept == ["How much is tea?"] * 2
+
+
+async def test_a_report_is_made_of_the_runs_that_were_kept() -> None:
+    kept: list[CaseRun] = []
+    assert str(EvaluationReport(tuple(kept))).splitlines()[-1].endswith("0% passed")
+    report = await evaluate(tea, [Case("How much is tea?")], repeats=2, on_run=kept.append)
+    assert EvaluationReport(tuple(kept)).pass_rate == report.pass_rate == 1.0
+
+
+async def test_half_a_character_can_be_printed() -> None:
+    def quotes(run: CaseRun) -> Score:
+        return Score(0.0, "It says \ud83d.")
+
+    table = str(await evaluate(tea, [Case("How much is tea?")], [quotes]))
+    assert "It says \ufffd." in table
+    table.encode()
 
 
 async def test_a_row_of_the_table_is_one_line() -> None:
