@@ -458,7 +458,7 @@ def matches(pattern: str) -> Evaluator:
 def calls_tool(tool: str, *, times: int | None = None, **arguments: Any) -> Evaluator:
     """Judge whether a tool was called, with these arguments among others.
 
-    Only calls count that were executed and succeeded.
+    Only calls count that were executed and succeeded, and not those of agents that are tools.
 
     Args:
         times: how often exactly, 0 for never; ``None`` for once or more.
