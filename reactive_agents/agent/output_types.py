@@ -234,7 +234,9 @@ def _described(error: Mapping[str, Any]) -> str:
     if error["type"] in ("missing", "extra_forbidden"):
         return said
     if error["type"] == "value_error":  # of a class as a whole, or of a validator of the program
-        return said.removeprefix("Value error, ")
+        own = said.removeprefix("Value error, ")
+        is_of_field = isinstance(error["input"], str | int | float)
+        return f"got {abbreviated(error['input'])}; {own}" if is_of_field else own
     return f"got {abbreviated(error['input'])}; {said[:1].lower()}{said[1:]}"
 
 
