@@ -28,7 +28,7 @@ from reactive_agents.agent.config import read_document
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.json import Json, JsonObject, abbreviated
+from reactive_agents.core.json import Json, JsonObject, abbreviated, without_surrogates
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, observed_calls
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
@@ -170,8 +170,8 @@ class EvaluationReport(Value):
 
     @property
     def pass_rate(self) -> float:
-        """Share of the runs that passed, from 0 to 1."""
-        return self.passed / len(self.runs)
+        """Share of the runs that passed, from 0 to 1; 0 without runs."""
+        return self.passed / len(self.runs) if self.runs else 0.0
 
     @property
     def cost_usd(self) -> float:
@@ -227,7 +227,7 @@ class EvaluationReport(Value):
             "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]))
             for row in rows
         )
-        return printable("\n".join(line.rstrip() for line in lines))
+        return without_surrogates(printable("\n".join(line.rstrip() for line in lines)))
 
 
 def _cost_of(cost_usd: float, unpriced_calls: int) -> str:
@@ -438,6 +438,8 @@ def text_of(run: CaseRun) -> str:
 
 def contains(*texts: str) -> Evaluator:
     """Judge whether the output has all these texts, in small or capital letters."""
+    are_texts = bool(texts) and all(isinstance(each, str) and each for each in texts)
+    _require("contains", texts, are_texts, "one text or more, none of them empty")
 
     def judge(run: CaseRun) -> Score:
         output = text_of(run).casefold()
@@ -458,11 +460,14 @@ def matches(pattern: str) -> Evaluator:
 def calls_tool(tool: str, *, times: int | None = None, **arguments: Any) -> Evaluator:
     """Judge whether a tool was called, with these arguments among others.
 
-    Only calls count that were executed and succeeded.
+    Only calls count that were executed and succeeded, and not those of agents that are tools.
 
     Args:
         times: how often exactly, 0 for never; ``None`` for once or more.
     """
+    _require("tool", tool, isinstance(tool, str) and bool(tool), "the name of a tool")
+    is_number = times is None or (isinstance(times, int) and times >= 0)
+    _require("times", times, is_number, "a whole number, 0 or more")
 
     return _calls(tool, times, arguments)
 
@@ -484,11 +489,12 @@ def costs_at_most(usd: float) -> Evaluator:
 
     A run with model calls of an unknown price that costs no more without them is an error of the evaluator.
     """
+    _require("usd", usd, isinstance(usd, int | float) and usd >= 0, "US dollars, 0 or more")
 
     def judge(run: CaseRun) -> Score:
         if run.unpriced_calls and run.cost_usd <= usd:
             raise ValueError(f"the price of {counted(run.unpriced_calls, 'model call')} is unknown")
-        return Score(float(run.cost_usd <= usd), f"${run.cost_usd:.4f}")
+        return Score(float(run.cost_usd <= usd), dollars(run.cost_usd))
 
     return _with_name(f"costs at most ${usd}", judge)
 
@@ -515,6 +521,8 @@ def judged_by(judge: ReactiveAgent[Any, None], criterion: str) -> Evaluator:
         judge: needs no tools; better with another model than the one that is judged.
         criterion: what the output must do, such as "It names the deadline and apologises.".
     """
+    _require("judge", judge, isinstance(judge, ReactiveAgent), "an agent that is built")
+    _require("criterion", criterion, isinstance(criterion, str) and bool(criterion.strip()), "a text")
 
     async def ask(run: CaseRun) -> Score:
         data = {"criterion": criterion, "task": str(run.case.task), "answer": text_of(run)}

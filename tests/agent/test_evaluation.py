@@ -14,6 +14,7 @@ from reactive_agents import AgentError, Case, ReactiveAgent, ReactiveAgents, eva
 from reactive_agents.core.errors import ExecutionError, InvalidConfig, ModelUnavailable
 from reactive_agents.evaluation import (
     CaseRun,
+    EvaluationReport,
     Evaluator,
     Score,
     calls_tool,
@@ -332,6 +333,33 @@ async def test_names_come_from_tasks_and_print_safely() -> None:
     assert "\x1b" not in str(report)
 
 
+@pytest.mark.parametrize(
+    ("evaluator", "arguments", "message"),
+    [
+        (contains, (), "contains: got an array of 0 items, expected one text or more"),
+        (contains, ("",), "expected one text or more, none of them empty"),
+        (contains, (5,), "expected one text or more, none of them empty"),
+        (calls_tool, (price,), "tool: got a Tool, expected the name of a tool"),
+        (costs_at_most, ("1",), "usd: got '1', expected US dollars, 0 or more"),
+        (costs_at_most, (-1,), "usd: got -1, expected US dollars, 0 or more"),
+        (judged_by, ("openai/gpt-4o", "It is short."), "judge: got 'openai/gpt-4o', expected an agent"),
+        (judged_by, (tea(), " "), "criterion: got ' ', expected a text"),
+    ],
+)
+def test_an_evaluator_that_could_not_judge_is_refused_when_it_is_made(
+    evaluator: Any, arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(AgentError) as refused:
+        evaluator(*arguments)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("times", [-1, "1", 1.5])
+def test_a_number_of_calls_that_cannot_be_is_refused(times: Any) -> None:
+    with pytest.raises(AgentError, match="expected a whole number, 0 or more"):
+        calls_tool("price", times=times)
+
+
 async def test_repetitions_are_not_answered_from_one_recorded_run(tmp_path: Path) -> None:
     model = ScriptedLLM(forever(say("Yes.")))
     agent = ReactiveAgents.create().with_llm(model).with_durability(tmp_path / "runs.db").build()
@@ -371,6 +399,22 @@ async def test_on_run_may_be_async() -> None:
 
     await evaluate(tea, [Case("How much is tea?")], repeats=2, on_run=keep)
     assert kept == ["How much is tea?"] * 2
+
+
+async def test_a_report_is_made_of_the_runs_that_were_kept() -> None:
+    kept: list[CaseRun] = []
+    assert str(EvaluationReport(tuple(kept))).splitlines()[-1].endswith("0% passed")
+    report = await evaluate(tea, [Case("How much is tea?")], repeats=2, on_run=kept.append)
+    assert EvaluationReport(tuple(kept)).pass_rate == report.pass_rate == 1.0
+
+
+async def test_half_a_character_can_be_printed() -> None:
+    def quotes(run: CaseRun) -> Score:
+        return Score(0.0, "It says \ud83d.")
+
+    table = str(await evaluate(tea, [Case("How much is tea?")], [quotes]))
+    assert "It says \ufffd." in table
+    table.encode()
 
 
 async def test_a_row_of_the_table_is_one_line() -> None:
