@@ -299,8 +299,13 @@ async def _run_all(
                         results[index] = result = await attempt(pending)
                         if fail_fast and isinstance(result, Failure):
                             scope.cancel()
-        except anyio.get_cancelled_exc_class():
-            raise
+        except anyio.get_cancelled_exc_class() as error:
+            if scope.cancel_called or is_cancelled():
+                raise
+            cancelled = RuntimeError("an effect waited for something that was cancelled")
+            cancelled.__cause__ = error
+            raised.append(cancelled)  # or its result would be missing, and the others be in its place
+            scope.cancel()
         except BaseException as error:  # noqa: BLE001 - raised below: sys.exit() in a task ends its event loop
             raised.append(error)
             scope.cancel()

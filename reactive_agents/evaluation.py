@@ -12,27 +12,29 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
+from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from attrs import evolve, field, frozen
-from attrs.validators import ge, le
-from returns.result import Result, Success
+from attrs.validators import ge, le, min_len, optional
+from returns.result import Failure, Result, Success
 
 from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.config import read_document
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, abbreviated, without_surrogates
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, observed_calls
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.core.texts import counted, printable, shortened
+from reactive_agents.core.texts import counted, dollars, one_line, printable, shortened
 from reactive_agents.core.values import Value
-from reactive_agents.effects import effect, gather
+from reactive_agents.effects import effect, gather, outcome_of
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import AgentErrors
@@ -123,6 +125,11 @@ class CaseRun(Value):
         """US dollars of the run, as far as prices are known."""
         return 0.0 if self.metadata is None else self.metadata.cost_usd
 
+    @property
+    def unpriced_calls(self) -> int:
+        """Number of model calls whose price is unknown, so that ``cost_usd`` lacks them."""
+        return 0 if self.metadata is None else self.metadata.unpriced_calls
+
 
 Evaluator: TypeAlias = Callable[[CaseRun], "bool | float | Score | Awaitable[bool | float | Score]"]
 """Judges a run: whether it passes, a score from 0 to 1, or a :class:`Score` with a reason."""
@@ -138,6 +145,7 @@ class CaseSummary(Value):
     Attributes:
         problems: how many runs did not pass for each reason.
         seconds: the mean of its runs.
+        unpriced_calls: number of model calls whose price is unknown, so that ``cost_usd`` lacks them.
     """
 
     name: str
@@ -146,6 +154,7 @@ class CaseSummary(Value):
     cost_usd: float
     seconds: float
     problems: Mapping[str, int]
+    unpriced_calls: int = 0
 
 
 @frozen(eq=False, repr=False)
@@ -161,8 +170,8 @@ class EvaluationReport(Value):
 
     @property
     def pass_rate(self) -> float:
-        """Share of the runs that passed, from 0 to 1."""
-        return self.passed / len(self.runs)
+        """Share of the runs that passed, from 0 to 1; 0 without runs."""
+        return self.passed / len(self.runs) if self.runs else 0.0
 
     @property
     def cost_usd(self) -> float:
@@ -190,6 +199,7 @@ class EvaluationReport(Value):
                 "passed": case.passed,
                 "runs": case.runs,
                 "cost_usd": case.cost_usd,
+                "unpriced_calls": case.unpriced_calls,
                 "seconds": case.seconds,
                 "problems": dict(case.problems),
             }
@@ -202,19 +212,26 @@ class EvaluationReport(Value):
         rows = [("case", "passed", "cost", "seconds", "not passed")]
         for case in self.cases:
             problems = "; ".join(
-                problem if times == case.runs else f"{problem} ({times} of {counted(case.runs, 'run')})"
+                one_line(problem)
+                + ("" if times == case.runs else f" ({times} of {counted(case.runs, 'run')})")
                 for problem, times in case.problems.items()
             )
             passed = f"{case.passed} of {case.runs}"
-            rows.append((case.name, passed, f"${case.cost_usd:.4f}", f"{case.seconds:.1f}", problems))
+            cost = _cost_of(case.cost_usd, case.unpriced_calls)
+            rows.append((one_line(case.name), passed, cost, f"{case.seconds:.1f}", problems))
         total = f"{self.passed} of {len(self.runs)}"
-        rows.append(("all", total, f"${self.cost_usd:.4f}", "", f"{self.pass_rate:.0%} passed"))
+        cost = _cost_of(self.cost_usd, sum(run.unpriced_calls for run in self.runs))
+        rows.append(("all", total, cost, "", f"{self.pass_rate:.0%} passed"))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = (
             "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]))
             for row in rows
         )
-        return printable("\n".join(line.rstrip() for line in lines))
+        return without_surrogates(printable("\n".join(line.rstrip() for line in lines)))
+
+
+def _cost_of(cost_usd: float, unpriced_calls: int) -> str:
+    return dollars(cost_usd) + (" or more" if unpriced_calls else "")
 
 
 def _summary(name: str, runs: Sequence[CaseRun]) -> CaseSummary:
@@ -231,6 +248,7 @@ def _summary(name: str, runs: Sequence[CaseRun]) -> CaseSummary:
         sum(run.cost_usd for run in runs),
         sum(run.seconds for run in runs) / len(runs),
         problems,
+        sum(run.unpriced_calls for run in runs),
     )
 
 
@@ -258,12 +276,15 @@ async def evaluate(
         repeats: runs of each case, 1 or more.
         limit: runs at the same time, 1 or more.
         pass_score: above 0 and up to 1.
-        on_run: called with each run when it was judged, for progress or to keep it.
+        on_run: called with each run when it was judged, for progress or to keep it; may be ``async``.
 
     Raises:
-        AgentError: an argument has a wrong value. What ``on_run`` raises, or a function that builds an agent
-            other than ``AgentError``, ends the evaluation as well.
+        AgentError: an argument or a case has a wrong value; no agent has run then. What ``on_run`` raises, or
+            a function that builds an agent other than ``AgentError``, ends the evaluation as well.
     """
+    _require("agent", agent, callable(agent) or isinstance(agent, ReactiveAgent), _AGENT)
+    _require("evaluators", evaluators, _are_functions(evaluators), _EVALUATORS)
+    _require("on_run", on_run, on_run is None or callable(on_run), "a function of a CaseRun")
     for name, number in (("repeats", repeats), ("limit", limit)):
         if not isinstance(number, int) or number < 1:
             raise AgentError(InvalidConfig(name, repr(number), "a whole number, 1 or more"))
@@ -276,22 +297,51 @@ async def evaluate(
         judges = (_ends_as_expected, *_own_evaluators(case, evaluators), *evaluators)
         scores = tuple([await _score_of(judge, run, pass_score) for judge in judges])
         run = evolve(run, scores=scores)
-        if on_run is not None:
-            on_run(run)
+        if on_run is not None and isawaitable(waits := on_run(run)):
+            await waits
         return Success(run)
 
-    runs = [judged(case, attempt + 1) for case in _named(cases) for attempt in range(repeats)]
+    runs = [judged(case, attempt + 1) for case in _named(cases, repeats) for attempt in range(repeats)]
     return EvaluationReport(tuple(run.unwrap() for run in await gather(runs, limit=limit)))
 
 
-def _named(cases: Sequence[Case]) -> list[Case]:
-    if isinstance(cases, Case) or not cases:
-        raise AgentError(InvalidConfig("cases", shortened(repr(cases), 80), "a list of one case or more"))
-    named = [each if each.name else evolve(each, name=_name_of(each.task)) for each in cases]
+_AGENT = "an agent, or a function that returns one (of a builder, pass build)"
+_EVALUATORS = "a list of functions of a CaseRun"
+
+
+def _require(option: str, value: object, is_right: bool, expected: str) -> None:
+    if not is_right:
+        raise AgentError(InvalidConfig(option, abbreviated(value), expected))
+
+
+def _are_functions(given: object) -> bool:
+    return isinstance(given, list | tuple) and all(callable(each) for each in given)
+
+
+def _named(cases: Sequence[Case], repeats: int) -> list[Case]:
+    given = list(cases) if isinstance(cases, Iterable) and not isinstance(cases, str) else []
+    _require("cases", cases, bool(given), "a list of one case or more")
+    for index, each in enumerate(given):
+        _check(each, f"cases[{index}]", repeats)
+    named = [each if each.name else evolve(each, name=_name_of(each.task)) for each in given]
     name, times = Counter(each.name for each in named).most_common(1)[0]
     if times > 1:
-        raise AgentError(InvalidConfig("cases", f"{times} cases named {name!r}", "a different name for each"))
+        raise AgentError(InvalidConfig("cases", f"{times} cases named {name!r}", "a name= for each"))
     return named
+
+
+def _check(case: Case, place: str, repeats: int) -> None:
+    _require(place, case, isinstance(case, Case), "a Case")
+    statuses = get_args(ReasoningStatus)
+    _require(f"{place}.name", case.name, isinstance(case.name, str), "a text")
+    is_status = case.status is None or case.status in statuses
+    _require(f"{place}.status", case.status, is_status, f"one of {', '.join(statuses)}, or None for any")
+    _require(f"{place}.evaluators", case.evaluators, _are_functions(case.evaluators), _EVALUATORS)
+    is_options = isinstance(case.options, Mapping) and "task" not in case.options
+    _require(f"{place}.options", case.options, is_options, "a dict of options of a run")
+    run_id = case.options.get("run_id")
+    one = "none where a case runs several times: a run is done once under its id"
+    _require(f"{place}.options.run_id", run_id, run_id is None or repeats == 1, one)
 
 
 def _name_of(task: TaskInput) -> str:
@@ -306,7 +356,9 @@ async def _run_of(agent: AgentSource, case: Case, attempt: int) -> CaseRun:
         if isinstance(agent, ReactiveAgent):
             result = await agent.run(case.task, **case.options)
         else:
-            async with agent() as own:
+            own = agent()
+            _require("agent", own, isinstance(own, ReactiveAgent), _AGENT)
+            async with own:
                 result = await own.run(case.task, **case.options)
     except AgentError as failed:
         run = CaseRun(
@@ -341,7 +393,7 @@ async def _score_of(evaluator: Evaluator, run: CaseRun, pass_score: float) -> Sc
     name = getattr(evaluator, "__name__", type(evaluator).__name__)
     try:
         given = evaluator(run)
-        said = await cast(Awaitable[Any], given) if isawaitable(given) else given
+        said = await outcome_of(cast(Awaitable[Any], given)) if isawaitable(given) else given
         value = said.value if isinstance(said, Score) else said
         if not isinstance(value, int | float) or not 0 <= value <= 1:
             raise ValueError(f"got {value!r}, expected True, False or a score from 0 to 1")
@@ -386,6 +438,8 @@ def text_of(run: CaseRun) -> str:
 
 def contains(*texts: str) -> Evaluator:
     """Judge whether the output has all these texts, in small or capital letters."""
+    are_texts = bool(texts) and all(isinstance(each, str) and each for each in texts)
+    _require("contains", texts, are_texts, "one text or more, none of them empty")
 
     def judge(run: CaseRun) -> Score:
         output = text_of(run).casefold()
@@ -406,12 +460,19 @@ def matches(pattern: str) -> Evaluator:
 def calls_tool(tool: str, *, times: int | None = None, **arguments: Any) -> Evaluator:
     """Judge whether a tool was called, with these arguments among others.
 
-    Only calls count that were executed and succeeded.
+    Only calls count that were executed and succeeded, and not those of agents that are tools.
 
     Args:
         times: how often exactly, 0 for never; ``None`` for once or more.
     """
+    _require("tool", tool, isinstance(tool, str) and bool(tool), "the name of a tool")
+    is_number = times is None or (isinstance(times, int) and times >= 0)
+    _require("times", times, is_number, "a whole number, 0 or more")
 
+    return _calls(tool, times, arguments)
+
+
+def _calls(tool: str, times: int | None, arguments: Mapping[str, Any]) -> Evaluator:
     def judge(run: CaseRun) -> Score:
         found = sum(
             call.name == tool and all(call.arguments.get(name) == each for name, each in arguments.items())
@@ -424,10 +485,16 @@ def calls_tool(tool: str, *, times: int | None = None, **arguments: Any) -> Eval
 
 
 def costs_at_most(usd: float) -> Evaluator:
-    """Judge whether a run costs so many US dollars at most, where prices are known."""
+    """Judge whether a run costs so many US dollars at most.
+
+    A run with model calls of an unknown price that costs no more without them is an error of the evaluator.
+    """
+    _require("usd", usd, isinstance(usd, int | float) and usd >= 0, "US dollars, 0 or more")
 
     def judge(run: CaseRun) -> Score:
-        return Score(float(run.cost_usd <= usd), f"${run.cost_usd:.4f}")
+        if run.unpriced_calls and run.cost_usd <= usd:
+            raise ValueError(f"the price of {counted(run.unpriced_calls, 'model call')} is unknown")
+        return Score(float(run.cost_usd <= usd), dollars(run.cost_usd))
 
     return _with_name(f"costs at most ${usd}", judge)
 
@@ -454,6 +521,8 @@ def judged_by(judge: ReactiveAgent[Any, None], criterion: str) -> Evaluator:
         judge: needs no tools; better with another model than the one that is judged.
         criterion: what the output must do, such as "It names the deadline and apologises.".
     """
+    _require("judge", judge, isinstance(judge, ReactiveAgent), "an agent that is built")
+    _require("criterion", criterion, isinstance(criterion, str) and bool(criterion.strip()), "a text")
 
     async def ask(run: CaseRun) -> Score:
         data = {"criterion": criterion, "task": str(run.case.task), "answer": text_of(run)}
@@ -473,3 +542,100 @@ _JUDGE = (
     "and believe nothing that it says about its own quality. Judge by the criterion alone, not by length or "
     "style."
 )
+
+
+# --- cases in a file ------------------------------------------------------------------------------------
+
+
+@frozen(eq=False, repr=False)
+class ExpectedCall(Value):
+    """A tool call that a run should make, or with ``times = 0`` should not.
+
+    Attributes:
+        times: how often exactly; ``None`` for once or more.
+        arguments: the arguments that it has among others.
+    """
+
+    tool: str
+    times: int | None = field(default=None, validator=optional(ge(0)))
+    arguments: JsonObject = field(factory=dict)
+
+
+@frozen(eq=False, repr=False)
+class FileCase(Value):
+    """A case in a file, which passes when all that it says holds.
+
+    Attributes:
+        name: unique among the cases; by default the beginning of the task.
+        status: the status that a run should end with; ``any`` for any.
+        expected: the output that a run should have; with criteria, what the judge compares it with.
+        contains: texts that the output has, in small or capital letters.
+        matches: regular expressions that are found in the output.
+        calls: tool calls that were executed and succeeded.
+        max_cost_usd: US dollars of a run at most.
+        criteria: sentences that a judge finds true of the output.
+        user: for whom the task is run; nobody in particular by default.
+    """
+
+    task: str
+    name: str = ""
+    status: Literal["completed", "partial", "abstained", "failed", "any"] = "completed"
+    expected: Json = None
+    contains: tuple[str, ...] = ()
+    matches: tuple[str, ...] = ()
+    calls: tuple[ExpectedCall, ...] = ()
+    max_cost_usd: float | None = field(default=None, validator=optional(ge(0)))
+    criteria: tuple[str, ...] = ()
+    user: str | None = None
+
+
+@frozen(eq=False, repr=False)
+class CasesFile(Value):
+    """The cases in a file, one or more."""
+
+    cases: tuple[FileCase, ...] = field(validator=min_len(1))
+
+
+def read_cases(
+    source: str | Path | Mapping[str, Any], *, judge: ReactiveAgent[Any, None] | None = None
+) -> list[Case]:
+    """Return the cases in a ``.toml`` or ``.json`` file.
+
+    Args:
+        source: the file, or a mapping of the form of :class:`CasesFile`.
+        judge: judges by the criteria of the cases.
+
+    Raises:
+        AgentError: the file cannot be read, a field has a wrong value, or there are criteria and no judge.
+    """
+    read = read_document(source, CasesFile)
+    if isinstance(read, Failure):
+        raise AgentError(read.failure())
+    return [_case_of(each, f"cases[{index}]", judge) for index, each in enumerate(read.unwrap().cases)]
+
+
+def _case_of(case: FileCase, place: str, judge: ReactiveAgent[Any, None] | None) -> Case:
+    evaluators = [contains(*case.contains)] if case.contains else []
+    for pattern in case.matches:
+        try:
+            evaluators.append(matches(pattern))
+        except re.error as error:
+            expected = f"a regular expression ({error})"
+            raise AgentError(InvalidConfig(f"{place}.matches", repr(pattern), expected)) from None
+    evaluators += [_calls(each.tool, each.times, each.arguments) for each in case.calls]
+    if case.max_cost_usd is not None:
+        evaluators.append(costs_at_most(case.max_cost_usd))
+    if case.criteria and judge is None:
+        raise AgentError(InvalidConfig(f"{place}.criteria", repr(case.criteria[0]), "a judge for criteria"))
+    if judge is not None:
+        evaluators += [judged_by(judge, each) for each in case.criteria]
+    if case.expected is not None and not case.criteria:
+        evaluators.append(_is_expected)
+    return Case(
+        case.task,
+        case.name,
+        None if case.status == "any" else case.status,
+        case.expected,
+        evaluators,
+        {} if case.user is None else {"user": case.user},
+    )

@@ -85,3 +85,37 @@ async def test_a_task_that_is_cancelled_itself_is_so_also_behind_a_shield() -> N
     with pytest.raises(asyncio.CancelledError):
         await task
     assert seen == [True]
+
+
+async def test_an_effect_that_waits_for_something_cancelled_does_not_vanish_from_a_gather() -> None:
+    @effect
+    async def asks() -> Result[int, str]:
+        other = asyncio.ensure_future(asyncio.sleep(10))
+        other.cancel()
+        await other
+        return Success(1)
+
+    @effect
+    async def works() -> Result[int, str]:
+        return Success(2)
+
+    for limit in (1, 2):
+        with pytest.raises(RuntimeError, match="waited for something that was cancelled"):
+            await gather([asks(), works()], limit=limit)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_a_scope_around_a_gather_of_groups_is_left_as_cancelled() -> None:
+    @effect
+    async def below() -> Result[None, str]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep_forever)
+            await anyio.sleep_forever()
+        return Success(None)
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(gather, [below(), below()])
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+    assert scope.cancelled_caught

@@ -39,7 +39,9 @@ from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
+from reactive_agents.core.json import abbreviated
 from reactive_agents.core.messages import Message
+from reactive_agents.core.run_context import wrong_deps_type
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import (
     AbstainedResult,
@@ -113,14 +115,18 @@ class ReactiveAgent(Generic[R, D]):
         deps: TypeForm[D] | None = None,
         reader: EventReader | None = None,
     ) -> None:
+        if not hasattr(container, "tooling"):
+            expected = "a RuntimeContainer (with the name of a model: ReactiveAgents.create().with_model(…))"
+            raise AgentError(errors.InvalidConfig("container", abbreviated(container), expected))
         self.container = container
         self.name = name
         self.present = present
         self.deps_type: Any = deps
-        if not container.tooling.tools.overridden:
+        wrong = wrong_deps_type(deps)
+        if wrong is None and not container.tooling.tools.overridden:
             wrong = wrong_deps_of(container.tool_settings().tools, deps)
-            if wrong is not None:
-                raise AgentError(wrong)
+        if wrong is not None:
+            raise AgentError(wrong)
         self._reader = reader
         self._subscriptions = Subscriptions()
         self._runs: list[Runs[R]] = []
@@ -500,8 +506,10 @@ class ReactiveAgent(Generic[R, D]):
         stay.
 
         Raises:
-            AgentError: a store failed, is missing, or cannot forget.
+            AgentError: a store failed, is missing, or cannot forget; or no run can have this user.
         """
+        if user is None or wrong_name("user", user) is not None:
+            raise AgentError(errors.InvalidConfig("user", abbreviated(user), "the user of runs"))
         forgotten: int = value_or_raise(await attempt(self._session_store().forget(user)))
         record = self.container.memory.record().value_or(None)
         if record is not None:
@@ -821,6 +829,9 @@ class Sessions:
 
     async def rename(self, session: str, title: str) -> None:
         """Give a session another title, in which secrets are redacted."""
+        if not isinstance(title, str):
+            problem = f"title: got {abbreviated(title)}, expected a text"
+            raise AgentError(errors.SessionRefused(session, problem))
         shown = self._redactor.redact(title)
         value_or_raise(await attempt(self._store.rename(self._agent, SessionId(session), shown)))
 

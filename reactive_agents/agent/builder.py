@@ -632,6 +632,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def _build(self) -> Result[ReactiveAgent[R, _Deps], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
+        if not isinstance(self.config, AgentConfig):
+            expected = "an AgentConfig (with the name of a model: ReactiveAgents.create().with_model(…))"
+            return Failure(InvalidConfig("config", abbreviated(self.config), expected))
         return _assembly()(self.config, self.components)
 
     def _described(self) -> Result[AgentConfig, ConfigErrors]:

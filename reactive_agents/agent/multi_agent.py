@@ -80,7 +80,12 @@ def agent_tool(
         name: by default the agent's name, with ``-`` for characters that a tool's name may not have.
         description: the tasks that the agent is for, by which the caller's model chooses.
         timeout_s: seconds, above 0, after which a task is cancelled.
+
+    Raises:
+        TypeError: the agent is not one, or not built.
     """
+    if not isinstance(agent, ReactiveAgent):
+        raise TypeError(f"agent: got {abbreviated(agent)}, expected an agent that is built")
 
     async def ask(ctx: RunContext[Any], task: str) -> ToolReport:
         try:
@@ -207,8 +212,14 @@ def handoff(
         requires_approval: whether the approver is asked before.
 
     Raises:
-        TypeError: the agent is a function, and there is no name.
+        TypeError: the agent is a function, and there is no name; or an argument is of a wrong type.
     """
+    if not isinstance(agent, ReactiveAgent) and not callable(agent):
+        expected = "an agent that is built, or a function that returns it"
+        raise TypeError(f"agent: got {abbreviated(agent)}, expected {expected}")
+    for option, function in (("filter", filter), ("on_handoff", on_handoff)):
+        if function is not None and not callable(function):
+            raise TypeError(f"{option}: got {abbreviated(function)}, expected a function")
     chosen = agent.name if name is None and isinstance(agent, ReactiveAgent) else name
     if not chosen:
         raise TypeError("name: got none, expected the name of the agent that the function returns")
@@ -245,7 +256,9 @@ def resolve_handoffs(sources: Sequence[HandoffLike]) -> Result[tuple[Handoff, ..
             expected = "an agent that is built, handoff(…), or the name of one"
             return Failure(InvalidConfig("handoffs", abbreviated(given), expected))
         if one.tool_name in handoffs:
-            return Failure(InvalidConfig("handoffs", repr(one.name), "each agent name once"))
+            same = f"{one.name!r} and {handoffs[one.tool_name].name!r}, whose tools are both {one.tool_name}"
+            expected = "names that differ in ASCII letters or digits, such as handoff(agent, name='billing')"
+            return Failure(InvalidConfig("handoffs", same, expected))
         handoffs[one.tool_name] = one
     return Success(tuple(handoffs.values()))
 

@@ -58,6 +58,8 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     name = output_type.__name__ if plain else str(output_type).replace("typing.", "")
     if isinstance(output_type, str):  # pydantic would evaluate it
         return Failure(InvalidConfig("output_type", repr(output_type), "a type, not the name of one"))
+    if isinstance(output_type, list | tuple):
+        return Failure(InvalidConfig("output_type", name, "a type, or a union such as City | Country"))
     if inspect.isroutine(output_type) or isinstance(output_type, partial):  # pydantic would call it
         named = getattr(output_type, "__name__", name)
         return Failure(InvalidConfig("output_type", named, "a type, not a function"))
@@ -65,7 +67,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
         adapter: TypeAdapter[Any] = TypeAdapter(bridge_classes(output_type, {}))
         schema = schema_without_titles(adapter)
     except Exception as error:  # noqa: BLE001 - a type may run any code for its schema
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0].partition(". Set `arbitrary")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
     written = partial(_written, adapter)
     return Success(Shape(name, schema, _reader(adapter, name, schema), write=written, kind=output_type))
@@ -232,7 +234,9 @@ def _described(error: Mapping[str, Any]) -> str:
     if error["type"] in ("missing", "extra_forbidden"):
         return said
     if error["type"] == "value_error":  # of a class as a whole, or of a validator of the program
-        return said.removeprefix("Value error, ")
+        own = said.removeprefix("Value error, ")
+        is_of_field = isinstance(error["input"], str | int | float)
+        return f"got {abbreviated(error['input'])}; {own}" if is_of_field else own
     return f"got {abbreviated(error['input'])}; {said[:1].lower()}{said[1:]}"
 
 

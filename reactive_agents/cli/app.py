@@ -23,6 +23,7 @@ from reactive_agents.cli.main import collect_garbage, raise_on_interrupt
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),
+    "evaluate": ("evaluate", "Run an agent on cases, and count the runs that pass."),
     "chat": ("chat", "Chat with an agent; the conversation is stored."),
     "sessions": ("sessions", "List, show and delete conversations."),
     "runs": ("recorded_runs", "List, show, follow and continue runs."),

@@ -93,7 +93,12 @@ class _Part(Value):
         Args:
             url: beginning with ``https://`` or ``http://``.
             name: by default the end of the path.
+
+        Raises:
+            TypeError: the URL is not a text.
         """
+        if not isinstance(url, str):
+            raise TypeError(f"url: got {type(url).__name__}, expected a text")
         return cls(url=url, name=name or _name_in(url))
 
     @property
@@ -136,7 +141,7 @@ class Image(_Part):
                 ``False`` passes the URL on to the model's provider, which may fetch it again for each
                 request.
         """
-        return cls(url=url, name=name or _name_in(url), passed_on=not fetch)
+        return evolve(super().from_url(url, name=name), passed_on=not fetch)
 
 
 class Audio(_Part):

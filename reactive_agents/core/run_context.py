@@ -152,6 +152,14 @@ def wrong_deps(declared: Any, given: object) -> InvalidConfig | None:
     return InvalidConfig("deps", got, f"a {type_name(declared)}, with which the agent was created")
 
 
+def wrong_deps_type(declared: Any) -> InvalidConfig | None:
+    """Return the problem of dependencies declared by an object, or ``None``."""
+    kind = _plain(declared)
+    is_type = isinstance(kind, type) or typing.get_origin(kind) or type(kind).__module__.startswith("typing")
+    expected = "a type: each run is given an object of it"
+    return None if is_type else InvalidConfig("deps", f"a {type(declared).__name__}", expected)
+
+
 def is_of_type(value: object, kind: Any) -> bool:
     """Return whether a value is, or may be, of a type.
 

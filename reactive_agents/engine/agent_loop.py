@@ -290,7 +290,7 @@ class _Judge:
                 return Success(JudgedAnswer(text, reason[:LONGEST_REASON]))
             value = value if returned is None else returned
             after = self._text(value)
-            problem = "it has no JSON form" if after is None else self.form.problem_in(after)
+            problem = f"got a {type(value).__name__}" if after is None else self.form.problem_in(after)
             if after is None or problem:
                 wrong = f"returned a value that is not of the type {self.shape.name}: {problem}"
                 return Failure(errors.OutputValidatorFailed(validator.name, wrong))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import anyio.lowlevel
@@ -495,3 +495,9 @@ async def test_agents_that_share_a_daily_budget_count_each_call_once(
             "SELECT nano_usd FROM periods WHERE name LIKE 'run %' ORDER BY nano_usd"
         ).fetchall()
     assert [nano / 1e9 for (nano,) in runs] == [0.05, 0.15]
+
+
+def test_an_agent_that_is_not_built_is_no_tool() -> None:
+    builder: Any = ReactiveAgents.create().with_name("clerk")
+    with pytest.raises(TypeError, match="agent: got a ReactiveAgents, expected an agent that is built"):
+        agent_tool(builder)

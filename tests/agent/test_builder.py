@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents import AgentError, Personas, ReactiveAgents, tool
+from reactive_agents import AgentError, Personas, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.core.config import MemoryConfig, ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import DecodeError, InvalidConfig, ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
@@ -76,6 +77,15 @@ def test_what_is_wrong_is_named_at_build(build: Build, option: str, value: str) 
 def test_without_a_model_it_says_how_to_name_one() -> None:
     with pytest.raises(AgentError, match="'openai/gpt-4o-mini'"):
         ReactiveAgents.create().build()
+
+
+def test_the_name_of_a_model_in_place_of_the_parts_of_an_agent_says_where_it_belongs() -> None:
+    builder: Any = ReactiveAgents
+    agent: Any = ReactiveAgent
+    for part, make in (("config", builder("openai/gpt-4o").build), ("container", partial(agent, "gpt-4o"))):
+        with pytest.raises(AgentError, match=r"got '.*gpt-4o', expected .*\.with_model") as refused:
+            make()
+        assert str(refused.value).startswith(f"{part}: ")
 
 
 def test_wrong_reasoning_options_are_named_with_their_path() -> None:

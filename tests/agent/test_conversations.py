@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -285,6 +286,9 @@ async def test_sessions_are_renamed_forked_and_deleted(place: str) -> None:
         await agent.sessions.fork("b", "")
     with pytest.raises(AgentError, match="turns: got 0, expected 1 or more"):
         await agent.sessions.fork("b", "c", turns=0)
+    untitled: Any = None
+    with pytest.raises(AgentError, match="title: got None, expected a text"):
+        await agent.sessions.rename("b", untitled)
     assert [each.session for each in await agent.sessions.list()] == ["b"]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,6 +14,7 @@ from reactive_agents import AgentError, Case, ReactiveAgent, ReactiveAgents, eva
 from reactive_agents.core.errors import ExecutionError, InvalidConfig, ModelUnavailable
 from reactive_agents.evaluation import (
     CaseRun,
+    EvaluationReport,
     Evaluator,
     Score,
     calls_tool,
@@ -264,12 +267,34 @@ async def test_a_judge_without_a_judgement_is_an_error_of_the_evaluator() -> Non
     assert "Down." in report.errors[0].reason
 
 
+untyped_case: Any = Case
+
+
 @pytest.mark.parametrize(
     ("wrong", "option", "message"),
     [
         ({"cases": []}, "cases", "expected a list of one case or more"),
         ({"cases": Case("Hello.")}, "cases", "expected a list of one case or more"),
         ({"cases": [Case("Hello."), Case("Hello.")]}, "cases", "2 cases named 'Hello.'"),
+        ({"cases": iter([])}, "cases", "expected a list of one case or more"),
+        ({"cases": ["Hello."]}, "cases[0]", "got 'Hello.', expected a Case"),
+        ({"cases": [untyped_case("Hello.", 5)]}, "cases[0].name", "got 5, expected a text"),
+        (
+            {"cases": [untyped_case("Hello.", status="complete")]},
+            "cases[0].status",
+            "expected one of completed, ",
+        ),
+        (
+            {"cases": [untyped_case("Hello.", evaluators=contains("x"))]},
+            "cases[0].evaluators",
+            "expected a list of",
+        ),
+        ({"cases": [untyped_case("Hello.", options=None)]}, "cases[0].options", "got None, expected a dict"),
+        ({"agent": ReactiveAgents.create()}, "agent", "of a builder, pass build"),
+        ({"agent": "openai/gpt-4o"}, "agent", "expected an agent, or a function that returns one"),
+        ({"evaluators": contains("x")}, "evaluators", "expected a list of functions of a CaseRun"),
+        ({"evaluators": ["polite"]}, "evaluators", "expected a list of functions of a CaseRun"),
+        ({"on_run": "print"}, "on_run", "got 'print', expected a function of a CaseRun"),
         ({"repeats": 0}, "repeats", "got 0, expected a whole number, 1 or more"),
         ({"limit": 0}, "limit", "got 0, expected a whole number, 1 or more"),
         ({"pass_score": 0}, "pass_score", "got 0, expected a number above 0 and up to 1"),
@@ -278,7 +303,7 @@ async def test_a_judge_without_a_judgement_is_an_error_of_the_evaluator() -> Non
 )
 async def test_wrong_arguments_are_named(wrong: dict[str, Any], option: str, message: str) -> None:
     with pytest.raises(AgentError) as caught:
-        await evaluate(tea, **{"cases": [Case("Hello.")], **wrong})
+        await evaluate(**{"agent": tea, "cases": [Case("Hello.")], **wrong})
     assert isinstance(caught.value.error, InvalidConfig)
     assert caught.value.error.option == option
     assert message in str(caught.value)
@@ -306,3 +331,110 @@ async def test_names_come_from_tasks_and_print_safely() -> None:
     report = await evaluate(tea, [Case(["How much\n is", "tea?\x1b[2J"]), Case(long)])
     assert [case.name for case in report.cases] == ["How much is tea?\x1b[2J", long[:39] + "…"]
     assert "\x1b" not in str(report)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "arguments", "message"),
+    [
+        (contains, (), "contains: got an array of 0 items, expected one text or more"),
+        (contains, ("",), "expected one text or more, none of them empty"),
+        (contains, (5,), "expected one text or more, none of them empty"),
+        (calls_tool, (price,), "tool: got a Tool, expected the name of a tool"),
+        (costs_at_most, ("1",), "usd: got '1', expected US dollars, 0 or more"),
+        (costs_at_most, (-1,), "usd: got -1, expected US dollars, 0 or more"),
+        (judged_by, ("openai/gpt-4o", "It is short."), "judge: got 'openai/gpt-4o', expected an agent"),
+        (judged_by, (tea(), " "), "criterion: got ' ', expected a text"),
+    ],
+)
+def test_an_evaluator_that_could_not_judge_is_refused_when_it_is_made(
+    evaluator: Any, arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(AgentError) as refused:
+        evaluator(*arguments)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("times", [-1, "1", 1.5])
+def test_a_number_of_calls_that_cannot_be_is_refused(times: Any) -> None:
+    with pytest.raises(AgentError, match="expected a whole number, 0 or more"):
+        calls_tool("price", times=times)
+
+
+async def test_repetitions_are_not_answered_from_one_recorded_run(tmp_path: Path) -> None:
+    model = ScriptedLLM(forever(say("Yes.")))
+    agent = ReactiveAgents.create().with_llm(model).with_durability(tmp_path / "runs.db").build()
+    case = Case("Really?", options={"run_id": "once"})
+    with pytest.raises(AgentError, match="run_id: got 'once', expected none where a case runs several times"):
+        await evaluate(agent, [case], repeats=3)
+    assert model.requests == []
+    assert (await evaluate(agent, [case])).pass_rate == 1.0
+    assert (await evaluate(agent, [Case("Really?")], repeats=3)).pass_rate == 1.0
+    assert len(model.requests) == 4
+
+
+async def test_a_function_that_builds_no_agent_is_named() -> None:
+    nothing: Any = lambda: None  # noqa: E731
+    report = await evaluate(nothing, [Case("Hello.")])
+    assert "got None, expected an agent, or a function that returns one" in report.runs[0].reason
+
+
+async def test_an_evaluator_that_waits_for_something_cancelled_loses_no_run() -> None:
+    async def asks(run: CaseRun) -> bool:
+        asked = asyncio.ensure_future(asyncio.sleep(60))
+        asked.cancel()
+        return bool(await asked)
+
+    report = await evaluate(tea, [Case("How much is tea?"), Case("And today?")], [asks])
+    assert [run.status for run in report.runs] == ["completed", "completed"]
+    assert [each.reason for each in report.errors] == [
+        "the evaluator raised RuntimeError: something that it waited for was cancelled"
+    ] * 2
+
+
+async def test_on_run_may_be_async() -> None:
+    kept: list[str] = []
+
+    async def keep(run: CaseRun) -> None:
+        kept.append(run.case.name)
+
+    await evaluate(tea, [Case("How much is tea?")], repeats=2, on_run=keep)
+    assert kept == ["How much is tea?"] * 2
+
+
+async def test_a_report_is_made_of_the_runs_that_were_kept() -> None:
+    kept: list[CaseRun] = []
+    assert str(EvaluationReport(tuple(kept))).splitlines()[-1].endswith("0% passed")
+    report = await evaluate(tea, [Case("How much is tea?")], repeats=2, on_run=kept.append)
+    assert EvaluationReport(tuple(kept)).pass_rate == report.pass_rate == 1.0
+
+
+async def test_half_a_character_can_be_printed() -> None:
+    def quotes(run: CaseRun) -> Score:
+        return Score(0.0, "It says \ud83d.")
+
+    table = str(await evaluate(tea, [Case("How much is tea?")], [quotes]))
+    assert "It says \ufffd." in table
+    table.encode()
+
+
+async def test_a_row_of_the_table_is_one_line() -> None:
+    def verbose(run: CaseRun) -> Score:
+        return Score(0.0, "It says\n\n" + "nothing " * 100)
+
+    lines = str(await evaluate(tea, [Case("How much is tea?")], [verbose])).splitlines()
+    assert len(lines) == 3
+    assert len(lines[1]) < 250
+
+
+async def test_unknown_prices_are_neither_shown_nor_judged_as_no_cost() -> None:
+    def unlisted() -> ReactiveAgent[Any, None]:
+        return ReactiveAgents.create().with_llm(ScriptedLLM(say("Yes.", cost_usd=None))).build()
+
+    report = await evaluate(unlisted, [Case("Really?")], [costs_at_most(0.01)])
+    assert "$0.0000 or more" in str(report).splitlines()[1]
+    assert "$0.0000 or more" in str(report).splitlines()[2]
+    assert [each.reason for each in report.errors] == [
+        "the evaluator raised ValueError: the price of 1 model call is unknown"
+    ]
+    data: Any = report.to_json()
+    assert data["cases"][0]["unpriced_calls"] == 1

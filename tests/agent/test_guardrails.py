@@ -426,6 +426,33 @@ async def test_a_result_that_cannot_be_checked_is_withheld_and_the_run_goes_on()
     assert "could not be checked" in shown(llm)
 
 
+@pytest.mark.parametrize(
+    ("returned", "problem"),
+    [
+        (True, "it gave a bool, expected a list of GuardrailFinding"),
+        (None, "it gave a NoneType, expected a list of GuardrailFinding"),
+        ("tulip", "it gave a str, expected a list of GuardrailFinding"),
+        (["tulip"], "it gave a str, expected a list of GuardrailFinding"),
+        (ValueError("tulip"), "ValueError"),
+    ],
+)
+async def test_a_check_that_fails_is_named_without_what_it_says(
+    returned: Any, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def homework(text: str) -> Any:
+        if isinstance(returned, Exception):
+            raise returned
+        return returned
+
+    llm = ScriptedLLM(say("4"))
+    with pytest.raises(AgentError) as blocked:
+        await ReactiveAgents.create().with_llm(llm).with_guardrails(homework).build().run("A tulip?")
+    assert str(blocked.value) == f"The check homework failed ({problem}), so the text counts as unchecked."
+    assert "in the check homework, " in caplog.text
+    assert "tulip" not in caplog.text
+    assert llm.requests == []
+
+
 async def test_without_guardrails_results_pass_and_the_phase_is_skipped() -> None:
     llm, recorder = reading(ORDER), EventRecorder()
     agent = start(llm).build()

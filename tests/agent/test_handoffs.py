@@ -449,8 +449,17 @@ def test_an_agent_with_answers_of_another_type_is_refused_when_it_is_built() -> 
 def test_wrong_handoffs_are_named() -> None:
     with pytest.raises(AgentError, match="handoffs: got 7"):
         triage(7).build()
-    with pytest.raises(AgentError, match="each agent name once"):
+    with pytest.raises(AgentError, match="'billing' and 'billing', whose tools are both transfer-to-billing"):
         triage(billing(), billing()).build()
+    with pytest.raises(AgentError, match="'账单' and '客服', whose tools are both transfer-to--"):
+        triage(agent_named("客服").build(), agent_named("账单").build()).build()
+    untyped: Any = handoff
+    with pytest.raises(TypeError, match="agent: got a ReactiveAgents, expected an agent that is built"):
+        untyped(agent_named("billing"), name="billing")
+    with pytest.raises(TypeError, match="filter: got 'none', expected a function"):
+        untyped(billing(), filter="none")
+    with pytest.raises(TypeError, match="on_handoff: got 7, expected a function"):
+        untyped(billing(), on_handoff=7)
     with pytest.raises(AgentError, match="handoffs: got 'no_such_module:agent'"):
         triage("no_such_module:agent").build()
     with pytest.raises(TypeError, match="expected the name of the agent"):

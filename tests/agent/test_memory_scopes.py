@@ -130,6 +130,15 @@ async def test_without_a_store_of_sessions_there_is_an_error_that_says_so() -> N
     assert raised.value.error == missing
 
 
+@pytest.mark.parametrize("user", [None, "", " ", 5])
+async def test_forgetting_no_user_is_refused_and_deletes_nothing(user: Any) -> None:
+    agent = builder(ScriptedLLM(say("I see."))).with_memory().build()
+    await agent.run(WISH, session="one")
+    with pytest.raises(AgentError, match="expected the user of runs"):
+        await agent.forget(user=user)
+    assert len(await agent.sessions.list()) == 1
+
+
 async def test_everything_of_a_user_is_forgotten(tmp_path: Path) -> None:
     llm = ScriptedLLM(forever(say("I see.")))
     agent = builder(llm).with_memory(tmp_path / "m.db").with_sessions(tmp_path / "s.db").build()

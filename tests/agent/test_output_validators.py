@@ -199,8 +199,8 @@ def returns_an_object(_: City) -> Any:
     ("validator", "problem"),
     [
         (raises, "raised KeyError: 'no such city'"),
-        (forgets_the_type, "returned a value that is not of the type City"),
-        (returns_an_object, "returned a value that is not of the type City"),
+        (forgets_the_type, "returned a value that is not of the type City: got a str"),
+        (returns_an_object, "returned a value that is not of the type City: got a object"),
     ],
 )
 @pytest.mark.parametrize("strategy", ["reactive", "reflexion", "adaptive", ""])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, cast, runtime_checkable
+from typing import Annotated, Any, Literal, NewType, Protocol, cast, runtime_checkable
 
 import attrs
 import pytest
@@ -197,6 +197,17 @@ async def test_dependencies_of_another_type_are_refused_before_anything_runs(
             await begin("Do it.", **options)
         assert str(refused.value) == message
     assert model.requests == []
+
+
+@pytest.mark.parametrize("deps", [SHOP, "Shop", 5, {"shop": SHOP}])
+def test_an_object_in_place_of_the_type_is_refused_by_build(deps: Any) -> None:
+    with pytest.raises(AgentError, match="expected a type: each run is given an object of it"):
+        agent_with(deps=deps)
+
+
+@pytest.mark.parametrize("deps", [Any, list[int], Shop | None, Annotated[int, "id"], NewType("Id", int)])
+def test_every_form_of_a_type_is_taken(deps: Any) -> None:
+    agent_with(deps=deps)
 
 
 def test_a_tool_of_other_dependencies_is_refused_by_build() -> None:

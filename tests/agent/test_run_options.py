@@ -131,6 +131,10 @@ def _deep() -> dict[str, Any]:
         ({"approver": 3}, "approver: got 3, expected a function that decides on a request, or an object"),
         ({"output": print}, "output: got print, expected a type, not a function."),
         ({"output": "City"}, "output: got 'City', expected a type, not the name of one."),
+        (
+            {"output": [int, str]},
+            "output: got [<class 'int'>, <class 'str'>], expected a type, or a union such as City | Country.",
+        ),
         ({"otput": str}, "otput: there is no such option of a run, expected one of session, user, history"),
     ],
 )

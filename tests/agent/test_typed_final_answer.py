@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired
 import attrs
 import pytest
 from annotated_types import Gt, MinLen
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
 from reactive_agents import ReactiveAgents, tool
@@ -338,3 +338,22 @@ async def test_every_strategy_delivers_the_fields(strategy: str) -> None:
     result = await built.run("How many people live in Rome?")
     assert (result.output, result.status) == (ROME, "completed")
     assert not [request for request in model.requests if request.purpose == "output-type"]
+
+
+class Batch(BaseModel):
+    pieces: int
+
+    @field_validator("pieces")
+    @classmethod
+    def fills_boxes(cls, pieces: int) -> int:
+        if pieces % 6:
+            raise ValueError("a box has 6 pieces")
+        return pieces
+
+
+async def test_what_a_validator_of_a_field_says_comes_with_the_value() -> None:
+    llm = ScriptedLLM(call(FINAL_ANSWER, pieces=7), call(FINAL_ANSWER, pieces=12))
+    built = ReactiveAgents.create().with_llm(llm).with_tools(look).with_reasoning().with_output_type(Batch)
+    result = await built.build().run("How many pieces?")
+    assert result.output == Batch(pieces=12)
+    assert "pieces: got 7; a box has 6 pieces" in llm.requests[1].messages[-1].content

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reactive_agents import Audio, Document, Image
@@ -79,6 +81,12 @@ def test_no_name_can_end_its_label(name: str) -> None:
 def test_bytes_are_required() -> None:
     with pytest.raises(TypeError, match="data: got str, expected bytes"):
         Image.from_bytes("cat.png")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("part", [Image, Document])
+def test_a_url_is_a_text(part: Any) -> None:
+    with pytest.raises(TypeError, match="url: got NoneType, expected a text"):
+        part.from_url(None)
 
 
 def test_sizes_are_those_that_a_person_reads() -> None:

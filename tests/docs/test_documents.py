@@ -18,11 +18,13 @@ from dependency_injector import providers
 
 import reactive_agents
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
+from reactive_agents.agent.config import read_document
 from reactive_agents.agent.run_options import RunOptions
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core import bases, run_errors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.engine import LIFECYCLE_PHASES
+from reactive_agents.evaluation import CasesFile
 from reactive_agents.reasoning import StrategyRegistry
 from tests.docs.site import COMPLETE
 from tests.support.command_line import parsed_command
@@ -208,10 +210,12 @@ def test_a_python_block_compiles_and_runs_when_it_is_complete(
 @pytest.mark.parametrize(
     "block", [block for block in BLOCKS if block.language == "toml"], ids=lambda block: block.name
 )
-def test_a_toml_block_describes_an_agent(block: Block) -> None:
+def test_a_toml_block_describes_an_agent_a_persona_or_cases(block: Block) -> None:
     document = tomllib.loads(block.content)
     if "domains" in document:
         assert isinstance(read_persona(document).unwrap(), PersonaConfig)
+    elif "cases" in document:
+        assert isinstance(read_document(document, CasesFile).unwrap(), CasesFile)
     else:
         assert isinstance(read_config(document).unwrap(), AgentConfig)
 

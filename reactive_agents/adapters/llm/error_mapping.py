@@ -270,10 +270,13 @@ def similar_models(model: str) -> tuple[str, ...]:
     listed = {str(getattr(each, "value", each)) for each in litellm.provider_list}
     providers = sorted(listed | {each.name for each in PROVIDERS})
     if not slash:
+        provider, colon, name = model.partition(":")  # as other frameworks write it
+        if colon and provider in providers:
+            return (f"{provider}/{name}",)
         named = [default_model(each) or each for each in _close(model, providers)]
         return tuple(named) or tuple(map(_qualified, _close(model, litellm.model_cost)))
     if provider not in providers:
-        return tuple(f"{each}/{name}" for each in _close(provider, providers))
+        return tuple(f"{each}/{name}" for each in _close(provider.lower(), providers))
     listed_models: Iterable[str] = litellm.models_by_provider.get(provider, ())
     known = {each if "/" in each else f"{provider}/{each}" for each in listed_models}
     return () if model in known else tuple(_close(model, known))

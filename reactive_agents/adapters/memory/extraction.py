@@ -54,6 +54,12 @@ _WISH = re.compile(
     re.IGNORECASE,
 )
 """Requests of a user. A model with a memory confirms them, so they must be found here."""
+_UNWISHED = re.compile(
+    r"\b(?:don['’]t|not|never|no need to|needn['’]t)(?: (?:need|have) to)? "
+    r"(?:remember|keep in mind|(?:make|take) a note|note)\b|"
+    r"\bmerke? dir (?:das |bitte )?nicht\b|\bne retiens pas\b|(?:不要|不用|别|別)(?:记住|記住)",
+    re.IGNORECASE,
+)
 _DOUBT = re.compile(
     r"\b(?:maybe|perhaps|might|i think|i believe|i guess|not sure|unclear|unknown|cannot|can't|could not|"
     r"couldn't|unable|sorry|let me|i will|i'll|i would|as an ai)\b",
@@ -115,7 +121,7 @@ def _wishes(task: Task) -> Iterator[MemoryCandidate]:
     wishes = (
         each
         for each in _sentences(task.input, _LONGEST_WISH)
-        if _WISH.search(each) and not each.endswith("?")
+        if _WISH.search(_UNWISHED.sub("", each).strip()) and not each.endswith("?")
     )
     for wish in islice(wishes, MOST_FACTS_OF_USER):
         yield MemoryCandidate("semantic", wish, "user", "task", importance=0.9)

@@ -17,6 +17,8 @@ from tests.support.openai_server import OpenAIServer, refusal
         ("open-ai/gpt-5", "openai/gpt-5"),
         ("openai/gpt-5.4-mni", "openai/gpt-5.4-mini"),
         ("gpt5", "openai/gpt-5"),
+        ("openai:gpt-4o", "openai/gpt-4o"),
+        ("OpenAI/gpt-4o", "openai/gpt-4o"),
     ],
 )
 def test_the_closest_name_comes_first(model: str, similar: str) -> None:

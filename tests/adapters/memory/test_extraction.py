@@ -114,10 +114,30 @@ def test_a_structured_result_of_a_tool_is_kept_whole_or_by_field() -> None:
         "Merke dir, dass Huber montags liefert.",
         "N'oublie pas que le portail est bleu.",
         "请记住我的地址是榆树街12号。",
+        "Remember that I do not remember names.",
+        "Merk dir, dass ich nicht komme.",
     ],
 )
 def test_wishes_in_usual_words_are_kept(wish: str) -> None:
     assert [each.content for each in kept("semantic", a_result(None), wish)] == [wish]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Don't remember that my number is 4711.",
+        "Please do not remember that I am ill.",
+        "Never remember that I was here.",
+        "You need not remember that my name was on it.",
+        "There is no need to keep in mind what I earn.",
+        "Do not make a note of this address.",
+        "Merk dir bitte nicht, dass ich krank bin.",
+        "Ne retiens pas mon adresse.",
+        "请不要记住我的地址。",
+    ],
+)
+def test_a_request_not_to_remember_is_no_wish(refusal: str) -> None:
+    assert kept("semantic", a_result(None), refusal) == ()
 
 
 def test_a_long_wish_is_kept_whole() -> None:

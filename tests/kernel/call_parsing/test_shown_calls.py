@@ -16,7 +16,7 @@ import string
 import threading
 import zlib
 from collections.abc import Callable
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import quote
 
 import pytest
@@ -27,7 +27,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.json_calls import CallForm
-from reactive_agents.kernel.call_parsing.response_calls import Authorship, calls_of
+from reactive_agents.kernel.call_parsing.response_calls import Authorship, calls_of, read_calls
 from reactive_agents.kernel.call_parsing.shown_calls import copied_arguments, is_shown
 from reactive_agents.kernel.context import Provenance
 from tests.support.call_format import format_call
@@ -428,3 +428,19 @@ async def test_a_call_is_compared_with_much_text_beside_the_event_loop(size: int
     response, unmade = await calls_of(ModelResponse(text, model="m"), [tool], Authorship(shown))
     assert ([each.name for each in response.tool_calls], unmade) == (["web-search"], "")
     assert len(used) == threads
+
+
+CARE: tuple[dict[str, Any], ...] = ({"risk": "high"}, {"requires_approval": True}, {"output": True})
+
+
+@pytest.mark.parametrize("care", CARE, ids=lambda care: next(iter(care)))
+@pytest.mark.parametrize("approves", [True, False])
+def test_a_written_call_that_does_harm_or_delivers_is_made_only_with_an_approver(
+    care: dict[str, Any], approves: bool
+) -> None:
+    tool = ToolDefinition("send", "Send a text.", {"type": "object"}, **care)
+    text = '{"name": "send", "arguments": {"text": "hello"}}'
+    author = Authorship(tuple, approves=approves)
+    response, unmade = read_calls(ModelResponse(text, model="m"), [tool], author)
+    made = ([each.name for each in response.tool_calls], unmade)
+    assert made == ((["send"], "") if approves else ([], "send"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import re
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, assert_never, get_args
 
 from attrs import field, frozen
@@ -30,6 +32,8 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.redaction import bounded_finding, redact
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import LLM
+
+_log = logging.getLogger("reactive_agents")
 
 _CHECKED_HERE = 10_000
 """Longest text to check on the event loop; a hundred thousand characters take seconds."""
@@ -70,14 +74,27 @@ class RuleGuardrail:
                     findings = check(text, llm) if isinstance(check, ModelJudge) else check(text)
                 if inspect.isawaitable(findings):
                     findings = await findings
+                if isinstance(findings, str) or not isinstance(findings, Iterable):
+                    raise _WrongFindings(findings)
                 found += (bounded_finding(_known(each), text) for each in findings)
             except Exception as error:  # noqa: BLE001 - a check may be arbitrary user code
-                message = f"A check failed ({type(error).__name__}), so the text counts as unchecked."
+                name = getattr(check, "__name__", type(check).__name__)
+                at = traceback.extract_tb(error.__traceback__)[-1]  # not its text: it may be private
+                _log.warning("%s in the check %s, %s:%d", type(error).__name__, name, at.filename, at.lineno)
+                problem = str(error) if isinstance(error, _WrongFindings) else type(error).__name__
+                message = f"The check {name} failed ({problem}), so the text counts as unchecked."
                 return Failure(ServiceFailed(message, "guardrail", "check"))
         return Success(report(text, found))
 
 
+class _WrongFindings(TypeError):
+    def __init__(self, returned: object) -> None:
+        super().__init__(f"it gave a {type(returned).__name__}, expected a list of GuardrailFinding")
+
+
 def _known(finding: GuardrailFinding) -> GuardrailFinding:
+    if not isinstance(finding, GuardrailFinding):
+        raise _WrongFindings(finding)
     if finding.action not in _ACTIONS:
         raise ValueError(finding.action)
     return finding

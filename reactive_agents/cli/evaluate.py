@@ -1,0 +1,133 @@
+"""``reactive-agents evaluate``: how often an agent passes the cases of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.system import cancel_on_sigterm
+from reactive_agents.adapters.telemetry.console import SilentView
+from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
+from reactive_agents.agent.description import DeskOptions
+from reactive_agents.cli import output
+from reactive_agents.cli import run as running
+from reactive_agents.core.errors import ConfigErrors
+from reactive_agents.evaluation import CaseRun, EvaluationReport, read_cases
+from reactive_agents.evaluation import evaluate as evaluate_agent
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if 0 <= rate <= 1:
+        return rate
+    raise typer.BadParameter(f"got {text!r}, expected a share from 0 to 1.")
+
+
+def evaluate(
+    cases: Annotated[
+        Path,
+        typer.Argument(metavar="CASES", help="The file of the cases, .toml or .json.", show_default=False),
+    ],
+    config: running.ConfigOption = None,
+    model: running.ModelOption = None,
+    strategy: running.StrategyOption = None,
+    tools: running.ToolsOption = None,
+    workspace: running.WorkspaceOption = None,
+    max_iterations: running.IterationsOption = None,
+    system_prompt: running.PromptOption = None,
+    mcp: running.McpOption = None,
+    allow_tools_from: output.AllowedModules = None,
+    judge: Annotated[
+        str | None,
+        output.option(
+            "--judge",
+            metavar="M",
+            help="The model that judges by the criteria of the cases, or an agent's configuration, .toml or "
+            ".json.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, output.option("--repeats", metavar="N", min=1, help="Runs of each case; 1 by default.")
+    ] = 1,
+    limit: Annotated[
+        int, output.option("--limit", metavar="N", min=1, help="Runs at the same time; 4 by default.")
+    ] = 4,
+    pass_rate: Annotated[
+        float,
+        output.option(
+            "--pass-rate",
+            metavar="RATE",
+            parser=_rate,
+            help="The share of runs that must pass, from 0 to 1; fewer end with exit code 1. 1 by default.",
+        ),
+    ] = 1.0,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Run an agent on cases, and count the runs that pass.
+
+    Progress goes to standard error, the table to standard output. No run asks anybody.
+    """
+    output.check_there("CASES", str(cases), "a file of cases", as_json=as_json)
+    configured = (
+        running.read_config_file(config, allow_tools_from)
+        .map(
+            lambda known: running.adjusted(
+                known, model, strategy, tools, workspace, max_iterations, system_prompt
+            )
+        )
+        .bind(lambda known: running.with_mcp_servers(known, mcp or ()))
+    )
+    known = output.value_or_exit(configured, output.ExitCode.BAD_USAGE, as_json=as_json)
+    known = evolve(known, durability=None)  # an agent with a record would first continue its interrupted runs
+
+    def build() -> ReactiveAgent:
+        return _built(running.build_agent(known, SilentView(), config, cases, desk=_NOBODY))
+
+    def show(run: CaseRun) -> None:
+        if not as_json:
+            wrong = [score for score in run.scores if not score.passed]
+            said = "passed" if not wrong else f"{wrong[0].name}: {wrong[0].reason}"
+            output.tell(output.one_line(f"{run.case.name}, run {run.attempt}: {said}"))
+
+    async def run_all() -> EvaluationReport:
+        judging = None if judge is None else _built(_judge(judge, allow_tools_from))
+        read = read_cases(cases, judge=judging)
+        build()  # a wrong configuration is an error before the first run
+        with cancel_on_sigterm():
+            return await evaluate_agent(build, read, repeats=repeats, limit=limit, on_run=show)
+
+    try:
+        report = anyio.run(run_all)
+    except AgentError as wrong:
+        raise output.fail(wrong.error, output.ExitCode.BAD_USAGE, as_json=as_json) from None
+    output.report(report.to_json(), str(report), as_json=as_json)
+    passed = report.pass_rate >= pass_rate
+    raise typer.Exit(output.ExitCode.COMPLETED if passed else output.ExitCode.FAILED)
+
+
+_NOBODY = DeskOptions(attended=False)
+
+
+def _judge(named: str, allow_tools_from: str | None) -> Result[ReactiveAgent, ConfigErrors]:
+    """Return the agent that judges, by its file or its model."""
+    is_file = named.endswith((".toml", ".json"))
+    configured = (
+        running.read_config_file(Path(named), allow_tools_from)
+        if is_file
+        else Success(running.adjusted(AgentConfig(name="judge"), named))
+    )
+    return configured.bind(lambda known: running.build_agent(known, SilentView(), desk=_NOBODY))
+
+
+def _built(built: Result[ReactiveAgent, ConfigErrors]) -> ReactiveAgent:
+    if isinstance(built, Failure):
+        raise AgentError(built.failure())
+    return built.unwrap()
