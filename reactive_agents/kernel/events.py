@@ -64,19 +64,6 @@ class RunEvents:
         above: the answer of the run that has handed its conversation over to this one.
     """
 
-    __slots__ = (
-        "_bus",
-        "_clock",
-        "_has_subscribers",
-        "_sequence",
-        "above",
-        "answer",
-        "origin",
-        "readers",
-        "run_id",
-        "task_id",
-    )
-
     def __init__(
         self,
         bus: EventBus,
@@ -190,8 +177,6 @@ class KernelHooks:
         events: the run's events.
         kernel_pass: label of this kernel run, carried by its events.
     """
-
-    __slots__ = ("_events", "_kernel_pass")
 
     def __init__(self, events: RunEvents, kernel_pass: str = "") -> None:
         self._events = events
