@@ -22,6 +22,7 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.prompt import fence
+from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import first_sentence
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.strategy import (
@@ -558,9 +559,8 @@ def _with_finished(nodes: Family, last: ThoughtNode | None) -> Family:
 
 
 def _questions(strategy_input: StrategyInput, services: StrategyServices) -> Questions:
-    definitions = services.kernel.tools.map(lambda service: service.definitions()).value_or(())
     breadth = strategy_input.config.strategies.tree_of_thought.breadth
-    return Questions(strategy_input.task_description, tuple(definitions), breadth)
+    return Questions(strategy_input.task_description, definitions_in(services.kernel.tools), breadth)
 
 
 def _no_survivor(level: Sequence[ThoughtNode], config: TreeOfThoughtConfig) -> str:
