@@ -170,7 +170,7 @@ async def verify(
     with ``VerificationFailed`` when the answer is not verified and the action is ``fail``.
     """
     reasoning = context.reasoning
-    if not services.ports.verifier or reasoning is None or reasoning.status == "abstained":
+    if reasoning is None or reasoning.status == "abstained":
         return Success(context)
     checked = await _check(reasoning, context, services)
     if not isinstance(checked, Success):

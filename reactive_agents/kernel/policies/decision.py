@@ -19,6 +19,7 @@ from returns.maybe import Nothing
 from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.texts import counted
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -160,8 +161,7 @@ def _admitted(redirect: Redirect, state: KernelState, context: KernelContext) ->
 
 
 def _limit_reached(context: KernelContext) -> str:
-    turns = "turn" if context.max_iterations == 1 else "turns"
-    return f"The limit of {context.max_iterations} {turns} was reached."
+    return f"The limit of {counted(context.max_iterations, 'turn')} was reached."
 
 
 def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | None:
