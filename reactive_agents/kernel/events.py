@@ -75,7 +75,7 @@ class RunEvents:
         parent_run_id: RunId | None = None,
     ) -> None:
         self._clock = clock
-        has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", _always)
+        has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", lambda _: True)
         self._has_subscribers = has_subscribers if is_built_in(bus) else _asking(has_subscribers, bus)
         self._sequence = 0
         self._bus = bus
@@ -139,10 +139,6 @@ class RunEvents:
     def are_read(self) -> bool:
         """Whether anybody gets the events; ask before computing an expensive field."""
         return self._has_subscribers(self.run_id)
-
-
-def _always(_: RunId) -> bool:
-    return True
 
 
 def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable[[RunId], bool]:

@@ -274,7 +274,7 @@ async def _run_call(
         error = f"The tool service {type(service).__name__} {result.problem}"
     else:
         error = _explained(call, context, result.failure())
-    return _failed(call, error, elapsed_ms)
+    return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
 
 
 def _explained(call: ToolCall, context: KernelContext, error: errors.ToolErrors) -> str:
@@ -285,10 +285,6 @@ def _explained(call: ToolCall, context: KernelContext, error: errors.ToolErrors)
     if definition is None or not isinstance(error, errors.InvalidToolArguments):
         return error.message
     return explain_schema(definition, error.message)
-
-
-def _failed(call: ToolCall, error: str, duration_ms: float) -> ToolResult:
-    return ToolResult(call.id, call.name, error=error, duration_ms=duration_ms)
 
 
 def call_key(state: KernelState, index: int) -> str:

@@ -294,13 +294,10 @@ def _of_order(step: PlanStep, plan: Plan) -> Iterator[tuple[str, str]]:
         elif other is None:
             yield "", f"{step.id} depends on {needed}, which does not exist; there are: {', '.join(steps)}"
         elif other.status in ("failed", "skipped"):
-            yield "", f"{step.id} depends on {needed}, which has {_ended(other)}"
+            ended = "failed" if other.status == "failed" else "been skipped"
+            yield "", f"{step.id} depends on {needed}, which has {ended}"
         elif plan.mode == "linear" and other.seq > step.seq:
             yield "", f"{step.id} depends on {needed}, which comes after it"
-
-
-def _ended(step: PlanStep) -> str:
-    return "failed" if step.status == "failed" else "been skipped"
 
 
 # --- Required tool calls: a plan that has too few calls of a tool gets the rest ---
