@@ -12,6 +12,8 @@ from returns.result import Success
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import (
     STANDARD_POLICIES,
     Guidance,
@@ -24,6 +26,7 @@ from reactive_agents.kernel import (
     decide,
 )
 from reactive_agents.kernel.context import Policy, Verdict
+from reactive_agents.kernel.ledger import CallCounts, CallLedger
 from reactive_agents.kernel.policies.decision import (
     BACKSTOPS,
     STEPS_PER_ITERATION,
@@ -36,6 +39,7 @@ from reactive_agents.kernel.termination import redirect_run, stop_run
 from reactive_agents.testing.core import START
 from tests.support.kernels import add, kernel_bench, new_state
 from tests.support.profiles import examples
+from tests.support.settings import change_settings
 
 WITH_TOOLS = kernel_bench(tools={"add": add}).context()
 WITHOUT_TOOLS = kernel_bench().context()
@@ -109,6 +113,45 @@ def test_a_verdict_can_always_be_followed(
         case Proceed():
             assert state.iteration < context.max_iterations or state.status != "thinking"
             assert kernel_steps < context.max_iterations * STEPS_PER_ITERATION
+
+
+ledgers = st.builds(
+    CallLedger,
+    calls=st.builds(
+        CallCounts,
+        succeeded=st.sampled_from([{}, {"add": 1}]),
+        failed_in_a_row=st.sampled_from([{}, {"add": 3}]),
+    ),
+    gathered=st.sampled_from([0, 50]),
+    novelty=st.sampled_from([None, 0.0, 1.0]),
+    idle_turns=st.integers(0, 4),
+    repeated=st.booleans(),
+    told=st.sampled_from([{}, {"out_of_reach": 3}]),
+)
+demands = st.tuples(
+    st.sampled_from([(), (ToolRequirement("add", 2),), (ToolRequirement("missing"),)]).map(ToolNeeds),
+    st.sampled_from([BudgetConfig(), BudgetConfig(tokens=1), BudgetConfig(cost_usd=0.5)]),
+)
+
+
+@given(states(), contexts(), ledgers, demands)
+def test_policies_that_are_not_asked_have_nothing_to_say(
+    state: KernelState, context: KernelContext, ledger: CallLedger, demanded: tuple[ToolNeeds, BudgetConfig]
+) -> None:
+    """So that it makes no difference that they are not asked."""
+    needs, budget = demanded
+    state = evolve(state, ledger=ledger, usage=RunUsage("", Usage(0, 0, 5), 1.0))
+    context = change_settings(evolve(context, input=evolve(context.input, needs=needs)), budget=budget)
+    asked = set(context.within_turns)
+    assert asked < set(context.policies)
+    assert asked <= set(context.before_turns) < set(context.asked) <= set(context.policies)
+    for policy in context.policies:
+        if policy not in context.asked:
+            assert policy(state, context) is None
+        if state.status != "thinking" and state.proposal is None:
+            assert policy in asked or policy(state, context) is None
+        if state.status == "thinking" and state.proposal is None:
+            assert policy in context.before_turns or policy(state, context) is None
 
 
 @given(states(), contexts())

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
@@ -285,6 +285,9 @@ class KernelContext(Value):
         call_limits: maximum calls of each tool; no limit for tools that are not in it.
         prefix: the messages that every request begins with.
         policies: evaluated in this order before each step; the first verdict wins.
+        asked: the policies that apply to this run.
+        within_turns: the policies in ``asked`` that are evaluated while the calls of a turn are pending.
+        before_turns: those evaluated before the model's next turn, while no answer is proposed.
         max_iterations: maximum turns of the model.
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
         callers: returns what the runs were shown whose tools began this one.
@@ -306,6 +309,13 @@ class KernelContext(Value):
     counter: Maybe[TokenCounter] = Nothing
     callers: Callable[[], tuple[Provenance, ...]] = tuple
     documents: Callable[[], tuple[str, ...]] = tuple
+    asked: tuple[Policy, ...] = field(init=False, eq=False, default=())
+    within_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
+    before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
+
+    def __attrs_post_init__(self) -> None:
+        for name, policies in _by_moment(self.policies, self).items():
+            object.__setattr__(self, name, policies)
 
     @property
     def approves(self) -> bool:
@@ -327,6 +337,68 @@ KernelStep: TypeAlias = Callable[
 
 Policy: TypeAlias = Callable[[KernelState, KernelContext], Verdict | None]
 """A pure decision about a run; ``None`` for no verdict."""
+
+_P = TypeVar("_P", bound=Policy)
+
+
+def between_turns(policy: _P) -> _P:
+    """Mark a policy that is not evaluated while the calls of a turn are pending.
+
+    It judges the proposed answer, and the state before the model's next turn.
+    """
+    return _marked(policy, moment="between turns")
+
+
+def about_answers(policy: _P) -> _P:
+    """Mark a policy that is evaluated only where an answer is proposed."""
+    return _marked(policy, moment="answers")
+
+
+def applies_where(condition: Callable[[KernelContext], bool]) -> Callable[[_P], _P]:
+    """Mark a policy that applies only to runs whose context meets a condition."""
+
+    def mark(policy: _P) -> _P:
+        return _marked(policy, applies=condition)
+
+    return mark
+
+
+@frozen(eq=False, repr=False)
+class _Marks(Value):
+    """Where and when a policy is evaluated; by default everywhere and always."""
+
+    applies: Callable[[KernelContext], bool] | None = None
+    moment: Literal["always", "between turns", "answers"] = "always"
+
+
+_UNMARKED = _Marks()
+
+
+def _marked(policy: _P, **changes: Any) -> _P:
+    marks: _Marks = getattr(policy, "marks", _UNMARKED)
+    policy.marks = evolve(marks, **changes)  # type: ignore[attr-defined]
+    return policy
+
+
+def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str, tuple[Policy, ...]]:
+    """Return the policies that apply to a run, by the fields of its context."""
+    asked: list[Policy] = []
+    within: list[Policy] = []
+    before: list[Policy] = []
+    condition, holds = None, True
+    for policy in policies:
+        marks: _Marks = getattr(policy, "marks", _UNMARKED)
+        if marks.applies is not None:
+            if marks.applies is not condition:  # most stand beside others with the same one
+                condition, holds = marks.applies, marks.applies(context)
+            if not holds:
+                continue
+        asked.append(policy)
+        if marks.moment != "answers":
+            before.append(policy)
+            if marks.moment == "always":
+                within.append(policy)
+    return {"asked": tuple(asked), "within_turns": tuple(within), "before_turns": tuple(before)}
 
 
 @frozen(eq=False, repr=False)

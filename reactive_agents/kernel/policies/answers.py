@@ -31,13 +31,15 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     Verdict,
+    about_answers,
+    applies_where,
 )
 from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.figures import gives_figures, has_precise_figures
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import requirements_of
-from reactive_agents.kernel.policies.limits import answer_to_judge, results_of, turns_left
+from reactive_agents.kernel.policies.limits import results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -61,6 +63,14 @@ _NO_CALL = (
 _MOST_NAMED = 8
 
 
+def _can_ask(context: KernelContext) -> bool:
+    return context.max_iterations > 1 and context.toolset.permits(FINAL_ANSWER)
+
+
+_where_tools_answer = applies_where(_can_ask)
+
+
+@about_answers
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
     """Ask a turn that was cut off at the output limit again, twice at most.
 
@@ -84,14 +94,18 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
     return Stop(CUT_OFF, "partial", last_words(state), reason)
 
 
+@_where_tools_answer
+@about_answers
 def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Reject a text that is what looks like a call, and name the tools.
 
     The fourth in a row ends the run as partial. So it is with a call that is delivered as the answer and is
     not run; arguments without a tool's name are asked about once there.
     """
-    proposal = answer_to_judge(state, context)
-    if proposal is None or _fits_form(proposal.text, context):
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip() or not _can_ask(context):
+        return None
+    if _fits_form(proposal.text, context):
         return None
     text, delivered, offered = proposal.text, proposal.call_id is not None, _offered(state, context)
     spelled = spelled_calls(text, offered)
@@ -123,6 +137,8 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(WRITTEN_CALL, f"{context.worded(problem, 'That was text, no call.')} {advice}")
 
 
+@_where_tools_answer
+@about_answers
 def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """Accept a text without a call at once where it plainly is the answer.
 
@@ -132,10 +148,9 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     where nothing seems left to do. A call in between starts over. A text without the figure that the task
     asks for counts as an announcement, or as unclear where it has evidence.
     """
-    proposal = answer_to_judge(state, context)
-    if proposal is None or proposal.call_id is not None or _fits_form(proposal.text, context):
+    text = _text_proposed(state, context)
+    if not text or _fits_form(text, context):
         return None
-    text = proposal.text
     seen, tools = _seen(state, context), _described(state, context)
     failed = _last_failure(state)
     if failed and answer_check.tells_failure(text, failed.content) and not answer_check.announces(text, seen):
@@ -173,6 +188,8 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
 
 
+@_where_tools_answer
+@about_answers
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
@@ -181,8 +198,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     So it is, whenever the call was made, with one that names what only failed calls were about, and denies
     nothing.
     """
-    proposal = answer_to_judge(state, context)
-    if proposal is None:
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip() or not _can_ask(context):
         return None
     about = None if proposal.could_not else _failure_about(proposal.text, state, context)
     last = about or _last_failure(state)
@@ -252,6 +269,8 @@ def _has_failed(step: ReasoningStep) -> bool:
     return step.metadata is not None and step.metadata.success is False and step.metadata.origin == "executed"
 
 
+@_where_tools_answer
+@about_answers
 def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer that comes before all items of a list were looked up.
 
@@ -260,17 +279,19 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
 
     Of the tools that change something nothing is asked: what they were not called for may be meant so.
     """
-    proposal = answer_to_judge(state, context)
-    if proposal is None or proposal.could_not:
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
     told = state.ledger.told.get(LEFT_OUT, 0)
     is_last = not turns_left(state, context)
-    claimed = _claimed(proposal.text, state, context)
+    claimed = _claimed(proposal.text, state, context) if _can_ask(context) else ()
     if told and claimed and state.ledger.idle_turns:
         reason = f"No call was made with {', '.join(claimed)}, which the answer names."
         return Stop(LEFT_OUT, "partial", proposal.text, f"{reason} Missing: what the task names it for.")
     if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
         return None  # the answer again, or another one twice, and no call has found anything new since then
+    if not _can_ask(context):
+        return None
     items = _items_left(state, context)
     if not items and not told and not is_last and _comes_before_calls(proposal, state, context):
         advice = "Call what the task needs; if it needs no more tools, give the answer again."
@@ -420,15 +441,19 @@ def _texts_given(call: str) -> tuple[str, ...]:
     return tuple(each for each in given if isinstance(each, str))
 
 
+@_where_tools_answer
+@about_answers
 def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question figures that nothing seen supports, and a total that is missing.
 
     Once, and once more where the answer is a text: delivered with ``final-answer``, it is taken at its word.
     An answer with other figures in place of those is questioned again.
     """
-    proposal = answer_to_judge(state, context)
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip():
+        return None
     told = state.ledger.told.get(UNSUPPORTED, 0)
-    if proposal is None or told >= MOST_UNSUPPORTED:
+    if told >= MOST_UNSUPPORTED or not _can_ask(context):
         return None
     fits = _fits_form(proposal.text, context)
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
@@ -505,6 +530,17 @@ def _described(state: KernelState, context: KernelContext) -> Mapping[str, str]:
     return {**described, RECALL: ""} if state.transcript.shown_in_part else described
 
 
+def _text_proposed(state: KernelState, context: KernelContext) -> str:
+    """Return the text of a turn without a call.
+
+    Empty for an answer that came by ``final-answer``.
+    """
+    proposal = state.proposal
+    if proposal is None or proposal.call_id is not None or not _can_ask(context):
+        return ""
+    return proposal.text if proposal.text.strip() else ""
+
+
 def _texts_in_a_row(state: KernelState) -> int:
     """Return how many of the model's last turns had a text and no call."""
     count = 0
@@ -540,6 +576,8 @@ def _seen(state: KernelState, context: KernelContext) -> evidence.Seen:
 # --- Answers that have a form: wrong fields go back to the model ---
 
 
+@applies_where(lambda context: context.input.answer_form is not None)
+@about_answers
 def output_type(state: KernelState, context: KernelContext) -> Verdict | None:
     """Ask again for the fields of ``final-answer`` that are missing or wrong.
 

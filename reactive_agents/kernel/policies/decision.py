@@ -28,6 +28,9 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     Verdict,
+    about_answers,
+    applies_where,
+    between_turns,
 )
 from reactive_agents.kernel.embedded_calls import results_of_written_calls
 from reactive_agents.kernel.ledger import EMPTY_REPLY
@@ -55,8 +58,12 @@ def decide(
     policy that raises, or returns anything but a verdict or ``None``, is ``PolicyFailed``.
     """
     out_of_steps = kernel_steps >= context.max_iterations * STEPS_PER_ITERATION
+    if state.proposal is not None:
+        policies = context.asked
+    else:
+        policies = context.before_turns if state.status == "thinking" else context.within_turns
     verdict: object
-    for policy in context.policies:
+    for policy in policies:
         try:
             verdict = policy(state, context)
         except Exception as error:  # noqa: BLE001 - a policy is the user's code
@@ -83,9 +90,9 @@ def _end_before_next_turn(
 
     ``asked``: after it come the policies that have not been asked yet about a state without an answer.
     """
-    rest = context.policies[context.policies.index(asked) + 1 :]
+    rest = context.asked[context.asked.index(asked) + 1 :]
     if state.proposal is not None:
-        state, rest = replaced(state, proposal=None, status="thinking"), context.policies
+        state, rest = replaced(state, proposal=None, status="thinking"), context.asked
     elif state.status != "thinking":
         return None
     for policy in rest:
@@ -164,6 +171,8 @@ def _limit_reached(context: KernelContext) -> str:
     return f"The limit of {counted(context.max_iterations, 'turn')} was reached."
 
 
+@applies_where(lambda context: context.tools is Nothing)
+@between_turns
 def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | None:
     """Report once that there is no tool service, and end the run at the next call."""
     if state.status != "thinking" or context.tools is not Nothing or not state.messages:
@@ -184,6 +193,7 @@ def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | Non
     )
 
 
+@about_answers
 def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     """A turn with neither text nor calls is no answer: ask again, four times at most."""
     if state.proposal is None or state.proposal.text.strip():
@@ -196,6 +206,7 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     )
 
 
+@about_answers
 def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """A proposed answer stands, unless the model was cut off while it gave it."""
     proposal = state.proposal
@@ -212,6 +223,7 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             return Stop("final_answer", "completed", proposal.text, "The model gave its final answer.")
 
 
+@between_turns
 def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | None:
     """The model has had its turns: end with what there is.
 

@@ -10,6 +10,8 @@ from reactive_agents.kernel.context import (
     Stop,
     UsageAccount,
     Verdict,
+    applies_where,
+    between_turns,
 )
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.open_requirements import (
@@ -19,9 +21,8 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
     still_to_gather,
 )
-from reactive_agents.kernel.state import KernelState, Proposal
+from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
-from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 LOOP_DETECTION = "loop_detection"
 IDLE_TURNS = 3
@@ -34,6 +35,7 @@ BRIEF_REPEATED_CALLS = "You made these calls before. Try others, or answer with 
 BRIEF_NOTHING_NEW = "Nothing new came. Try other calls, or answer with what there is."
 
 
+@between_turns
 def loop_detection(state: KernelState, context: KernelContext) -> Verdict | None:
     """Give guidance after repeated calls or answers, then end the run.
 
@@ -68,6 +70,7 @@ LEAST_GATHERED = 30
 """Distinct words that must have been gathered before; in less, repetition says nothing."""
 
 
+@between_turns
 def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict | None:
     """Give guidance when the last results had little new: answer, or search elsewhere."""
     ledger = state.ledger
@@ -90,6 +93,8 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
 # --- Budgets: limits of tokens and dollars of a run ------------------------------------------------------
 
 
+@applies_where(lambda context: context.input.settings.budget.limits_spending)
+@between_turns
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next model call, with what it has."""
     answered = state.proposal is not None and bool(state.proposal.text.strip())
@@ -103,14 +108,6 @@ def budget(state: KernelState, context: KernelContext) -> Verdict | None:
 def results_of(state: KernelState) -> tuple[str, ...]:
     """Return the full results of the run's calls."""
     return tuple(tool_results(state.scratchpad).values())
-
-
-def answer_to_judge(state: KernelState, context: KernelContext) -> Proposal | None:
-    """Return the proposed answer, where the model may have to deliver another."""
-    proposal = state.proposal
-    if proposal is None or not proposal.text.strip() or context.max_iterations < 2:
-        return None
-    return proposal if context.toolset.permits(FINAL_ANSWER) else None
 
 
 def turns_left(state: KernelState, context: KernelContext) -> bool:

@@ -18,6 +18,9 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     Verdict,
+    about_answers,
+    applies_where,
+    between_turns,
 )
 from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
@@ -29,9 +32,10 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
     still_to_gather,
 )
-from reactive_agents.kernel.policies.limits import IDLE_TURNS, answer_to_judge, results_of, turns_left
+from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import last_words
+from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 ABSTENTION = "abstention"
 REFUSAL = "refusal"
@@ -41,6 +45,7 @@ _PLACEHOLDER_WORDS = 2
 """Words of a part of a reason that says nothing, such as "not applicable"."""
 
 
+@about_answers
 def abstention(state: KernelState, context: KernelContext) -> Verdict | None:
     """End the run as ``abstained`` where the model says why the task cannot be done.
 
@@ -64,13 +69,18 @@ def abstention(state: KernelState, context: KernelContext) -> Verdict | None:
     return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.could_not, needed))
 
 
+@about_answers
 def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
     """Ask an answer that only says that the model cannot, once; then abstain.
 
     One that says what a tool said of its failure is not asked, nor one that it cannot do what no tool does.
     """
-    proposal = answer_to_judge(state, context)
-    if proposal is None or proposal.could_not or not answer_check.denies_in_part(proposal.text):
+    proposal = state.proposal
+    if proposal is None or proposal.could_not or not proposal.text.strip():
+        return None
+    if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
+        return None
+    if not answer_check.denies_in_part(proposal.text):
         return None
     if not state.ledger.counted.attempts:
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
@@ -165,7 +175,11 @@ PATIENCE = 3
 INSISTENCE = 1
 """Answers that are rejected for derived requirements, besides one for each call that was made."""
 
+_where_required = applies_where(lambda context: bool(context.input.needs.required))
 
+
+@_where_required
+@between_turns
 def required_tools(state: KernelState, context: KernelContext) -> Verdict | None:
     """Reject an answer while required tools can be called; partial when they cannot.
 
@@ -202,6 +216,8 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     return None
 
 
+@_where_required
+@between_turns
 def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     """Tell the model to end without a required tool that cannot succeed."""
     if not _may_hint(state, context, OUT_OF_REACH):
@@ -214,6 +230,8 @@ def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     )
 
 
+@_where_required
+@between_turns
 def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     """Tell the model when only the output is left to be produced."""
     if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
@@ -225,6 +243,8 @@ def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(SYNTHESIS, f"{gathered} {how_to_deliver(state, context, now)}")
 
 
+@_where_required
+@between_turns
 def progress(state: KernelState, context: KernelContext) -> Verdict | None:
     """Tell the model which required tools are open, unless only the output is left.
 
