@@ -32,7 +32,7 @@ from reactive_agents.reasoning.planning.planner import (
 from reactive_agents.reasoning.planning.schemas import (
     LLMPlanOutput,
     LLMPlanStep,
-    hydrate_plan,
+    hydrate_steps,
     interpolate,
     references_in,
 )
@@ -71,15 +71,8 @@ outputs = st.lists(contents(), min_size=1, max_size=5).map(lambda steps: LLMPlan
 
 
 def hydrated(output: LLMPlanOutput, mode: PlanMode = "dag") -> Plan:
-    return hydrate_plan(
-        output,
-        plan_id=PlanId("p"),
-        task_id=TaskId("t"),
-        agent_id=AgentId("a"),
-        goal="Goal",
-        mode=mode,
-        now=START,
-    )
+    steps = hydrate_steps(output.steps, first=1)
+    return Plan(PlanId("p"), TaskId("t"), AgentId("a"), "Goal", mode, steps, "active", 1, START, START)
 
 
 @st.composite

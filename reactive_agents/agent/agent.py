@@ -21,7 +21,7 @@ from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters import system
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
-from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
+from reactive_agents.agent.errors import AgentError, result_or_raise, value_of, value_or_raise
 from reactive_agents.agent.run_options import (
     RunChanges,
     RunOptions,
@@ -55,7 +55,6 @@ from reactive_agents.core.tasks import AgentResult as AgentResult
 from reactive_agents.effects import (
     Effect,
     Settled,
-    attempt,
     blocked_seconds,
     cut_off_with_caller,
     effect,
@@ -510,13 +509,13 @@ class ReactiveAgent(Generic[R, D]):
         """
         if user is None or wrong_name("user", user) is not None:
             raise AgentError(errors.InvalidConfig("user", abbreviated(user), "the user of runs"))
-        forgotten: int = value_or_raise(await attempt(self._session_store().forget(user)))
+        forgotten: int = await value_of(self._session_store().forget(user))
         record = self.container.memory.record().value_or(None)
         if record is not None:
-            forgotten += value_or_raise(await attempt(record.delete(user=user)))
+            forgotten += await value_of(record.delete(user=user))
         run_log = self.container.core.run_log().value_or(None)
         if run_log is not None:
-            forgotten += value_or_raise(await attempt(run_log.forget(user)))
+            forgotten += await value_of(run_log.forget(user))
         memory = self.container.memory.memory().value_or(None)
         if memory is None:
             return forgotten
@@ -525,7 +524,7 @@ class ReactiveAgent(Generic[R, D]):
             raise AgentError(errors.ServiceFailed(message, "memory", "forget"))
         from reactive_agents.core.memory import ForgetUser
 
-        memories: int = value_or_raise(await attempt(memory.forget(ForgetUser(user))))
+        memories: int = await value_of(memory.forget(ForgetUser(user)))
         return forgotten + memories
 
     async def load_content(
@@ -548,7 +547,7 @@ class ReactiveAgent(Generic[R, D]):
         loaded: dict[Digest, bytes] = {}
         for part in parts_in(messages):
             if part.is_stored and part.digest not in loaded:
-                data = value_or_raise(await attempt(store.read(part.digest, user)))
+                data = await value_of(store.read(part.digest, user))
                 if data is None:
                     message = f"{part.label} is not stored for this user."
                     raise AgentError(errors.ContentUnavailable(message, "read"))
@@ -595,8 +594,7 @@ class ReactiveAgent(Generic[R, D]):
 
     def pending_approvals(self) -> tuple[ApprovalRequest, ...]:
         """Return the tool calls that wait for approval, oldest first."""
-        desk = self._approval_desk
-        return () if desk is None else desk.pending()
+        return self._approval_desk.pending()
 
     def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, errors.ApprovalNotPending]:
         """Approve the waiting call of the ``ApprovalRequested`` with this id.
@@ -606,24 +604,17 @@ class ReactiveAgent(Generic[R, D]):
         Fails with ``ApprovalNotPending`` when no such call waits, for example because approval is not
         switched on.
         """
-        desk = self._approval_desk
-        if desk is None:
-            return Failure(errors.ApprovalNotPending(run_id, approval_id))
-        return desk.approve(run_id, approval_id)
+        return self._approval_desk.approve(run_id, approval_id)
 
     def deny(
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
     ) -> Result[None, errors.ApprovalNotPending]:
         """Deny a waiting call, with a reason for the model; else like :meth:`approve`."""
-        desk = self._approval_desk
-        if desk is None:
-            return Failure(errors.ApprovalNotPending(run_id, approval_id))
-        return desk.deny(run_id, approval_id, reason)
+        return self._approval_desk.deny(run_id, approval_id, reason)
 
     def pending_questions(self) -> tuple[QuestionRequest, ...]:
         """Return the questions of the model that wait for an answer, oldest first."""
-        desk = self._desk
-        return () if desk is None else desk.questions()
+        return self._desk.questions()
 
     def answer(self, run_id: RunId, question_id: RequestId, text: str) -> Settled[errors.RequestNotPending]:
         """Answer the question of the ``QuestionAsked`` with this id.
@@ -642,15 +633,11 @@ class ReactiveAgent(Generic[R, D]):
             raise TypeError(f"text: got {type(text).__name__}, expected the answer as a text")
         if not text.strip():
             raise ValueError(f"text: got {text!r}, expected an answer that is not blank")
-        desk = self._desk
-        if desk is None:
-            return Settled(Failure(errors.RequestNotPending(run_id, question_id)))
-        return Settled(desk.answer(run_id, question_id, text))
+        return Settled(self._desk.answer(run_id, question_id, text))
 
     def pending_calls(self) -> tuple[ExternalCallRequest, ...]:
         """Return the calls that wait for a result from elsewhere, oldest first."""
-        desk = self._desk
-        return () if desk is None else desk.calls()
+        return self._desk.calls()
 
     def deliver(
         self, run_id: RunId, tool_call_id: RequestId, result: object = None, *, error: str = ""
@@ -665,10 +652,8 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.adapters.tools.json_value import to_json_value
 
-        desk = self._desk
-        if desk is None:
-            return Settled(Failure(errors.RequestNotPending(run_id, tool_call_id)))
-        return Settled(desk.deliver(run_id, tool_call_id, to_json_value(result), error=error))
+        delivered = to_json_value(result)
+        return Settled(self._desk.deliver(run_id, tool_call_id, delivered, error=error))
 
     async def probe(self, *, longest_prompt: int | None = None) -> ModelProfile:
         """Probe the agent's model with a dozen short requests, and store its profile.
@@ -751,14 +736,12 @@ class ReactiveAgent(Generic[R, D]):
         return bus
 
     @property
-    def _approval_desk(self) -> LocalRequestDesk | None:
-        approver: Maybe[Approver] = self.container.governance.approver()
-        return _local_desk(approver.value_or(None))
+    def _approval_desk(self) -> LocalRequestDesk:
+        return _local_desk(self.container.governance.approver())
 
     @property
-    def _desk(self) -> LocalRequestDesk | None:
-        desk: Maybe[RequestDesk] = self.container.governance.desk()
-        return _local_desk(desk.value_or(None))
+    def _desk(self) -> LocalRequestDesk:
+        return _local_desk(self.container.governance.desk())
 
     def _run_of(
         self, task: TaskInput | Task, options: dict[str, Any]
@@ -821,11 +804,11 @@ class Sessions:
 
     async def list(self, user: str | None = None) -> tuple[SessionInfo, ...]:
         """Return the sessions of one user, or of all users, the latest first."""
-        return value_or_raise(await attempt(self._store.sessions(self._agent, user)))
+        return await value_of(self._store.sessions(self._agent, user))
 
     async def read(self, session: str) -> tuple[Message, ...]:
         """Return all messages of a session, oldest first."""
-        return value_or_raise(await attempt(self._store.messages(self._agent, SessionId(session))))
+        return await value_of(self._store.messages(self._agent, SessionId(session)))
 
     async def rename(self, session: str, title: str) -> None:
         """Give a session another title, in which secrets are redacted."""
@@ -833,7 +816,7 @@ class Sessions:
             problem = f"title: got {abbreviated(title)}, expected a text"
             raise AgentError(errors.SessionRefused(session, problem))
         shown = self._redactor.redact(title)
-        value_or_raise(await attempt(self._store.rename(self._agent, SessionId(session), shown)))
+        await value_of(self._store.rename(self._agent, SessionId(session), shown))
 
     async def fork(self, session: str, into: str, *, turns: int | None = None) -> None:
         """Copy a session into a new one of the same user.
@@ -847,19 +830,19 @@ class Sessions:
             wrong = f"turns: got {turns}, expected 1 or more"
         if wrong is not None:
             raise AgentError(errors.SessionRefused(session, wrong))
-        value_or_raise(
-            await attempt(self._store.fork(self._agent, SessionId(session), SessionId(into), turns))
-        )
+        await value_of(self._store.fork(self._agent, SessionId(session), SessionId(into), turns))
 
     async def delete(self, session: str) -> None:
         """Delete a session with everything in it."""
-        value_or_raise(await attempt(self._store.delete(self._agent, SessionId(session))))
+        await value_of(self._store.delete(self._agent, SessionId(session)))
 
 
-def _local_desk(found: Approver | RequestDesk | None) -> LocalRequestDesk | None:
+def _local_desk(given: Maybe[Approver | RequestDesk]) -> LocalRequestDesk:
+    """Return a desk of the agent; in the place of another one, or none, an empty desk."""
     from reactive_agents.adapters.governance.requests import LocalRequestDesk  # of agents that ask people
 
-    return found if isinstance(found, LocalRequestDesk) else None
+    desk = given.value_or(None)
+    return desk if isinstance(desk, LocalRequestDesk) else LocalRequestDesk()
 
 
 def _inside_event_loop() -> bool:

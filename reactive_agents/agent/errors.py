@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from returns.result import Result, Success
 
@@ -10,6 +10,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import printable
+from reactive_agents.effects import Effect, attempt
 
 if TYPE_CHECKING:
     from reactive_agents.core import errors
@@ -71,6 +72,15 @@ def value_or_raise(outcome: Result[_A, AgentErrors]) -> _A:
         raise AgentError(outcome.failure())
     value: _A = outcome.unwrap()
     return value
+
+
+async def value_of(pending: Effect[_A, Any]) -> _A:
+    """Run an effect, and return its value.
+
+    Raises:
+        AgentError: it failed.
+    """
+    return value_or_raise(await attempt(pending))
 
 
 def result_or_raise(outcome: Result[TaskResult, TaskFailed]) -> TaskResult:

@@ -19,7 +19,7 @@ from attrs import define, evolve, field
 from returns.maybe import Some
 from returns.result import Failure, Result
 
-from reactive_agents.agent.errors import AgentError, value_or_raise
+from reactive_agents.agent.errors import AgentError, value_of
 from reactive_agents.core import errors
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
@@ -114,9 +114,7 @@ class QueueWorker:
         """Let another engine than the record begin runs here."""
         if self._queues is not None:
             agent_id = self._engine.settings.agent_id
-            value_or_raise(
-                await attempt(self._queues.listen(agent_id, self._queue, self._limits, self._begin))
-            )
+            await value_of(self._queues.listen(agent_id, self._queue, self._limits, self._begin))
 
     async def _begin_due(self) -> int:
         """Begin what is due, within the limits; return how many runs that were."""
@@ -130,10 +128,8 @@ class QueueWorker:
         now = anyio.current_time()
         self._stopped = {run_id: until for run_id, until in self._stopped.items() if until > now}
         without = self._stopped.keys() | self._begun.keys()
-        due = value_or_raise(
-            await attempt(
-                self._record.dequeue(agent_id, self._queue, self._limits, at_most=room, without=without)
-            )
+        due = await value_of(
+            self._record.dequeue(agent_id, self._queue, self._limits, at_most=room, without=without)
         )
         for run_id, holder in due:
             begun = self._begun[run_id] = _Begun(run_id)
@@ -169,15 +165,15 @@ class QueueWorker:
         agent_id, now = self._engine.settings.agent_id, anyio.current_time()
         settled = self._engine.ports.clock.now() - _SETTLED
         lost: list[RecordedRun] = []
-        for run_id in value_or_raise(await attempt(queues.begun(agent_id, self._queue))):
-            run = None if run_id in self._begun else value_or_raise(await attempt(self._record.find(run_id)))
+        for run_id in await value_of(queues.begun(agent_id, self._queue)):
+            run = None if run_id in self._begun else await value_of(self._record.find(run_id))
             if run is not None and not run.is_held and (run.updated_at or settled) <= settled:
                 lost.append(run)
         if now >= self._swept + _AGAIN_S:  # what was added to the record alone, or could not be continued
             self._swept = now
             lost += [run for run in await self._unfinished() if run.run_id not in self._begun]
         for run in lost:
-            value_or_raise(await attempt(queues.submit_again(run)))
+            await value_of(queues.submit_again(run))
         return len(lost)
 
     async def _unfinished(self) -> list[RecordedRun]:
@@ -190,7 +186,7 @@ class QueueWorker:
         found: list[RecordedRun] = []
         for state in ("queued", "interrupted"):
             chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)
-            found += value_or_raise(await attempt(self._record.runs(chosen)))
+            found += await value_of(self._record.runs(chosen))
         return [run for run in found if run.order != "pause"]
 
     async def _is_idle(self) -> bool:
@@ -228,7 +224,7 @@ class QueueWorker:
         """Return whether the run has ended."""
         run_id = begun.run_id
         try:
-            run = value_or_raise(await attempt(self._record.find(run_id)))
+            run = await value_of(self._record.find(run_id))
             if run is None:
                 return True
             begun.task_id = run.task.id
@@ -272,7 +268,7 @@ class QueueWorker:
     async def _add_scheduled(self) -> None:
         """Add the runs of schedules that are due to the queue."""
         agent_id, now = self._engine.settings.agent_id, self._engine.ports.clock.now()
-        for schedule in value_or_raise(await attempt(self._record.schedules(agent_id, due=now))):
+        for schedule in await value_of(self._record.schedules(agent_id, due=now)):
             if schedule.queue != self._queue:
                 continue
             try:
@@ -295,9 +291,9 @@ class QueueWorker:
                 priority=schedule.priority,
                 due=due,
             )
-            is_new = value_or_raise(await attempt(self._record.add_scheduled(schedule, run, following)))
+            is_new = await value_of(self._record.add_scheduled(schedule, run, following))
             if is_new and self._queues is not None:
-                value_or_raise(await attempt(self._queues.submit(run)))
+                await value_of(self._queues.submit(run))
 
 
 def waits_for_person(engine: ExecutionEngine, task_id: TaskId) -> bool:

@@ -22,7 +22,7 @@ from attrs import define, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import write_for_owner
-from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
+from reactive_agents.agent.errors import AgentError, result_or_raise, value_of, value_or_raise
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
 from reactive_agents.agent.validation import is_count, wrong_text, wrong_value
 from reactive_agents.core import errors
@@ -102,24 +102,22 @@ class Runs(Generic[R]):
         """
         _refuse(wrong_value("limit", limit, int, "a whole number, 1 or more", is_count))
         chosen = RunFilter(self.engine.settings.agent_id, state, user, limit=limit)
-        return value_or_raise(await attempt(self._record.runs(chosen)))
+        return await value_of(self._record.runs(chosen))
 
     async def find(self, run_id: str) -> RecordedRun:
         """Return a run."""
-        run = value_or_raise(await attempt(self._record.find(RunId(run_id))))
+        run = await value_of(self._record.find(RunId(run_id)))
         if run is None:
             raise AgentError(errors.RunRefused(run_id, "is not in the record"))
         return run
 
     async def questions(self, run_id: str | None = None) -> tuple[OpenQuestion, ...]:
         """Return all that waits for a person: approvals, questions, calls in doubt."""
-        return value_or_raise(
-            await attempt(self._record.questions(None if run_id is None else RunId(run_id)))
-        )
+        return await value_of(self._record.questions(None if run_id is None else RunId(run_id)))
 
     async def check(self) -> None:
         """Fail when runs cannot be recorded now, for example on a full disk."""
-        value_or_raise(await attempt(self._record.check()))
+        await value_of(self._record.check())
 
     # --- going on -----------------------------------------------------------------------------------------
 
@@ -148,7 +146,7 @@ class Runs(Generic[R]):
         """
         _checked_limits(concurrency, None, None, 0)
         engine = self._current_engine()
-        found = value_or_raise(await attempt(self._record.interrupted(engine.settings.agent_id)))
+        found = await value_of(self._record.interrupted(engine.settings.agent_id))
         outcomes: dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]] = {}
         here: dict[RunId, TaskId] = {}
         ended = anyio.Event()
@@ -203,13 +201,13 @@ class Runs(Generic[R]):
 
     async def submit(self, run: RecordedRun) -> RunId:
         """Add a run to its queue; the workers of the agent run it, in any process."""
-        if not value_or_raise(await attempt(self._record.add(run))):
+        if not await value_of(self._record.add(run)):
             known = await self.find(run.run_id)
             difference = task_difference(known.task, run.task)
             if difference:
                 raise AgentError(errors.RunRefused(run.run_id, difference))
         if self._queues is not None:
-            value_or_raise(await attempt(self._queues.submit(run)))
+            await value_of(self._queues.submit(run))
         return run.run_id
 
     async def work(
@@ -293,16 +291,16 @@ class Runs(Generic[R]):
 
         The workers of its queue begin its runs.
         """
-        value_or_raise(await attempt(self._record.schedule(schedule)))
+        await value_of(self._record.schedule(schedule))
 
     async def schedules(self) -> tuple[RunSchedule, ...]:
         """Return the schedules of the agent, by name."""
-        return value_or_raise(await attempt(self._record.schedules(self.engine.settings.agent_id)))
+        return await value_of(self._record.schedules(self.engine.settings.agent_id))
 
     async def unschedule(self, name: str) -> None:
         """Delete a schedule; runs that it has begun or queued stay."""
         agent = self.engine.settings.agent_id
-        if not value_or_raise(await attempt(self._record.unschedule(agent, name))):
+        if not await value_of(self._record.unschedule(agent, name)):
             raise AgentError(errors.RunRefused(name, f"is not the name of a schedule of {agent!r}"))
 
     # --- orders and answers -------------------------------------------------------------------------------
@@ -320,7 +318,7 @@ class Runs(Generic[R]):
         await self._order(run_id, "")
         run = await self.find(run_id)
         if self._queues is not None and run.status == "queued":  # it left the queue while it was paused
-            value_or_raise(await attempt(self._queues.submit_again(run)))
+            await value_of(self._queues.submit_again(run))
 
     async def approve(self, run_id: str, key: str | None = None) -> None:
         """Approve a call that waits, or that a call in doubt is made again.
@@ -431,11 +429,11 @@ class Runs(Generic[R]):
             before: datetime = self.engine.ports.clock.now() - older_than
         except OverflowError:
             raise AgentError(wrong) from None
-        return value_or_raise(await attempt(self._record.delete(before=before)))
+        return await value_of(self._record.delete(before=before))
 
     async def delete(self, run_id: str) -> None:
         """Delete a run with its record, in whatever state."""
-        if not value_or_raise(await attempt(self._record.delete(run_id=RunId(run_id)))):
+        if not await value_of(self._record.delete(run_id=RunId(run_id))):
             raise AgentError(errors.RunRefused(run_id, "is not in the record"))
 
     # --- inside -------------------------------------------------------------------------------------------
@@ -457,11 +455,11 @@ class Runs(Generic[R]):
         return await self._current_engine().conduct(run.task, run_id=run.run_id, overrides=overrides)
 
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
-        return value_or_raise(await attempt(self._record.entries(RunId(run_id))))
+        return await value_of(self._record.entries(RunId(run_id)))
 
     async def _order(self, run_id: str, order: RunOrder) -> None:
         await self.find(run_id)
-        if not value_or_raise(await attempt(self._record.order(RunId(run_id), order))):
+        if not await value_of(self._record.order(RunId(run_id), order)):
             raise AgentError(errors.RunRefused(run_id, "has ended, or is being cancelled"))
 
     async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:

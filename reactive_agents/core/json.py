@@ -6,7 +6,7 @@ Arrays are lists, objects are dictionaries with string keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NewType, TypeAlias, Union
 
 from reactive_agents.core.values import lazy_pattern
@@ -41,6 +41,15 @@ def map_texts(value: Json, change: Callable[[str], str]) -> Json:
             return {key: map_texts(each, change) for key, each in value.items()}
         case _:
             return value
+
+
+def texts_in(value: Json) -> Iterator[str]:
+    """Yield the texts within JSON data, without the names of fields."""
+    if isinstance(value, str):
+        yield value
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for item in items:
+        yield from texts_in(item)
 
 
 # --- repair of lone surrogates, which UTF-8 cannot express ----------------------------------------------

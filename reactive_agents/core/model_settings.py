@@ -16,6 +16,7 @@ from attrs import Attribute, Factory, evolve, field, fields, frozen
 
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json
+from reactive_agents.core.json import texts_in as texts_in
 from reactive_agents.core.redaction import SHORTEST_SECRET
 from reactive_agents.core.secret_patterns import is_secret_field, is_secret_name
 from reactive_agents.core.values import Value
@@ -214,15 +215,6 @@ class ModelSettings(Value):
         words = [word for value in named for word in value.split()]
         found = {*self.headers.values(), *words, *_secrets_in(dict(self.extra_body))}
         return tuple(sorted(each for each in found if len(each) >= SHORTEST_SECRET))
-
-
-def texts_in(value: Json) -> Iterator[str]:
-    """Yield the texts within JSON data, without the names of fields."""
-    if isinstance(value, str):
-        yield value
-    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    for item in items:
-        yield from texts_in(item)
 
 
 def _is_secret(name: str) -> bool:

@@ -8,13 +8,11 @@ not possible is an error of the call, which the model reads before it continues.
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
-import anyio.to_thread
 from attrs import evolve, field, frozen
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
@@ -28,6 +26,7 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, T
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import FINAL_ANSWER, ToolResult
+from reactive_agents.effects import call_function
 from reactive_agents.engine.audit import append_or_report, redacted_arguments
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -138,7 +137,6 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
     context, handed = handle.context, services.overrides.handed
     before = () if handed is None else handed.agents
     own = services.settings.name
-    refusal = ""
     if handle.claimed_handoff:
         refusal = f"the conversation goes to {handle.claimed_handoff} already"
     elif len(before) >= MOST_HANDOFFS:
@@ -164,7 +162,7 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
     try:
         if target.on_handoff is not None:
             with anyio.fail_after(services.settings.timeouts.tool_call_s):
-                await _told(target.on_handoff, info)
+                await call_function(target.on_handoff, info)
     except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code
         handle.claimed_handoff = ""
         return _refused(call, f"{type(error).__name__}: {error}")
@@ -227,15 +225,6 @@ def _too_deep() -> str:
 
     agents = agents_under_way()
     return too_deep((*agents, "another")) if len(agents) >= MOST_NESTED_RUNS else ""
-
-
-async def _told(handler: HandoffHandler, info: HandoffInfo) -> None:
-    if inspect.iscoroutinefunction(handler):
-        await handler(info)
-        return
-    (told,) = await anyio.to_thread.run_sync(lambda: (handler(info),), abandon_on_cancel=True)
-    if inspect.isawaitable(told):
-        await told
 
 
 def _refused(call: ToolCall, reason: str) -> ToolResult:

@@ -78,9 +78,9 @@ async def memory_flush(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Store the run in memory. Fails with ``ExecutionError``."""
-    memory = services.ports.memory.value_or(None)
+    memory = services.ports.memory.unwrap()
     stopped_early = services.handle.control.stopped is not None and not services.handle.kernel_states
-    if memory is None or context.reasoning is None or stopped_early:
+    if context.reasoning is None or stopped_early:
         return Success(context)  # nothing was done, and the input was perhaps not checked
     from reactive_agents.core.memory import FlushReport
 

@@ -87,9 +87,7 @@ async def cost_route(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Select the model that the router chooses. Fails with ``ExecutionError``."""
-    router = services.ports.cost_router.value_or(None)
-    if router is None:
-        return Success(context)
+    router = services.ports.cost_router.unwrap()
     from reactive_agents.core.governance import ModelRoute  # of agents that route
 
     needs = route_needs(context, services)

@@ -74,8 +74,11 @@ class RunTools:
         finally:
             if report is not None:
                 report.end()
-        if call.name in self._services.ports.handoffs:
-            self._accept(call, executed)
+        worked = isinstance(executed, Success) and executed.unwrap().success
+        if worked and call.name in self._services.ports.handoffs:
+            from reactive_agents.engine.handoffs import accept_handoff
+
+            accept_handoff(call, self._services)
         error = _error_of(call, executed)
         if error is not None:
             handle.call_errors[scope.call_key] = error
@@ -83,12 +86,6 @@ class RunTools:
         elif failed:
             handle.failed_calls.pop(call.name, None)
         return executed
-
-    def _accept(self, call: ToolCall, executed: Result[ToolResult, ToolErrors]) -> None:
-        if isinstance(executed, Success) and executed.unwrap().success:
-            from reactive_agents.engine.handoffs import accept_handoff
-
-            accept_handoff(call, self._services)
 
     async def _execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None

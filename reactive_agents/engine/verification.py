@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
@@ -22,9 +21,6 @@ from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import Verifier
-
-if TYPE_CHECKING:
-    from reactive_agents.core.errors import RuntimeErrors
 
 
 @frozen(eq=False, repr=False)
@@ -81,7 +77,7 @@ def retry_obstacle(context: ExecutionContext, services: EngineServices) -> str:
 
 async def retry_loop(
     context: ExecutionContext, first: Answer, services: EngineServices
-) -> Result[ExecutionContext | None, RuntimeErrors]:
+) -> Result[ExecutionContext | None, errors.RuntimeErrors]:
     """Run the loop again, and return the context with both attempts.
 
     The model is shown the first answer and its problems. Calls, turns and budgets continue to count. Return
@@ -167,14 +163,14 @@ _SHOWN_FINDINGS = 3
 
 async def verify(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Verify the answer, and apply the configured action when it is not verified.
 
     A run that abstained has no answer to verify. Fails with ``ExecutionError`` when the verifier fails, and
     with ``VerificationFailed`` when the answer is not verified and the action is ``fail``.
     """
     reasoning = context.reasoning
-    if not services.ports.verifier or reasoning is None or reasoning.status == "abstained":
+    if reasoning is None or reasoning.status == "abstained":
         return Success(context)
     checked = await _check(reasoning, context, services)
     if not isinstance(checked, Success):
@@ -197,7 +193,7 @@ async def verify(
 
 async def _second_attempt(
     context: ExecutionContext, first: Answer, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Return the context with the better of two answers, or with the first."""
     obstacle = retry_obstacle(context, services)
     if obstacle:
@@ -224,7 +220,7 @@ async def _second_attempt(
 
 async def _check(
     reasoning: ReasoningResult, context: ExecutionContext, services: EngineServices
-) -> Result[VerificationReport, RuntimeErrors]:
+) -> Result[VerificationReport, errors.RuntimeErrors]:
     verifier = services.ports.verifier.unwrap()
     llm = SpendingLimit(services.llm, services.settings.budget)
     model = context.selected_model

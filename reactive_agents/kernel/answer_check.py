@@ -127,8 +127,7 @@ _NOTHING = Seen("")
 
 def announces(text: str, seen: Seen) -> bool:
     """Return whether a text ends with what comes next, and states nothing found."""
-    results = seen.found
-    return _sign(clauses_of(text), seen, results) == "plain" and not any(
+    return _sign(clauses_of(text), seen) == "plain" and not any(
         _adds(each, seen) for each in clauses_of(text)
     )
 
@@ -318,11 +317,11 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
         tools: descriptions of the tools by their names.
     """
     clauses = [*clauses_of(QUOTATION.sub("_quoted_", text))]
-    results, is_offered = seen.found, False
+    is_offered = False
     is_long = size_of(text) >= 2 * MANY_WORDS
 
     def advises(sign: Sign | None, clause: str) -> bool:
-        if not results:
+        if not seen.results:
             return False
         if sign == "faint":
             return is_long and (denies(clause) or not speaks_of_oneself(clause))
@@ -330,7 +329,7 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
             return speaks_for_others(clause) or (is_long and not speaks_of_oneself(clause))
         return sign == "mood"
 
-    sign = _sign(clauses, seen, results)
+    sign = _sign(clauses, seen)
     while clauses[1:] and (
         is_courtesy(clauses[-1])
         or _is_offered(clauses[-1])
@@ -340,7 +339,7 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
         )
     ):
         is_offered = not is_courtesy(clauses.pop()) or is_offered
-        sign = _sign(clauses, seen, results)
+        sign = _sign(clauses, seen)
     if not clauses or _COLON.search(clauses[-1]):
         return False
     clause, known = clauses[-1], [read_tool(name, description) for name, description in tools.items()]
@@ -361,12 +360,12 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
     if sign == "faint":
         return (adds or says_whether(clause)) and not speaks_of_oneself(clause)
     is_answer = adds or denied or says_whether(clause)
-    return is_answer or _is_about(clause, _told_about(seen)) or _tells(clauses, known, seen, results)
+    return is_answer or _is_about(clause, _told_about(seen)) or _tells(clauses, known, seen)
 
 
-def _sign(clauses: Sequence[str], seen: Seen, results: str) -> Sign | None:
+def _sign(clauses: Sequence[str], seen: Seen) -> Sign | None:
     """Return the sign of an announcement in the last clause."""
-    return sign_of(read_clause(clauses[-1]), set(), seen.task, results, is_done=True) if clauses else None
+    return sign_of(read_clause(clauses[-1]), set(), seen.task, seen.found, is_done=True) if clauses else None
 
 
 def _is_offered(clause: str) -> bool:
@@ -478,14 +477,14 @@ def lacks_total(text: str, seen: Seen) -> bool:
     return all(occurs(each, shown) for each in (*numbers_and_names(text), *numerals(text)))
 
 
-def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen, results: str) -> bool:
+def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bool:
     """Return whether a text without evidence at its end has to do with what was found.
 
     That is a last clause about a tool, evidence or a denial in a clause before it, or results that
     acknowledge and tell nothing.
     """
-    told, asked = subjects_in(results), subjects_in(seen.task)
-    if told <= asked and all(occurs(figure, seen.task) for figure in numbers_and_names(results)):
+    told, asked = subjects_in(seen.found), subjects_in(seen.task)
+    if told <= asked and all(occurs(figure, seen.task) for figure in numbers_and_names(seen.found)):
         return True
     if any(tool.subjects & subjects_in(clauses[-1]) for tool in tools):
         return True

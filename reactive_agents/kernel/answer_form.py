@@ -8,16 +8,13 @@ functions of the program: what is wrong with it goes back to the model, a bounde
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
-
-if TYPE_CHECKING:
-    from reactive_agents.core.errors import OutputValidatorFailed
 
 OUTPUT_TYPE = "output_type"
 """The policy that guidance about the form carries, and ``terminated_by`` of what never fits."""
@@ -66,7 +63,7 @@ class AnswerForm:
     problem_in: Callable[[str], str]
     instructions: str
     response_schema: JsonObject | None
-    accept: Callable[[str], Awaitable[Result[str, str | OutputValidatorFailed]]] | None = None
+    accept: Callable[[str], Awaitable[Result[str, str | errors.OutputValidatorFailed]]] | None = None
     abstains: bool = True
     unwrapped: Callable[[str], str] = str
 
@@ -105,7 +102,7 @@ def answer_tool(parameters: JsonObject) -> ToolDefinition:
     return evolve(FINAL_ANSWER_TOOL, parameters={**parameters, "properties": fields})
 
 
-async def accepted_text(text: str, form: AnswerForm) -> Result[str, str | OutputValidatorFailed]:
+async def accepted_text(text: str, form: AnswerForm) -> Result[str, str | errors.OutputValidatorFailed]:
     """Return the text of an answer as it is delivered.
 
     Fails with what is wrong, for the model, or with ``OutputValidatorFailed``.

@@ -49,8 +49,6 @@ class UsageAccount:
         caller: the account of the run that began this one.
     """
 
-    __slots__ = ("_caller", "_lock", "_models", "_new", "_total")
-
     def __init__(self, caller: UsageAccount | None = None) -> None:
         self._caller = caller
         self._lock = Lock()

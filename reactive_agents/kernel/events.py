@@ -64,19 +64,6 @@ class RunEvents:
         above: the answer of the run that has handed its conversation over to this one.
     """
 
-    __slots__ = (
-        "_bus",
-        "_clock",
-        "_has_subscribers",
-        "_sequence",
-        "above",
-        "answer",
-        "origin",
-        "readers",
-        "run_id",
-        "task_id",
-    )
-
     def __init__(
         self,
         bus: EventBus,
@@ -88,7 +75,7 @@ class RunEvents:
         parent_run_id: RunId | None = None,
     ) -> None:
         self._clock = clock
-        has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", _always)
+        has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", lambda _: True)
         self._has_subscribers = has_subscribers if is_built_in(bus) else _asking(has_subscribers, bus)
         self._sequence = 0
         self._bus = bus
@@ -154,10 +141,6 @@ class RunEvents:
         return self._has_subscribers(self.run_id)
 
 
-def _always(_: RunId) -> bool:
-    return True
-
-
 def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable[[RunId], bool]:
     """Return the question to a custom bus; one that raises gets the event."""
 
@@ -190,8 +173,6 @@ class KernelHooks:
         events: the run's events.
         kernel_pass: label of this kernel run, carried by its events.
     """
-
-    __slots__ = ("_events", "_kernel_pass")
 
     def __init__(self, events: RunEvents, kernel_pass: str = "") -> None:
         self._events = events

@@ -241,7 +241,8 @@ async def ask(
             f"{response.model} read only {read} tokens of a longer prompt, so its server's window is smaller"
         )
         return Success(await _ask_with_less(sent, response, context, lost, read, is_sure=True))
-    if not response.usage.reported and _may_be_read_in_part(sent, response, context):
+    is_long = sent.size > 0 and sent.estimate.fixed + sent.size >= _LEAST_FORGOTTEN
+    if not response.usage.reported and is_long and _asks_for_task(sent.request, response, context):
         shown = [each.content for each in sent.request.messages[1:] if not isinstance(each, AssistantMessage)]
         text = response.content
         is_sure = _FIGURE.search(text) is None and _has_nothing_of(text, shown, sent.request)
@@ -341,15 +342,6 @@ async def _ask_with_less(
             return replaced(sent, added=0, guidance=0), _with_refused(response.spent, cut)
         context.hooks.on_context_lost(state, estimate.fixed + sent.size, tokens)
     return less, _with_refused(cut.spent, response)
-
-
-def _may_be_read_in_part(sent: SizedRequest, response: ModelResponse, context: KernelContext) -> bool:
-    """Return whether a reply to a long prompt asks for the task, as if it was cut."""
-    return (
-        sent.size > 0
-        and sent.estimate.fixed + sent.size >= _LEAST_FORGOTTEN
-        and _asks_for_task(sent.request, response, context)
-    )
 
 
 def _asks_for_task(request: ModelRequest, response: ModelResponse, context: KernelContext) -> bool:

@@ -22,10 +22,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.events import (
-    ModelCallCompleted,
-    ModelCallStarted,
-)
+from reactive_agents.core.events import ModelCallCompleted, ModelCallStarted
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.core.models import (
@@ -107,20 +104,6 @@ class RunBudget:
         account: the usage of the run, which the limits are compared with.
         caller: the budget of the run that began this one.
     """
-
-    __slots__ = (
-        "_account",
-        "_caller",
-        "_counter",
-        "_events",
-        "_guard",
-        "_held_tokens",
-        "_held_usd",
-        "_limits",
-        "_lock",
-        "_prices",
-        "_warned",
-    )
 
     def __init__(
         self,
@@ -404,28 +387,11 @@ class MeteredLLM:
 
     Attributes:
         account: the usage of the run so far.
+        budget: the budget of the run; ``None`` if neither it nor a run above it has one.
         answered_by: the model that answered last; empty before the first answer.
         refusal: why the budget refused the latest call; ``None`` when it did not.
         attach: puts images, audio and documents into a request; ``None`` for a run without any.
     """
-
-    __slots__ = (
-        "_budget",
-        "_calls",
-        "_clock",
-        "_events",
-        "_faults",
-        "_hold",
-        "_is_built_in",
-        "_llm",
-        "_record",
-        "_redactor",
-        "_settings",
-        "account",
-        "answered_by",
-        "attach",
-        "refusal",
-    )
 
     def __init__(
         self,
@@ -451,7 +417,7 @@ class MeteredLLM:
         self._events = events
         self._calls = 0
         self._clock = clock
-        self._budget = budget
+        self.budget = budget
         self._redactor = redactor
         if streaming:
             from reactive_agents.kernel.streamed_answer import AnswerStream
@@ -461,11 +427,6 @@ class MeteredLLM:
         self.answered_by = ""
         self.refusal: errors.BudgetExceeded | errors.BudgetUnavailable | None = None
         self.attach: Attach | None = None
-
-    @property
-    def budget(self) -> RunBudget | None:
-        """The budget of the run; ``None`` if neither it nor a run above it has one."""
-        return self._budget
 
     @property
     def model(self) -> str:
@@ -490,9 +451,9 @@ class MeteredLLM:
             price = None if part.unpriced_calls else part.cost_usd
             events.publish(ModelCallCompleted, purpose, part.model, part.usage, price, duration_ms)
         cost_usd = sum(part.cost_usd for part in parts)
-        if self._budget is not None and cost_usd:
+        if self.budget is not None and cost_usd:
             with anyio.move_on_after(_SETTLING_S, shield=True):
-                await self._budget.spend(cost_usd)
+                await self.budget.spend(cost_usd)
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         """As the port says."""
@@ -582,8 +543,8 @@ class MeteredLLM:
                 self._account(request, Failure(refused), started)
                 return Failure(refused)
             request = attached.unwrap()
-        if self._budget is not None:
-            reserved = await self._budget.reserve(request, request.model or self.model)
+        if self.budget is not None:
+            reserved = await self.budget.reserve(request, request.model or self.model)
             self.refusal = reserved.failure() if isinstance(reserved, Failure) else None
             if self.refusal is not None:
                 self._account(request, Failure(self.refusal), started)
@@ -628,9 +589,9 @@ class MeteredLLM:
         return Failure(errors.ModelUnavailable(message, model, refused=(unknown_usage(model),)))
 
     async def _settle(self, reservation: Held | None, answer: Result[ModelResponse, LLMErrors]) -> None:
-        if self._budget is not None and reservation is not None:
+        if self.budget is not None and reservation is not None:
             with anyio.move_on_after(_SETTLING_S, shield=True):  # what a call has cost is known now, or never
-                await self._budget.settle(reservation, answer)
+                await self.budget.settle(reservation, answer)
 
     async def _streamed(
         self, request: ModelRequest, answer: AnswerStream

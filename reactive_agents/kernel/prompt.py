@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from reactive_agents.core.conversation import History
-from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.redaction import joined_texts
@@ -85,7 +84,7 @@ def stable_prefix(
 
 def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
     """Return the request for the model's next turn."""
-    kernel_input = context.input
+    kernel_input, form = context.input, context.input.answer_form
     messages = context.prefix + state.messages
     tools = context.toolset.available(recall=state.transcript.shown_in_part)
     guidance = turn_guidance(state, context)
@@ -101,13 +100,9 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
         temperature=kernel_input.temperature,
         max_tokens=kernel_input.max_tokens or context.profile.max_answer_tokens,
         parallel_tool_calls=kernel_input.settings.parallel_tool_calls if tools else None,
-        response_schema=None if tools else _response_schema(kernel_input),
+        response_schema=None if tools or form is None else form.response_schema,
         stable=len(context.prefix),
     )
-
-
-def _response_schema(kernel_input: KernelInput) -> JsonObject | None:
-    return None if kernel_input.answer_form is None else kernel_input.answer_form.response_schema
 
 
 def without_tools(request: ModelRequest, context: KernelContext) -> ModelRequest:

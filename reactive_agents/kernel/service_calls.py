@@ -140,8 +140,6 @@ class ServiceFaults:
         first: the first fault; ``None`` without any.
     """
 
-    __slots__ = ("_known", "first")
-
     def __init__(self) -> None:
         self.first: ServiceFailed | None = None
         self._known: set[tuple[str, str]] = set()
@@ -183,8 +181,6 @@ def is_built_in(service: object) -> bool:
 class CheckedClock:
     """A clock that stands still when a custom one fails."""
 
-    __slots__ = ("_clock", "_faults", "_now", "_passed")
-
     def __init__(self, clock: Clock, faults: ServiceFaults) -> None:
         self._clock, self._faults = clock, faults
         self._now, self._passed = datetime.fromtimestamp(0, UTC), 0.0
@@ -210,8 +206,6 @@ class CheckedIds:
     Args:
         prefix: the prefix of the counted ids.
     """
-
-    __slots__ = ("_count", "_faults", "_ids", "_prefix")
 
     def __init__(self, ids: IdSource, faults: ServiceFaults, prefix: str) -> None:
         self._ids, self._faults, self._prefix = ids, faults, prefix
@@ -286,8 +280,6 @@ class CheckedCounter:
     The custom one fails when it raises or returns no number, which is logged with its class. A request is
     then bounded by its bytes, and the window is that of the model's profile.
     """
-
-    __slots__ = ("_counter",)
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter

@@ -189,7 +189,8 @@ class ModelDeltas:
         begins = call is None
         if call is None:
             self._end_text()
-            delivers = self._answers and self._delivering is None and _is_final_answer(delta.name)
+            is_answer = delta.name.casefold().replace("_", "-") == FINAL_ANSWER
+            delivers = self._answers and self._delivering is None and is_answer
             if delivers:
                 self._delivering = delta.index
             decoded = MemberText(ANSWER) if delivers and self._has_text_argument else PlainEscapes()
@@ -256,10 +257,6 @@ class _CallDeltas:
     def finish(self) -> str:
         rest = self._decoded.finish()
         return rest if self._redacted is None else self._redacted.feed(rest) + self._redacted.finish()
-
-
-def _is_final_answer(name: str) -> bool:
-    return name.casefold().replace("_", "-") == FINAL_ANSWER
 
 
 def _is_same(streamed: str, text: str) -> bool:

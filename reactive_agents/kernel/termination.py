@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from returns.result import Result
 
 from reactive_agents.core.codec import from_json
+from reactive_agents.core.json import Json, texts_in
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
@@ -89,23 +90,11 @@ def _filled_in(call: ToolCall, form: AnswerForm) -> Proposal:
     return Proposal(text, "tool_calls", call.id, could_not)
 
 
-def _reason_given(value: object) -> str:
+def _reason_given(value: Json) -> str:
     """Return a reason that the model gave; empty for "none" and other placeholders."""
-    text = "; ".join(_texts_in(value))
+    text = "; ".join(filter(None, map(str.strip, texts_in(value))))  # weak models give a list or an object
     is_sentence = len(text.split()) >= _LEAST_WORDS or (len(text) >= _LEAST_WORDS and not text.isascii())
     return text if is_sentence else ""
-
-
-def _texts_in(value: object) -> list[str]:
-    """Return the texts of a value; weak models give a list or an object."""
-    match value:
-        case str():
-            return [value.strip()] if value.strip() else []
-        case Mapping():
-            return [text for each in value.values() for text in _texts_in(each)]
-        case list() | tuple():
-            return [text for each in value for text in _texts_in(each)]
-    return []
 
 
 def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:

@@ -9,7 +9,7 @@ too: nothing that a tool does ends the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Never
+from typing import Never
 
 from attrs import evolve
 from returns.result import Result, Success
@@ -39,9 +39,6 @@ from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
-
-if TYPE_CHECKING:
-    from reactive_agents.core.errors import ToolErrors
 
 TWICE_IN_ONE_TURN = "Not run: the same call stands in this turn already, and is run once."
 _SHOWN_OF_FIRST = 600
@@ -281,10 +278,10 @@ async def _run_call(
         error = f"The tool service {type(service).__name__} {result.problem}"
     else:
         error = _explained(call, context, result.failure())
-    return _failed(call, error, elapsed_ms)
+    return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
 
 
-def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:
+def _explained(call: ToolCall, context: KernelContext, error: errors.ToolErrors) -> str:
     """Return the message for the model; for invalid arguments with the signature."""
     if isinstance(error, errors.ToolTimedOut) and seconds_left(context) <= 0:
         return CUT_OFF if error.timeout_s > 0 else NO_TIME
@@ -292,10 +289,6 @@ def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str
     if definition is None or not isinstance(error, errors.InvalidToolArguments):
         return error.message
     return explain_schema(definition, error.message)
-
-
-def _failed(call: ToolCall, error: str, duration_ms: float) -> ToolResult:
-    return ToolResult(call.id, call.name, error=error, duration_ms=duration_ms)
 
 
 def call_key(state: KernelState, index: int) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from attrs import Factory, evolve, field, frozen
+from attrs import evolve, frozen
 
 from reactive_agents.core.config import SchemaDetail
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
 from reactive_agents.core.tools import RECALL as RECALL
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.core.values import Value, lazy_pattern
+from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel.answer_form import COULD_NOT as COULD_NOT
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL as FINAL_ANSWER_TOOL
 from reactive_agents.kernel.context_window.previews import LONGEST_QUERY
@@ -147,7 +147,7 @@ def _references(value: Json) -> Iterator[str]:
             yield from _references(item)
 
 
-# --- Which tools a model is shown and may call, each with the reason ---
+# --- Which tools a model is shown and may call ---
 
 
 RECALL_TOOL = ToolDefinition(
@@ -187,54 +187,39 @@ RECALL_TOOL = ToolDefinition(
 )
 
 
-@frozen(eq=False, repr=False)
-class ToolChoice(Value):
-    """A tool and why it is offered or withheld."""
-
-    definition: ToolDefinition
-    offered: bool
-    reason: str
-
-
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Toolset(Value):
     """The tools of a kernel run.
 
     Attributes:
         offered: the definitions that the model is shown, in a stable order.
-        with_recall: the same with ``recall``, once a result was shown in part.
-        descriptions: the descriptions of the offered tools by name; the kernel's own tool has none.
     """
 
-    choices: tuple[ToolChoice, ...]
     offered: tuple[ToolDefinition, ...]
-    with_recall: tuple[ToolDefinition, ...]
-    _by_name: Mapping[str, ToolDefinition] = field(
-        init=False,
-        eq=False,
-        default=Factory(lambda self: {each.name: each for each in self.offered}, takes_self=True),
-    )
-    descriptions: Mapping[str, str] = field(
-        init=False,
-        eq=False,
-        default=Factory(
-            lambda self: {
-                each.name: "" if each.name == FINAL_ANSWER else each.description for each in self.offered
-            },
-            takes_self=True,
-        ),
-    )
+
+    @computed
+    def _with_recall(self) -> tuple[ToolDefinition, ...]:
+        return (*self.offered, RECALL_TOOL)
+
+    @computed
+    def _by_name(self) -> Mapping[str, ToolDefinition]:
+        return {each.name: each for each in self.offered}
+
+    @computed
+    def descriptions(self) -> Mapping[str, str]:
+        """The descriptions of the offered tools by name; the kernel's own tool has none."""
+        return {each.name: "" if each.name == FINAL_ANSWER else each.description for each in self.offered}
 
     def available(self, *, recall: bool) -> tuple[ToolDefinition, ...]:
         """Return the tools for the next request.
 
         ``recall``: whether a result was shown in part.
         """
-        return self.with_recall if recall else self.offered
+        return self._with_recall if recall else self.offered
 
-    def permits(self, name: str, *, recall: bool = False) -> bool:
-        """Return whether the model may call the tool."""
-        return name in self._by_name or (recall and name == RECALL)
+    def permits(self, name: str) -> bool:
+        """Return whether the model may call the tool, other than ``recall``."""
+        return name in self._by_name
 
     def delivers(self, name: str) -> bool:
         """Return whether a tool delivers the result of the task."""
@@ -253,7 +238,7 @@ def build_toolset(
     answers_by_tool: bool,
     answer: ToolDefinition = FINAL_ANSWER_TOOL,
 ) -> Toolset:
-    """Decide on every tool.
+    """Return the toolset of some definitions.
 
     Args:
         definitions: the definitions of the tool service. The names ``final-answer`` and ``recall`` belong to
@@ -263,11 +248,12 @@ def build_toolset(
             whenever there is another tool to choose.
         answer: the definition of that tool.
     """
-    choices = [_choose(definition, allowed) for definition in definitions]
-    if answers_by_tool and any(choice.offered for choice in choices):
-        choices.append(ToolChoice(answer, True, "delivers the answer"))
-    offered = tuple(choice.definition for choice in choices if choice.offered)
-    return Toolset(tuple(choices), offered, (*offered, RECALL_TOOL))
+    offered = tuple(
+        each
+        for each in definitions
+        if each.name not in (FINAL_ANSWER, RECALL) and (allowed is None or each.name in allowed)
+    )
+    return Toolset((*offered, answer) if answers_by_tool and offered else offered)
 
 
 def toolset_for(
@@ -292,8 +278,6 @@ class SameTools:
     Schemas have no hash, and are slow to compare.
     """
 
-    __slots__ = ("definitions", "ids")
-
     def __init__(self, definitions: Iterable[ToolDefinition]) -> None:
         self.definitions = tuple(definitions)
         self.ids = tuple(map(id, self.definitions))
@@ -316,13 +300,3 @@ def _made_once(
     fitted = fit_definitions(same.definitions, detail)
     (delivers,) = fit_definitions(answer.definitions, detail)
     return build_toolset(fitted, allowed=allowed, answers_by_tool=answers_by_tool, answer=delivers)
-
-
-def _choose(definition: ToolDefinition, allowed: frozenset[str] | None) -> ToolChoice:
-    if definition.name == FINAL_ANSWER:
-        return ToolChoice(definition, False, "the name belongs to the tool that delivers the answer")
-    if definition.name == RECALL:
-        return ToolChoice(definition, False, "the name belongs to the tool that reads stored results")
-    if allowed is not None and definition.name not in allowed:
-        return ToolChoice(definition, False, "outside the scope of this step")
-    return ToolChoice(definition, True, "provided")

@@ -30,7 +30,6 @@ from reactive_agents.reasoning.strategy import (
     StrategyServices,
     begin_measure,
     reasoning_result,
-    spending_only_result,
 )
 
 
@@ -155,7 +154,7 @@ async def _run(
         await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     undisturbed = control is None or (control.ending is None and control.failure is None)
     if not isinstance(outcome, Success) and undisturbed and is_own_failure(outcome.failure()):
-        nothing = spending_only_result(
+        nothing = reasoning_result(
             strategy,
             measure,
             services,

@@ -7,7 +7,6 @@ divide them. Results that earlier passes stored can be recalled in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
@@ -51,9 +50,6 @@ from reactive_agents.reasoning.strategy import (
     kernel_input,
     profile_of,
 )
-
-if TYPE_CHECKING:
-    from reactive_agents.core.errors import ReasoningErrors
 
 
 @frozen(eq=False, repr=False)
@@ -213,7 +209,7 @@ async def run_pass(
     strategy: results.ReasoningStrategy,
     strategy_input: StrategyInput,
     services: StrategyServices,
-) -> Result[KernelState, ReasoningErrors]:
+) -> Result[KernelState, errors.ReasoningErrors]:
     """Run one kernel and return its final state, which a run that fails has too.
 
     The instructions name the number of turns, and results of earlier passes can be recalled.
@@ -293,7 +289,7 @@ def instructions_of_user(strategy_input: StrategyInput) -> str:
 
 def find_kernel(
     kernel: str | ThoughtKernel, services: StrategyServices
-) -> Result[ThoughtKernel, ReasoningErrors]:
+) -> Result[ThoughtKernel, errors.ReasoningErrors]:
     """Return the kernel of a name, or the kernel itself.
 
     Fails with ``StrategyNotFoundError``.
@@ -420,7 +416,7 @@ def _allowed(
 @effect
 async def run_once(
     kernel: str | ThoughtKernel, task: KernelInput, options: KernelRunOptions, services: StrategyServices
-) -> Result[results.ReasoningResult, ReasoningErrors]:
+) -> Result[results.ReasoningResult, errors.ReasoningErrors]:
     """Return the result of one kernel run, partial when it stopped early.
 
     Fails with ``StrategyExecutionError`` when the kernel failed, whose error is then the cause, and with

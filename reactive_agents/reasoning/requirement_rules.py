@@ -622,8 +622,6 @@ async def find_tool_needs(strategy_input: StrategyInput, services: StrategyServi
     given = strategy_input.needs
     mode = strategy_input.config.tool_classifier
     definitions = definitions_in(services.kernel.tools)
-    if mode == "off" or not definitions:
-        return given
     if mode != "model" and not may_require(strategy_input.task_description, definitions):
         return given
     method: Literal["model", "rules"] = "rules"

@@ -25,7 +25,7 @@ from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
     begin_measure,
-    spending_only_result,
+    reasoning_result,
 )
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ async def _controlled(
     if not isinstance(outcome, Success):
         if control.ending is None:
             return outcome
-        nothing = spending_only_result(
+        nothing = reasoning_result(
             strategy,
             begin_measure(services),
             services,

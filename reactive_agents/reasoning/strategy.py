@@ -19,6 +19,7 @@ from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.messages import Message
+from reactive_agents.core.persistent import NO_ENTRIES
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import (
     ReasoningMetadata,
@@ -278,42 +279,18 @@ def conclude(
     )
 
 
-def spending_only_result(
-    strategy: ReasoningStrategy,
-    measure: StrategyMeasure,
-    services: StrategyServices,
-    *,
-    status: ReasoningStatus,
-    terminated_by: str,
-    reason: str,
-) -> ReasoningResult:
-    """Return a result that has only what the strategy spent."""
-    return reasoning_result(
-        strategy,
-        measure,
-        services,
-        steps=(),
-        output=None,
-        status=status,
-        iterations=0,
-        terminated_by=terminated_by,
-        reason=reason,
-        results={},
-    )
-
-
 def reasoning_result(
     strategy: ReasoningStrategy,
     measure: StrategyMeasure,
     services: StrategyServices,
     *,
-    steps: tuple[ReasoningStep, ...],
-    output: str | None,
     status: ReasoningStatus,
-    iterations: int,
     terminated_by: str,
     reason: str,
-    results: Mapping[str, str],
+    steps: tuple[ReasoningStep, ...] = (),
+    output: str | None = None,
+    iterations: int = 0,
+    results: Mapping[str, str] = NO_ENTRIES,
     confidence: float | None = None,
     tree: ThoughtTree | None = None,
     messages: tuple[Message, ...] = (),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import AsyncIterator
@@ -318,7 +317,7 @@ class ScriptedLLM:
         for word in _WORD.findall(response.content):
             yield Success(models.TextDelta(word))
         for index, made in enumerate(response.tool_calls):
-            text = made.malformed or json.dumps(made.arguments, ensure_ascii=False)
+            text = made.malformed or made.arguments_text
             for number, word in enumerate(_WORD.findall(text)):
                 yield Success(models.ToolCallDelta(index, "" if number else made.name, word))
         yield Success(models.StreamCompleted(response))
@@ -393,7 +392,7 @@ def render_message(message: Message) -> str:
         case UserMessage(content):
             return f"user: {content}"
         case AssistantMessage(content, tool_calls):
-            made = [f"{one.name}({json.dumps(one.arguments, ensure_ascii=False)})" for one in tool_calls]
+            made = [f"{one.name}({one.arguments_text})" for one in tool_calls]
             return "assistant: " + "\n".join(part for part in (content, *made) if part)
         case ToolMessage(_, tool_name, content):
             return f"tool {tool_name}: {content}"

@@ -33,13 +33,9 @@ def test_a_kernel_that_answers_in_text_gets_no_answer_tool() -> None:
     assert build_toolset([SEARCH], allowed=None, answers_by_tool=False).offered == (SEARCH,)
 
 
-def test_a_tool_outside_the_scope_is_withheld_and_says_why() -> None:
+def test_a_tool_outside_the_scope_is_withheld() -> None:
     toolset = build_toolset([SEARCH, READ], allowed=frozenset({"file-read"}), answers_by_tool=False)
     assert toolset.offered == (READ,)
-    assert [(choice.definition.name, choice.offered, choice.reason) for choice in toolset.choices] == [
-        ("web-search", False, "outside the scope of this step"),
-        ("file-read", True, "provided"),
-    ]
 
 
 def test_no_name_is_offered_twice_because_the_answer_tools_name_is_reserved() -> None:
@@ -48,7 +44,6 @@ def test_no_name_is_offered_twice_because_the_answer_tools_name_is_reserved() ->
         toolset = build_toolset([impostor, SEARCH], allowed=None, answers_by_tool=answers_by_tool)
         assert impostor not in toolset.offered
         assert [tool.name for tool in toolset.offered].count(FINAL_ANSWER) == answers_by_tool
-        assert toolset.choices[0].reason == "the name belongs to the tool that delivers the answer"
 
 
 def test_recall_comes_after_all_other_tools_and_only_when_there_is_more_to_read() -> None:
@@ -56,14 +51,12 @@ def test_recall_comes_after_all_other_tools_and_only_when_there_is_more_to_read(
     assert toolset.available(recall=False) == toolset.offered == (SEARCH, FINAL_ANSWER_TOOL)
     assert toolset.available(recall=True) == (SEARCH, FINAL_ANSWER_TOOL, RECALL_TOOL)
     assert not toolset.permits(RECALL)
-    assert toolset.permits(RECALL, recall=True)
 
 
 def test_the_name_of_recall_is_reserved_too() -> None:
     impostor = ToolDefinition(RECALL, "Does something else.", {"type": "object"})
     toolset = build_toolset([impostor, SEARCH], allowed=None, answers_by_tool=True)
     assert toolset.available(recall=True) == (SEARCH, FINAL_ANSWER_TOOL, RECALL_TOOL)
-    assert toolset.choices[0].reason == "the name belongs to the tool that reads stored results"
 
 
 def test_the_toolset_of_the_same_definitions_is_made_once() -> None:

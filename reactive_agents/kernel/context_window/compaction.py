@@ -13,11 +13,10 @@ is too large by itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import evolve, frozen
 from returns.result import Result
 
+from reactive_agents.core import errors
 from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.events import CompactionReason
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
@@ -39,9 +38,6 @@ from reactive_agents.kernel.context_window.window import (
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
-
-if TYPE_CHECKING:
-    from reactive_agents.core.errors import ContextOverflow
 
 LEAST_SHARE = 0.25
 """The share of the window below which no method summarizes the transcript."""
@@ -224,7 +220,7 @@ async def compacted_request(
     request: ModelRequest,
     window: Window,
     reason: CompactionReason,
-) -> Result[SizedRequest, ContextOverflow]:
+) -> Result[SizedRequest, errors.ContextOverflow]:
     """Return a smaller request in place of one that does not fit.
 
     Fails with ``ContextOverflow`` when nothing that may be left out would make it fit.

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from reactive_agents.core.values import Value
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.toolset import RECALL
@@ -180,7 +180,7 @@ def _shorten_arguments(work: _Work, position: int, limit: int) -> None:
         return
     limit = max(_LONGEST_STUB, limit // max(1, len(message.tool_calls)))
     for index, call in enumerate(message.tool_calls):
-        written = call.malformed or json.dumps(call.arguments, ensure_ascii=False)
+        written = call.malformed or call.arguments_text
         if len(written) <= limit:
             continue
         key = work.key_for("arguments")
@@ -309,10 +309,7 @@ def _written(message: Message) -> str:
         case ToolMessage(_, tool_name, content):
             return f"result of {tool_name}: {content}"
         case AssistantMessage(content, calls):
-            return "\n".join(part for part in (content, *map(_written_call, calls)) if part)
+            made = (f"call of {call.name}: {call.malformed or call.arguments_text}" for call in calls)
+            return "\n".join(filter(None, (content, *made)))
         case _:
             return message.content
-
-
-def _written_call(call: ToolCall) -> str:
-    return f"call of {call.name}: {call.malformed or json.dumps(call.arguments, ensure_ascii=False)}"

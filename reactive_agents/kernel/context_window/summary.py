@@ -9,7 +9,6 @@ stand in it, in brackets. The size of the message does not grow with the run.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Container, Iterable, Iterator, Reversible
 from itertools import islice
@@ -291,12 +290,8 @@ def _lines(material: CompactionMaterial, length: int) -> Iterable[str]:
 
 def _asked(call: ToolCall | None, tool_name: str, length: int) -> str:
     name = excerpt(tool_name, _LONGEST_NAME)
-    arguments = "{}" if call is None else _arguments(call)
+    arguments = "{}" if call is None else call.malformed or call.arguments_text
     return name if arguments == "{}" else f"{name} {excerpt(arguments, length)}"
-
-
-def _arguments(call: ToolCall) -> str:
-    return call.malformed or json.dumps(call.arguments, ensure_ascii=False)
 
 
 def _key_of(message: ToolMessage, material: CompactionMaterial) -> str:
@@ -386,7 +381,7 @@ def _written(material: CompactionMaterial, room: int) -> str:
 def _text(message: Message, material: CompactionMaterial) -> str:
     match message:
         case AssistantMessage(content, calls):
-            made = (f"Call: {call.name} {_arguments(call)}" for call in calls)
+            made = (f"Call: {call.name} {call.malformed or call.arguments_text}" for call in calls)
             return "\n".join((f"Agent: {content}", *made))
         case ToolMessage(_, tool_name, content):
             return f"{_key_of(message, material)}{tool_name} {_outcome(message)}: {content}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from attrs import frozen
-from returns.result import Failure, Result
+from returns.result import Failure
 
 from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
 from reactive_agents.core.json import Json
@@ -105,7 +105,7 @@ def shown_of(
     expression = compression.transform.get(tool_name)
     if expression is None:
         return _preview(text, key, budget, profile, compression)
-    transformed = _transformed(expression, text)
+    transformed = compile_query(expression).bind(lambda query: run_query(query, text))
     told = expression if len(expression) <= _SHOWN_EXPRESSION else expression[:_SHOWN_EXPRESSION] + "…"
     if isinstance(transformed, Failure):
         note = f"\n[… shown as it is: the transform {told} failed …]"
@@ -114,20 +114,10 @@ def shown_of(
     note = f'\n[… {told} of a result of {len(text)} characters; all of it: recall(key="{key}") …]'
     if len(taken) + len(note) >= len(text):
         return _preview(text, key, budget, profile, compression)
-    return preview(
-        taken,
-        None,
-        budget - len(note),
-        head_share=compression.head_share,
-        list_items=profile.list_items,
-    ) + note  # fmt: skip
-
-
-def _transformed(expression: str, text: str) -> Result[Json, str]:
-    return compile_query(expression).bind(lambda query: run_query(query, text))
+    return _preview(taken, None, budget - len(note), profile, compression) + note
 
 
 def _preview(
-    text: str, key: str, budget: int, profile: ContextProfile, compression: ResultCompressionConfig
+    text: str, key: str | None, budget: int, profile: ContextProfile, compression: ResultCompressionConfig
 ) -> str:
     return preview(text, key, budget, head_share=compression.head_share, list_items=profile.list_items)

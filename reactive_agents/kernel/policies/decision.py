@@ -19,6 +19,7 @@ from returns.maybe import Nothing
 from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.texts import counted
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import (
@@ -168,8 +169,7 @@ def _admitted(redirect: Redirect, state: KernelState, context: KernelContext) ->
 
 
 def _limit_reached(context: KernelContext) -> str:
-    turns = "turn" if context.max_iterations == 1 else "turns"
-    return f"The limit of {context.max_iterations} {turns} was reached."
+    return f"The limit of {counted(context.max_iterations, 'turn')} was reached."
 
 
 @applies_where(lambda context: context.tools is Nothing)

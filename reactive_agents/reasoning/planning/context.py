@@ -122,7 +122,8 @@ def problem_of(step: PlanStep, progress: passes.Progress, context: PlanningConte
     seen = _seen(progress, context)
     if judge_text(text, _described(context), seen) == "announcement":
         return "It announced the result, and did not give it."
-    figures = () if step.retries else unsupported_figures(text, _with(seen, step.instruction))
+    told = f"{seen.told}\n{step.instruction}"
+    figures = () if step.retries else unsupported_figures(text, evolve(seen, told=told))
     return f"Nothing that was found supports: {', '.join(figures)}." if figures else ""
 
 
@@ -131,10 +132,6 @@ def _seen(progress: passes.Progress, context: PlanningContext) -> Seen:
     told = "\n".join(message.content for message in stable_prefix(kernel_input(given)))
     earlier = given.earlier.stored if given.earlier is not None else {}
     return Seen(given.task_description, (*earlier.values(), *progress.tool_results.values()), told)
-
-
-def _with(seen: Seen, instruction: str) -> Seen:
-    return Seen(seen.task, seen.results, f"{seen.told}\n{instruction}")
 
 
 def _described(context: PlanningContext) -> Mapping[str, str]:

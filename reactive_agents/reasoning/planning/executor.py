@@ -238,7 +238,12 @@ async def execute_plan(
     """
     patched: frozenset[str] = frozenset()
     done = ExecutedPlan(progress)
-    while batch := _next_batch(done.progress, journal, context):
+    while batch := next_batch(
+        journal.plan,
+        calls_left_of_run(done.progress, context.input, context.services),
+        attempts=1 + context.config.step_retries,
+        parallel=context.input.config.parallel_tool_calls,
+    ):
         limit = limit_reached(context.input, context.services)
         if limit is not None:
             return Success(evolve(done, limit=limit))
@@ -259,15 +264,6 @@ async def execute_plan(
         patched |= await _repair(repairable, done.progress, journal, context)
     await _skip_cycles(journal)
     return Success(done)
-
-
-def _next_batch(progress: Progress, journal: PlanJournal, context: PlanningContext) -> tuple[PlanStep, ...]:
-    return next_batch(
-        journal.plan,
-        calls_left_of_run(progress, context.input, context.services),
-        attempts=1 + context.config.step_retries,
-        parallel=context.input.config.parallel_tool_calls,
-    )
 
 
 async def _ready(batch: tuple[PlanStep, ...], journal: PlanJournal) -> list[PlanStep]:

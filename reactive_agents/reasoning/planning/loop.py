@@ -147,7 +147,7 @@ async def reach_goal(
             return Success((progress, _or_limit(end, journal.plan, context)))
         reflection = judged.unwrap()
         progress = _noted(progress, reflection, context)
-        lack = _lack(progress, context)
+        lack = describe_unmet(passes.open_requirements_of_run(progress, context.input, context.services))
         if reflection.verdict == "SATISFIED" and not lack:
             return Success((progress, PlanEnd("reflection", _reached(journal.plan), True, reflection)))
         missing = _missing(reflection, lack, journal.plan)
@@ -198,11 +198,6 @@ def _or_limit(end: PlanEnd, plan: Plan, context: PlanningContext) -> PlanEnd:
 def _reached(plan: Plan) -> str:
     done = sum(step.status == "completed" for step in plan.steps)
     return f"{done} of {len(plan.steps)} steps of the plan were completed, and the results reach its goal."
-
-
-def _lack(progress: passes.Progress, context: PlanningContext) -> str:
-    now = passes.open_requirements_of_run(progress, context.input, context.services)
-    return describe_unmet(now)
 
 
 def _missing(reflection: Reflection, lack: str, plan: Plan) -> str:

@@ -43,24 +43,17 @@ async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan
     """Ask for a plan, and add steps for required calls that it lacks."""
     given, kernel = context.input, context.services.kernel
     plan_id, now, mode = PlanId(kernel.ids.new()), kernel.clock.now(), context.config.plan_mode
+    goal, ids = given.task_description, (plan_id, given.task_id, given.agent_id)
 
     def hydrated(output: schemas.LLMPlanOutput) -> Plan:
-        return schemas.hydrate_plan(
-            output,
-            plan_id=plan_id,
-            task_id=given.task_id,
-            agent_id=given.agent_id,
-            goal=given.task_description,
-            mode=mode,
-            now=now,
-            owner=given.owner,
-        )
+        steps = schemas.hydrate_steps(output.steps, first=1)
+        return Plan(*ids, goal, mode, steps, "active", 1, now, now, owner=given.owner)
 
     needs = needs_left(progress, context)
     rules = _rules("s1", context, mode)
     instructions = prompts.with_requirements(prompts.plan_instructions(rules), needs)
     shape = _of_steps(hydrated, context, first=1)
-    made = await _ask(shape, instructions, given.task_description, "plan", context)
+    made = await _ask(shape, instructions, goal, "plan", context)
     return made.map(lambda plan: evolve(with_required_calls(plan, needs, context.tools, now), version=1))
 
 
@@ -301,13 +294,10 @@ def _of_order(step: PlanStep, plan: Plan) -> Iterator[tuple[str, str]]:
         elif other is None:
             yield "", f"{step.id} depends on {needed}, which does not exist; there are: {', '.join(steps)}"
         elif other.status in ("failed", "skipped"):
-            yield "", f"{step.id} depends on {needed}, which has {_ended(other)}"
+            ended = "failed" if other.status == "failed" else "been skipped"
+            yield "", f"{step.id} depends on {needed}, which has {ended}"
         elif plan.mode == "linear" and other.seq > step.seq:
             yield "", f"{step.id} depends on {needed}, which comes after it"
-
-
-def _ended(step: PlanStep) -> str:
-    return "failed" if step.status == "failed" else "been skipped"
 
 
 # --- Required tool calls: a plan that has too few calls of a tool gets the rest ---

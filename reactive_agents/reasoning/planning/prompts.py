@@ -12,7 +12,7 @@ from reactive_agents.core.config import ContextProfile, ContextTier, Depth, Resu
 from reactive_agents.core.json import Json
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
-from reactive_agents.core.texts import shortened
+from reactive_agents.core.texts import counted, shortened
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of, signature
 from reactive_agents.kernel.context_window.previews import passages, preview
@@ -288,8 +288,5 @@ def _details(argument: Json) -> str:
 def _requirements(needs: ToolNeeds) -> str:
     if not needs.required:
         return ""
-    lines = "\n".join(
-        f"- {each.name}: {each.min_calls} {'call' if each.min_calls == 1 else 'calls'} or more"
-        for each in needs.required
-    )
+    lines = "\n".join(f"- {each.name}: {counted(each.min_calls, 'call')} or more" for each in needs.required)
     return f"TOOL CALL REQUIREMENTS\nThe plan must have a tool_call step for each of these:\n{lines}"

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 from attrs.validators import and_, ge, le, max_len, min_len
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.plans import Plan, PlanMode, PlanStep, PlanStepType
+from reactive_agents.core.plans import PlanStep, PlanStepType
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing import argument_schema
 from reactive_agents.kernel.context_window.previews import cut_before
@@ -76,22 +74,6 @@ class Reflection:
 
 
 # --- From the content that a model gave to steps with ids, positions and statuses ---
-
-
-def hydrate_plan(
-    output: LLMPlanOutput,
-    *,
-    plan_id: PlanId,
-    task_id: TaskId,
-    agent_id: AgentId,
-    goal: str,
-    mode: PlanMode,
-    now: datetime,
-    owner: str = "",
-) -> Plan:
-    """Return the plan with steps ``s1``, ``s2``, …, all pending. Pure."""
-    steps = hydrate_steps(output.steps, first=1)
-    return Plan(plan_id, task_id, agent_id, goal, mode, steps, "active", 1, now, now, owner=owner)
 
 
 def hydrate_steps(steps: Sequence[LLMPlanStep], *, first: int, position: int = 1) -> tuple[PlanStep, ...]:

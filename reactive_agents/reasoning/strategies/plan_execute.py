@@ -19,7 +19,7 @@ from reactive_agents.core.ids import PlanId
 from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus, ReasoningStrategy
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.service_calls import call_service, definitions_in
 from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import BY_STATUS
@@ -69,7 +69,7 @@ async def plan_execute(strategy_input: StrategyInput, services: StrategyServices
         stored = await stored_plan(strategy_input.plan_id, services)
         if isinstance(stored, Failure):
             return stored
-        tools = services.kernel.tools.map(lambda each: each.definitions()).value_or(())
+        tools = definitions_in(services.kernel.tools)
         plan = resumed_plan(stored.unwrap(), tools, services.kernel.clock.now())
         context = evolve(context, input=evolve(strategy_input, task_description=plan.goal))
         progress = earlier_progress(plan, progress)
@@ -252,8 +252,9 @@ def best_so_far(plan: Plan) -> str | None:
 def answer_pass(plan: Plan | None, end: PlanEnd, progress: Progress, context: PlanningContext) -> passes.Pass:
     """Return the reactive run that writes the answer and finds what is missing."""
     given, options = context.input, context.input.config.strategies.reactive
-    task, instructions = given.task_description, ""
+    task, instructions, is_done = given.task_description, "", False
     if plan is not None:
+        is_done = end.reached and all(step.status == "completed" for step in plan.steps)
         profile, judged = profile_of(given, context.services), end.reflection
         missing = judged.missing if judged is not None and not end.reached else ()
         results = shown_results(plan, profile, given.settings.compression, progress.tool_results)
@@ -267,12 +268,7 @@ def answer_pass(plan: Plan | None, end: PlanEnd, progress: Progress, context: Pl
         task,
         options.max_iterations,
         instructions=instructions,
-        needs=None if end.reached and plan_is_complete(plan) else context.needs,
+        needs=None if is_done else context.needs,
         temperature=options.temperature,
         user_task=given.task_description,
     )
-
-
-def plan_is_complete(plan: Plan | None) -> bool:
-    """Return whether all steps of a plan are completed."""
-    return plan is not None and all(step.status == "completed" for step in plan.steps)

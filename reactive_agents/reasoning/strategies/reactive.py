@@ -6,8 +6,7 @@ calls and accepts its first text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from reactive_agents.core import errors
 from reactive_agents.core.config import DEFAULT_KERNEL
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import DEFAULT_MAX_ITERATIONS
@@ -22,15 +21,12 @@ from reactive_agents.reasoning.strategy import (
     profile_of,
 )
 
-if TYPE_CHECKING:
-    from reactive_agents.core.errors import ReasoningErrors
-
 REACTIVE = "reactive"
 
 
 def reactive(
     strategy_input: StrategyInput, services: StrategyServices
-) -> Effect[ReasoningResult, ReasoningErrors]:
+) -> Effect[ReasoningResult, errors.ReasoningErrors]:
     """Think, act and observe until there is an answer or the limit is reached.
 
     Fails with ``StrategyExecutionError`` when the model does not answer.
@@ -61,7 +57,7 @@ DIRECT = "direct"
 
 def direct(
     strategy_input: StrategyInput, services: StrategyServices
-) -> Effect[ReasoningResult, ReasoningErrors]:
+) -> Effect[ReasoningResult, errors.ReasoningErrors]:
     """Run the loop without reasoning, or the configured kernel in its place.
 
     Fails with ``StrategyExecutionError``.

@@ -22,6 +22,7 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.prompt import fence
+from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import first_sentence
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.strategy import (
@@ -399,13 +400,18 @@ async def tree_of_thought(
     """
     measure, progress = begin_measure(services), passes.begin_progress(strategy_input, services)
     searched = await search_tree(_share_of(strategy_input, services), services)
-    breadth = strategy_input.config.strategies.tree_of_thought.breadth
-    paths = paths_of(searched.nodes)[:breadth] or ((),)
+    config = strategy_input.config.strategies.tree_of_thought
+    paths = paths_of(searched.nodes)[: config.breadth] or ((),)
     tries: list[_Worked] = []
     for number, path in enumerate(paths, 1):
         progress = _note_path(progress, path, services)
-        each = _pass_along(
-            path, number, passes.evidence_of_run(progress, strategy_input, services), strategy_input
+        found = passes.evidence_of_run(progress, strategy_input, services)
+        each = passes.Pass(
+            f"{NAME}:path-{number}",
+            f"p{number}.",
+            work_task(strategy_input.task_description, path, found),
+            config.kernel_max_iterations,
+            instructions=WORK_INSTRUCTIONS if path else "",
         )
         ran = await attempt(passes.run_pass(each, progress, NAME, strategy_input, services))
         if isinstance(ran, Failure):
@@ -438,18 +444,6 @@ async def tree_of_thought(
             task=strategy_input.task_description,
             tree=results.ThoughtTree(searched.nodes, tuple(node.id for node in best.path)),
         )
-    )
-
-
-def _pass_along(
-    path: tuple[results.ThoughtNode, ...], number: int, found: str, strategy_input: StrategyInput
-) -> passes.Pass:
-    return passes.Pass(
-        f"{NAME}:path-{number}",
-        f"p{number}.",
-        work_task(strategy_input.task_description, path, found),
-        strategy_input.config.strategies.tree_of_thought.kernel_max_iterations,
-        instructions=WORK_INSTRUCTIONS if path else "",
     )
 
 
@@ -522,7 +516,9 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
     model more often than :func:`most_calls` says.
     """
     config = strategy_input.config.strategies.tree_of_thought
-    search = _Search(_questions(strategy_input, services), strategy_input, services)
+    tools = definitions_in(services.kernel.tools)
+    questions = Questions(strategy_input.task_description, tools, config.breadth)
+    search = _Search(questions, strategy_input, services)
     nodes: tuple[ThoughtNode, ...] = ()
     frontier: tuple[ThoughtNode | None, ...] = (None,)
     for depth in range(1, config.depth + 1):
@@ -533,7 +529,9 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
         known = {node.id: node for node in nodes}
         families, problem = await search.expand(frontier, known)
         if families == ():
-            return SearchedTree(_with_finished(nodes, frontier[0]), NOTHING_LEFT)
+            last = frontier[0]
+            done = tuple(evolve(node, finished=True) if node is last else node for node in nodes)
+            return SearchedTree(done, NOTHING_LEFT)
         if families is None:
             return SearchedTree(nodes, f"No thoughts could be had for level {depth}: {problem}")
         level = tuple(node for family in families for node in family)
@@ -551,16 +549,6 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
             return SearchedTree(nodes, NOTHING_LEFT)
         frontier = tuple(node for node in frontier if not node.finished)
     return SearchedTree(nodes)
-
-
-def _with_finished(nodes: Family, last: ThoughtNode | None) -> Family:
-    return tuple(evolve(node, finished=True) if node is last else node for node in nodes)
-
-
-def _questions(strategy_input: StrategyInput, services: StrategyServices) -> Questions:
-    definitions = services.kernel.tools.map(lambda service: service.definitions()).value_or(())
-    breadth = strategy_input.config.strategies.tree_of_thought.breadth
-    return Questions(strategy_input.task_description, tuple(definitions), breadth)
 
 
 def _no_survivor(level: Sequence[ThoughtNode], config: TreeOfThoughtConfig) -> str:
