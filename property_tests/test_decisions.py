@@ -12,7 +12,7 @@ from returns.result import Success
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import (
     STANDARD_POLICIES,

@@ -14,7 +14,7 @@ from property_tests.strategies import json_values
 from reactive_agents.core.errors import FieldProblem
 from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep, PlanStepStatus
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.reasoning.planning.executor import compute_waves, next_batch
 from reactive_agents.reasoning.planning.plan_journal import (

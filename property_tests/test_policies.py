@@ -20,7 +20,7 @@ from reactive_agents.core.events import GuidanceGiven, ModelCallCompleted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import Usage
-from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import (
     STANDARD_POLICIES,

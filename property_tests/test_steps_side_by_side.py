@@ -20,8 +20,8 @@ from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, Usage
-from reactive_agents.core.requirements import BudgetConfig, CallLimit
 from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.settings import BudgetConfig, CallLimit
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.reasoning.strategies.plan_execute import plan_execute
 from reactive_agents.testing.core import Answer

@@ -28,9 +28,9 @@ from reactive_agents.core.config import ContextTier, ModelPrice, ReasoningConfig
 from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.model_settings import ModelSettings
-from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ModelRetry, ReasoningStrategy
 from reactive_agents.core.run_context import RunContext, context_function
+from reactive_agents.core.settings import ToolRequirement
 from reactive_agents.core.tasks import TypedResult
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import Effect

@@ -27,8 +27,8 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject, without_surrogates
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
-from reactive_agents.core.requirements import BudgetConfig, CallLimit
 from reactive_agents.core.run_context import wrong_deps
+from reactive_agents.core.settings import BudgetConfig, CallLimit
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.values import Value
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides

@@ -13,8 +13,8 @@ from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, RequestId, SessionId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
-from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ThoughtNode
+from reactive_agents.core.settings import ToolRequirement
 from reactive_agents.core.tools import Risk
 
 

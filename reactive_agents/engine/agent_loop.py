@@ -15,9 +15,8 @@ from reactive_agents.core import errors
 from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
-from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ModelRetry, ReasoningResult
-from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
 from reactive_agents.engine.context import ExecutionContext

@@ -22,7 +22,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
-from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.audit import audit

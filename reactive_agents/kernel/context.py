@@ -19,9 +19,8 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelResponse
-from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
-from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model, total_usage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import Effect

@@ -37,7 +37,7 @@ from reactive_agents.core.models import (
     ToolCallDelta,
 )
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign

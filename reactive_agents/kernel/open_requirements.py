@@ -13,7 +13,7 @@ from math import inf
 
 from attrs import frozen
 
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.values import Value
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ledger import CallCounts

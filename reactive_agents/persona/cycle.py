@@ -26,9 +26,8 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
 from reactive_agents.core.persona_queue import Utterance, WorkItem
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.results import ReasoningStep
-from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.settings import BudgetConfig, RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import RESERVED_NAMES

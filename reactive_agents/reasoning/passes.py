@@ -14,8 +14,8 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, results
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.values import Value
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (

@@ -28,7 +28,7 @@ from returns.result import Result, Success
 
 from reactive_agents.core.errors import StructuredOutputError
 from reactive_agents.core.events import ToolNeedsFound
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.ledger import has_side_effects

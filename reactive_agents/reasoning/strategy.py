@@ -20,7 +20,6 @@ from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.persistent import NO_ENTRIES
-from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import (
     ReasoningMetadata,
     ReasoningResult,
@@ -29,7 +28,7 @@ from reactive_agents.core.results import (
     ReasoningStrategy,
     ThoughtTree,
 )
-from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import Effect

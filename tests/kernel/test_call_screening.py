@@ -9,7 +9,7 @@ from attrs import evolve
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelContext, KernelState
 from reactive_agents.kernel.ledger import CallCounts, CallLedger

@@ -6,7 +6,7 @@ import pytest
 
 from reactive_agents.core.errors import ToolFailed
 from reactive_agents.core.events import FinalAnswerProduced, ToolCallCompleted
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.testing import answer, call, calls, forever, say
 from tests.support.kernels import add, assert_balanced, assert_valid_transcript, kernel_bench
 

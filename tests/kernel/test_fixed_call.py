@@ -8,7 +8,7 @@ from reactive_agents.core.errors import KernelFailed, ToolFailed
 from reactive_agents.core.events import FinalAnswerProduced, ToolCallCompleted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.requirements import BudgetConfig, CallLimit
+from reactive_agents.core.settings import BudgetConfig, CallLimit
 from reactive_agents.kernel import given_call_kernel
 from tests.support.kernels import add, assert_balanced, kernel_bench, steps_of
 

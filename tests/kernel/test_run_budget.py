@@ -32,7 +32,7 @@ from reactive_agents.core.models import (
     TextDelta,
     TokenPrice,
 )
-from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.usage import unknown_usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents

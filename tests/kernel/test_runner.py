@@ -27,7 +27,7 @@ from reactive_agents.core.events import (
     ToolCallCompleted,
 )
 from reactive_agents.core.messages import ToolMessage, UserMessage
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.core.values import replaced

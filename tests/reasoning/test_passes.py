@@ -8,7 +8,7 @@ from returns.result import Success
 
 from reactive_agents.core.errors import IterationLimitError, ModelUnavailable, ToolFailed
 from reactive_agents.core.events import ReasoningStepCompleted
-from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import EarlierAttempt, KernelState

@@ -42,8 +42,8 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.memory import MemoryContext
-from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.settings import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import REACT_INSTRUCTIONS

@@ -19,8 +19,8 @@ from reactive_agents.core.errors import ModelUnavailable, StrategyExecutionError
 from reactive_agents.core.events import ModelCallCompleted, ReasoningStepCompleted
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.reflexion import reflexion
 from reactive_agents.testing import FakeClock, Turn, answer, call, fail, forever, say

@@ -33,7 +33,7 @@ from reactive_agents.core.errors import ToolFailed
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from attrs import frozen
 
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.reasoning.requirement_rules import MOST_CALLS, may_require, requirements_in
 from tests.reasoning.labelled_tasks import LABELLED, NEAR_MISSES, TOOLS, LabelledTask

@@ -8,8 +8,8 @@ from returns.result import Failure, Result
 
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.errors import ReasoningError, ReasoningErrors, StrategyNotFoundError
-from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.reasoning import (
     ReasoningService,

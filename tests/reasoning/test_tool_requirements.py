@@ -10,7 +10,7 @@ from reactive_agents import ReactiveAgents, tool
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, ToolNeedsFound
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.reasoning.requirement_rules import (
     RequiredTool,
     ToolVerdict,

@@ -12,8 +12,8 @@ from reactive_agents.core.config import ReasoningConfig, StrategiesConfig, TreeO
 from reactive_agents.core.errors import ModelUnavailable, StrategyExecutionError
 from reactive_agents.core.events import ReasoningStepCompleted, ThoughtsJudged
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.policies.answers import MOST_CUT_OFF
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 
-from reactive_agents.core.requirements import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import Guidance, KernelContext, KernelState, Proposal

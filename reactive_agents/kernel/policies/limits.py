@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reactive_agents.core import errors
-from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.kernel.context import (
     KernelContext,
     Redirect,

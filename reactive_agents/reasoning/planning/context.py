@@ -9,8 +9,8 @@ from attrs import evolve, frozen
 
 from reactive_agents.core.config import PlanExecuteConfig
 from reactive_agents.core.plans import Plan, PlanStep
-from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.settings import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.answer_check import judge_text
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures

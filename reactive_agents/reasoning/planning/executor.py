@@ -12,7 +12,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ContextOverflow, KernelErrors, ModelCallFailed, ReasoningErrors
 from reactive_agents.core.plans import Plan, PlanStep, PlanStepStatus
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState, given_call_kernel
 from reactive_agents.kernel.prompt import fence

@@ -17,7 +17,7 @@ from reactive_agents.core.ids import CallId, PlanId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
-from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.settings import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.call_parsing.argument_schema import (
@@ -45,14 +45,14 @@ async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan
     plan_id, now, mode = PlanId(kernel.ids.new()), kernel.clock.now(), context.config.plan_mode
     goal, ids = given.task_description, (plan_id, given.task_id, given.agent_id)
 
-    def hydrated(output: schemas.LLMPlanOutput) -> Plan:
+    def hydrate_plan(output: schemas.LLMPlanOutput) -> Plan:
         steps = schemas.hydrate_steps(output.steps, first=1)
         return Plan(*ids, goal, mode, steps, "active", 1, now, now, owner=given.owner)
 
     needs = needs_left(progress, context)
     rules = _rules("s1", context, mode)
     instructions = prompts.with_requirements(prompts.plan_instructions(rules), needs)
-    shape = _of_steps(hydrated, context, first=1)
+    shape = _of_steps(hydrate_plan, context, first=1)
     made = await _ask(shape, instructions, goal, "plan", context)
     return made.map(lambda plan: evolve(with_required_calls(plan, needs, context.tools, now), version=1))
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from reactive_agents.core.config import ContextProfile, ContextTier, Depth, ResultCompressionConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
-from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.settings import ToolNeeds
 from reactive_agents.core.texts import counted, shortened
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of, signature

@@ -13,7 +13,7 @@ from reactive_agents.core.errors import ContextOverflow, ModelUnavailable
 from reactive_agents.core.events import ContextCompacted, ModelCallCompleted
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.models import Usage
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.kernel import (
     CompactionMaterial,
     CompactionSettings,

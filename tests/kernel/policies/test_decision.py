@@ -9,7 +9,7 @@ from attrs import evolve
 
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
-from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import (
     Guidance,

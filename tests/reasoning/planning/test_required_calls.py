@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.reasoning.planning.planner import with_required_calls
 from tests.support.memories import START, a_plan

@@ -16,7 +16,7 @@ from reactive_agents.core.errors import (
     SelectionError,
     StrategyNotFoundError,
 )
-from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning import (
     ReasoningController,

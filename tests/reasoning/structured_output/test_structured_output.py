@@ -15,7 +15,7 @@ from reactive_agents.adapters.llm.offline import OfflineLLM
 from reactive_agents.core.config import ContextProfileOverrides, ContextTier
 from reactive_agents.core.errors import ModelTimeout, ModelUnavailable, StructuredOutputError
 from reactive_agents.core.events import ModelCallCompleted
-from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import MeteredLLM, RunEvents
 from reactive_agents.reasoning.structured_output.answer_parser import read_answer
