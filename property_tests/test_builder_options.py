@@ -39,6 +39,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_provider", ("", "api_key", "base_url")),
     ("with_llm", ("",)),
     ("with_fallbacks", ("", "")),
+    ("with_prices", ("",)),
     ("with_name", ("",)),
     ("with_reasoning", ("", "strategies", "compaction")),
     ("with_strategy", ("", "")),

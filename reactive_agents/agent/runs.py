@@ -446,7 +446,7 @@ class Runs(Generic[R]):
         engine = self._current_engine()
         is_others = run.status in ("open", "queued") and run.agent_id != engine.settings.agent_id
         if is_others and not accept_changes:
-            problem = f"is one of the agent {run.agent_id!r}; accept_changes=True continues it with this one"
+            problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
             raise AgentError(errors.RunRefused(run_id, problem))
         return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 

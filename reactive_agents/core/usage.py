@@ -25,7 +25,8 @@ class Usage(Value):
     Attributes:
         cached_tokens: tokens of the input that the provider read from its cache of prompts.
         cache_write_tokens: tokens of the input that it wrote to that cache, which have another price.
-        reasoning_tokens: tokens of the output that the model used for reasoning.
+        reasoning_tokens: tokens of the output that the model used for reasoning; litellm estimates
+            them for providers that report none.
     """
 
     input_tokens: int = 0

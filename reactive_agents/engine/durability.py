@@ -990,10 +990,12 @@ async def _claimed(
 
 
 def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> errors.RunRefused | None:
+    if claim.state == "new":
+        return None
     difference = task_difference(claim.run.task, run.task)
     if difference:
         return errors.RunRefused(run.run_id, difference)
-    if claim.state == "new" or accept_changes:
+    if accept_changes:
         return None
     differences = definition_changes(claim.run.definition, run.definition)
     if not differences:

@@ -659,8 +659,8 @@ async def test_a_queued_run_of_another_task_or_agent_is_not_begun(tmp_path: Path
     await one.submit("Do it.", run_id="r1", delay_s=3600)
     for refused, problem in (
         (one.run("Do something else.", run_id="r1"), "has another task"),
-        (other.run("Do it.", run_id="r1"), "is one of the agent 'one'"),
-        (other.runs.resume("r1"), "is one of the agent 'one'"),
+        (other.run("Do it.", run_id="r1"), "belongs to the agent 'one'"),
+        (other.runs.resume("r1"), "belongs to the agent 'one'"),
     ):
         with pytest.raises(AgentError, match=problem) as raised:
             await refused

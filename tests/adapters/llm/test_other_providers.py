@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pytest
+from attrs import evolve
 from returns.result import Result
 
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
@@ -140,7 +141,7 @@ async def test_answers_are_read_alike(model: str, whole: Raw, stream: Raw, free:
         assert (call.name, call.arguments) == ("add", {"a": 1})
         assert (answer.content, answer.model, answer.finish_reason) == ("hi", model, "tool_calls")
         assert answer.thinking == ("hm" if model == CLAUDE else "")
-        assert answer.usage == Usage(5, 3, 8)
+        assert evolve(answer.usage, reasoning_tokens=0) == Usage(5, 3, 8)  # litellm estimates these itself
         assert answer.cost_usd is not None
         assert (answer.cost_usd == 0) == free
 
