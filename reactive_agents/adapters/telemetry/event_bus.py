@@ -176,12 +176,14 @@ class RedactingFilter(logging.Filter):
             record.msg, record.args = shown, ()
         if record.exc_info and not record.exc_text:
             traceback = _formatter.formatException(record.exc_info)
-            shown = printable(redactor.redact(traceback))
+            shown = printable(traceback)
             record.exc_text = f"  {_indented(shown)}"
-            if shown != traceback:  # a handler that formats the exception itself would show the secret
+            if shown != traceback:
                 record.exc_info = None
-        elif record.exc_text:
-            record.exc_text = redactor.redact(record.exc_text)
+        if record.exc_text:  # the filter of another redactor may have formatted it
+            shown = redactor.redact(record.exc_text)
+            if shown != record.exc_text:  # a handler that formats the exception itself would show the secret
+                record.exc_info, record.exc_text = None, shown
         return True
 
 

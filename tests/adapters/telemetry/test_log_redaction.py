@@ -14,7 +14,8 @@ LOG = logging.getLogger("reactive_agents")
 
 
 def test_messages_arguments_and_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
-    redactor = Redactor(secrets=["crocus-bulb"])
+    other, redactor = Redactor(), Redactor(secrets=["crocus-bulb"])
+    redact_log(other)  # of another agent, which does not know the secret
     redact_log(redactor)
     LOG.error("It is %s, %d times.", "a crocus-bulb", 3)
     try:
