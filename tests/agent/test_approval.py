@@ -291,3 +291,19 @@ async def test_deciding_without_approval_switched_on_is_a_typed_failure() -> Non
 def test_a_wrong_timeout_is_named_at_build() -> None:
     with pytest.raises(AgentError, match=r"approval\.timeout_s: got 0"):
         ReactiveAgents.create().with_llm(script()).with_approval(timeout_s=0).build()
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "calls"),
+    [
+        ("I wiped sda.", "partial", 3),
+        ("sda was not wiped: the approval was declined.", "completed", 2),
+    ],
+)
+async def test_a_claim_that_a_declined_call_was_made_is_no_success(
+    text: str, status: str, calls: int
+) -> None:
+    model = ScriptedLLM(call("wipe", disk="sda"), say(text), say(text))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe)
+    result = await agent.with_approval(lambda _: False).build().run("Wipe sda.")
+    assert (result.status, result.metadata.model_calls) == (status, calls), result.reason

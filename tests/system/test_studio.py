@@ -369,7 +369,7 @@ def test_texts_are_read_from_the_side_that_they_begin_at(browser: Browser, tmp_p
         assert begins <= box["x"] + box["width"] + 1  # the beginning is not what is cut off
         page.locator(".row.answer").click()
         answered = page.locator(".inspector .text.prose")
-        assert answered.evaluate("each => getComputedStyle(each).direction") == "rtl"
+        expect(answered).to_have_css("direction", "rtl")
         assert watched.problems == []
     context.close()
 

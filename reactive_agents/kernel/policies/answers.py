@@ -193,10 +193,10 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
-    What the tool said of its failure counts as found. Calls that need approval are not asked for again. An
-    answer that is delivered without anything found after that is partial where no call of the run has worked.
-    So it is, whenever the call was made, with one that names what only failed calls were about, and denies
-    nothing.
+    What the tool said of its failure counts as found. A call that needs approval is not asked for again; an
+    answer as if it had worked is. An answer that is delivered without anything found after that is partial
+    where no call of the run has worked. So it is, whenever the call was made, with one that names what only
+    failed calls were about, and denies nothing.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip() or not _can_ask(context):
@@ -213,7 +213,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     if about is None and is_found:
         return None
     definition = context.toolset.definition(tool)
-    if definition is not None and definition.requires_approval:
+    needs_approval = definition is not None and definition.requires_approval
+    if needs_approval and about is None:
         return None
     if state.ledger.told.get(FAILED_CALL):
         explained = proposal.could_not or answer_check.explains(
@@ -228,6 +229,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
             return None
         reason = f"No call worked, and the answer has nothing of what {tool} said. Missing: what it looks up."
         return Stop(FAILED_CALL, "partial", proposal.text, reason)
+    if needs_approval:
+        return Redirect(FAILED_CALL, f"The call of {tool} did not work. Say so in the answer.")
     told = (
         f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "
         "another tool. If it cannot be done, say in the answer what failed and what is missing."
