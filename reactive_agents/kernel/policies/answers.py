@@ -20,6 +20,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
 from reactive_agents.kernel.announcements import act_of, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
@@ -61,6 +62,7 @@ _NO_CALL = (
     f"You called no tool. If this is your answer, deliver it with {FINAL_ANSWER}. Otherwise make the call."
 )
 _MOST_NAMED = 8
+_NOT_APPROVED = lazy_pattern(r"(?i)\b(?:den(?:y|ied)|declin|reject|refus|approv|permi|allowed)")
 
 
 def _can_ask(context: KernelContext) -> bool:
@@ -214,7 +216,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     definition = context.toolset.definition(tool)
     needs_approval = definition is not None and definition.requires_approval
-    if needs_approval and about is None:
+    if needs_approval and (about is None or _NOT_APPROVED.search(proposal.text)):
         return None
     if state.ledger.told.get(FAILED_CALL):
         explained = proposal.could_not or answer_check.explains(
