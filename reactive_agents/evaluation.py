@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from attrs import evolve, field, frozen
 from attrs.validators import ge, le, min_len, optional
-from returns.result import Failure, Result, Success
+from returns.result import Result, Success
 
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import read_document
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json, JsonObject, abbreviated, without_surrogates
@@ -608,10 +608,8 @@ def read_cases(
     Raises:
         AgentError: the file cannot be read, a field has a wrong value, or there are criteria and no judge.
     """
-    read = read_document(source, CasesFile)
-    if isinstance(read, Failure):
-        raise AgentError(read.failure())
-    return [_case_of(each, f"cases[{index}]", judge) for index, each in enumerate(read.unwrap().cases)]
+    read = value_or_raise(read_document(source, CasesFile))
+    return [_case_of(each, f"cases[{index}]", judge) for index, each in enumerate(read.cases)]
 
 
 def _case_of(case: FileCase, place: str, judge: ReactiveAgent[Any, None] | None) -> Case:

@@ -8,27 +8,18 @@ from typing import Annotated
 import anyio
 import typer
 from attrs import evolve
-from returns.result import Failure, Result, Success
+from returns.result import Result, Success
 
 from reactive_agents.adapters.system import cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView
 from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
 from reactive_agents.agent.description import DeskOptions
+from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.evaluation import CaseRun, EvaluationReport, read_cases
 from reactive_agents.evaluation import evaluate as evaluate_agent
-
-
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = -1.0
-    if 0 <= rate <= 1:
-        return rate
-    raise typer.BadParameter(f"got {text!r}, expected a share from 0 to 1.")
 
 
 def evaluate(
@@ -65,7 +56,7 @@ def evaluate(
         output.option(
             "--pass-rate",
             metavar="RATE",
-            parser=_rate,
+            parser=output.number_up_to(1, "a share"),
             help="The share of runs that must pass, from 0 to 1; fewer end with exit code 1. 1 by default.",
         ),
     ] = 1.0,
@@ -89,7 +80,7 @@ def evaluate(
     known = evolve(known, durability=None)  # an agent with a record would first continue its interrupted runs
 
     def build() -> ReactiveAgent:
-        return _built(running.build_agent(known, SilentView(), config, cases, desk=_NOBODY))
+        return value_or_raise(running.build_agent(known, SilentView(), config, cases, desk=_NOBODY))
 
     def show(run: CaseRun) -> None:
         if not as_json:
@@ -98,7 +89,7 @@ def evaluate(
             output.tell(output.one_line(f"{run.case.name}, run {run.attempt}: {said}"))
 
     async def run_all() -> EvaluationReport:
-        judging = None if judge is None else _built(_judge(judge, allow_tools_from))
+        judging = None if judge is None else value_or_raise(_judge(judge, allow_tools_from))
         read = read_cases(cases, judge=judging)
         build()  # a wrong configuration is an error before the first run
         with cancel_on_sigterm():
@@ -125,9 +116,3 @@ def _judge(named: str, allow_tools_from: str | None) -> Result[ReactiveAgent, Co
         else Success(running.adjusted(AgentConfig(name="judge"), named))
     )
     return configured.bind(lambda known: running.build_agent(known, SilentView(), desk=_NOBODY))
-
-
-def _built(built: Result[ReactiveAgent, ConfigErrors]) -> ReactiveAgent:
-    if isinstance(built, Failure):
-        raise AgentError(built.failure())
-    return built.unwrap()

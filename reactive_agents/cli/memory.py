@@ -46,16 +46,6 @@ def _kind(text: str) -> str:
     raise typer.BadParameter(f"got {text!r}, expected one of {', '.join(ALL_KINDS)}.")
 
 
-def _days(text: str) -> float:
-    try:
-        days = float(text)
-    except ValueError:
-        days = -1.0
-    if 0.0 <= days <= 36_500.0:
-        return days
-    raise typer.BadParameter(f"got {text!r}, expected a number of days from 0 to 36500.")
-
-
 PathOption = Annotated[
     str, typer.Option("--path", "-p", metavar="FILE_OR_URL", help="The memory: a file, or a Postgres URL.")
 ]
@@ -140,7 +130,7 @@ def forget(
         output.option(
             "--older-than",
             metavar="DAYS",
-            parser=_days,
+            parser=output.number_up_to(36_500, "a number of days"),
             help="Delete entries that were last seen more than this many days ago.",
         ),
     ] = None,

@@ -145,6 +145,21 @@ def ask_store(
     return value_or_exit(anyio.run(ask), ExitCode.FAILED, as_json=as_json)
 
 
+def number_up_to(most: float, what: str) -> Callable[[str], float]:
+    """Return a parser of an option that is a number from 0 to the given one."""
+
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if 0.0 <= number <= most:
+            return number
+        raise typer.BadParameter(f"got {text!r}, expected {what} from 0 to {most:g}.")
+
+    return parse
+
+
 def moment(text: str) -> datetime:
     """Parse a date, or a date and time, of an option; the default time zone is UTC."""
     try:

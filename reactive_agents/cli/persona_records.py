@@ -329,16 +329,6 @@ class _Options:
         )
 
 
-def _fraction(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0.0 <= number <= 1.0:
-        raise typer.BadParameter(f"got {text!r}, expected a number from 0 to 1.")
-    return number
-
-
 LearningArgument = Annotated[str, typer.Argument(metavar="ID", help="The learning's id.", show_default=False)]
 
 
@@ -355,7 +345,7 @@ def list_learnings(
         output.option(
             "--min-confidence",
             metavar="C",
-            parser=_fraction,
+            parser=output.number_up_to(1, "a number"),
             help="Only learnings with at least this current confidence, 0 to 1.",
         ),
     ] = 0.0,
@@ -420,7 +410,13 @@ def override(
     context: typer.Context,
     learning: LearningArgument,
     confidence: Annotated[
-        Any, output.option("--confidence", metavar="C", parser=_fraction, help="The new confidence, 0 to 1.")
+        Any,
+        output.option(
+            "--confidence",
+            metavar="C",
+            parser=output.number_up_to(1, "a number"),
+            help="The new confidence, 0 to 1.",
+        ),
     ] = None,
     pattern: Annotated[
         str | None, output.option("--pattern", metavar="TEXT", help="The new wording.")

@@ -41,6 +41,11 @@ class ToolCall(Value):
         """Return the arguments as JSON text."""
         return _as_json(self.arguments)
 
+    @property
+    def sent_arguments(self) -> str:
+        """Return the arguments as the model sent them, also where they are no JSON object."""
+        return self.malformed or self.arguments_text
+
     @computed
     def described(self) -> str:
         """Return the call as JSON text: the tool's name and its arguments."""

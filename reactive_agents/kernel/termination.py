@@ -133,8 +133,7 @@ def last_words(state: KernelState) -> str | None:
         if delivered is not None:
             return delivered.text
         if len(message.tool_calls) == 1 and message.tool_calls[0].name == FINAL_ANSWER:
-            sent = message.tool_calls[0]
-            return sent.malformed or sent.arguments_text  # the fields of an answer
+            return message.tool_calls[0].sent_arguments  # the fields of an answer
         if message.content.strip():
             return message.content
     return state.transcript.last_words

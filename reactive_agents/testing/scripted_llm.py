@@ -317,7 +317,7 @@ class ScriptedLLM:
         for word in _WORD.findall(response.content):
             yield Success(models.TextDelta(word))
         for index, made in enumerate(response.tool_calls):
-            text = made.malformed or made.arguments_text
+            text = made.sent_arguments
             for number, word in enumerate(_WORD.findall(text)):
                 yield Success(models.ToolCallDelta(index, "" if number else made.name, word))
         yield Success(models.StreamCompleted(response))

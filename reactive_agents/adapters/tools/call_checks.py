@@ -53,8 +53,12 @@ def convert_arguments(
         return Failure(InvalidToolArguments(tool_name, (problem,)))
 
 
+def _fields(schema: ArgumentSchema) -> Mapping[str, JsonObject]:
+    return cast(Mapping[str, JsonObject], schema.json_schema.get("properties", {}))
+
+
 def _truths_for_numbers(schema: ArgumentSchema, arguments: JsonObject) -> tuple[ArgumentProblem, ...]:
-    fields = cast(Mapping[str, JsonObject], schema.json_schema.get("properties", {}))
+    fields = _fields(schema)
     truths = [name for name, value in arguments.items() if isinstance(value, bool)]
     kinds = {name: fields.get(name, {}).get("type") for name in truths}
     return tuple(
@@ -66,7 +70,7 @@ def _truths_for_numbers(schema: ArgumentSchema, arguments: JsonObject) -> tuple[
 
 def arguments_of_run(schema: ArgumentSchema, converted: Mapping[str, Any]) -> JsonObject:
     """Return the arguments of a tool as JSON: converted, and with defaults."""
-    fields = cast(Mapping[str, JsonObject], schema.json_schema.get("properties", {}))
+    fields = _fields(schema)
     defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
     known = {**defaults, **{name: _as_it_is(value) for name, value in converted.items()}}
     return {name: known[name] for name in (*schema.names, *known) if name in known}

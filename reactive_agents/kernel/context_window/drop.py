@@ -180,7 +180,7 @@ def _shorten_arguments(work: _Work, position: int, limit: int) -> None:
         return
     limit = max(_LONGEST_STUB, limit // max(1, len(message.tool_calls)))
     for index, call in enumerate(message.tool_calls):
-        written = call.malformed or call.arguments_text
+        written = call.sent_arguments
         if len(written) <= limit:
             continue
         key = work.key_for("arguments")
@@ -309,7 +309,7 @@ def _written(message: Message) -> str:
         case ToolMessage(_, tool_name, content):
             return f"result of {tool_name}: {content}"
         case AssistantMessage(content, calls):
-            made = (f"call of {call.name}: {call.malformed or call.arguments_text}" for call in calls)
+            made = (f"call of {call.name}: {call.sent_arguments}" for call in calls)
             return "\n".join(filter(None, (content, *made)))
         case _:
             return message.content

@@ -290,7 +290,7 @@ def _lines(material: CompactionMaterial, length: int) -> Iterable[str]:
 
 def _asked(call: ToolCall | None, tool_name: str, length: int) -> str:
     name = excerpt(tool_name, _LONGEST_NAME)
-    arguments = "{}" if call is None else call.malformed or call.arguments_text
+    arguments = "{}" if call is None else call.sent_arguments
     return name if arguments == "{}" else f"{name} {excerpt(arguments, length)}"
 
 
@@ -381,7 +381,7 @@ def _written(material: CompactionMaterial, room: int) -> str:
 def _text(message: Message, material: CompactionMaterial) -> str:
     match message:
         case AssistantMessage(content, calls):
-            made = (f"Call: {call.name} {call.malformed or call.arguments_text}" for call in calls)
+            made = (f"Call: {call.name} {call.sent_arguments}" for call in calls)
             return "\n".join((f"Agent: {content}", *made))
         case ToolMessage(_, tool_name, content):
             return f"{_key_of(message, material)}{tool_name} {_outcome(message)}: {content}"
