@@ -54,6 +54,8 @@ class Score(Value):
         name: the evaluator; by default the name of its function.
         passed: whether the value is high enough; set by :func:`evaluate`.
         is_error: whether the evaluator itself failed, so that the run was not judged.
+        cost_usd: US dollars that the judgement cost, as far as prices are known.
+        unpriced_calls: number of its model calls whose price is unknown.
     """
 
     value: float
@@ -61,6 +63,8 @@ class Score(Value):
     name: str = ""
     passed: bool = False
     is_error: bool = False
+    cost_usd: float = 0.0
+    unpriced_calls: int = 0
 
 
 @frozen(eq=False, repr=False)
@@ -179,6 +183,15 @@ class EvaluationReport(Value):
         return sum(run.cost_usd for run in self.runs)
 
     @property
+    def judges_cost_usd(self) -> float:
+        """US dollars of the judges of all runs, as far as prices are known."""
+        return sum(score.cost_usd for run in self.runs for score in run.scores)
+
+    @property
+    def _judges_unpriced_calls(self) -> int:
+        return sum(score.unpriced_calls for run in self.runs for score in run.scores)
+
+    @property
     def errors(self) -> tuple[Score, ...]:
         """The scores of evaluators that failed themselves; their runs did not pass."""
         return tuple(score for run in self.runs for score in run.scores if score.is_error)
@@ -205,7 +218,14 @@ class EvaluationReport(Value):
             }
             for case in self.cases
         ]
-        return {"passed": self.passed, "runs": len(self.runs), "cost_usd": self.cost_usd, "cases": cases}
+        return {
+            "passed": self.passed,
+            "runs": len(self.runs),
+            "cost_usd": self.cost_usd,
+            "judges_cost_usd": self.judges_cost_usd,
+            "judges_unpriced_calls": self._judges_unpriced_calls,
+            "cases": cases,
+        }
 
     def __str__(self) -> str:
         """Return a table of the cases, safe to print on a terminal."""
@@ -222,6 +242,8 @@ class EvaluationReport(Value):
         total = f"{self.passed} of {len(self.runs)}"
         cost = _cost_of(self.cost_usd, sum(run.unpriced_calls for run in self.runs))
         rows.append(("all", total, cost, "", f"{self.pass_rate:.0%} passed"))
+        if self.judges_cost_usd or self._judges_unpriced_calls:
+            rows.append(("judges", "", _cost_of(self.judges_cost_usd, self._judges_unpriced_calls), "", ""))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = (
             "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]))
@@ -399,12 +421,20 @@ async def _score_of(evaluator: Evaluator, run: CaseRun, pass_score: float) -> Sc
             raise ValueError(f"got {value!r}, expected True, False or a score from 0 to 1")
     except Exception as error:  # noqa: BLE001 - a defect of the evaluator, which must not lose the other runs
         reason = f"the evaluator raised {type(error).__name__}: {error}"
+        score = Score(0.0, reason, is_error=True)
+    else:
+        score = said if isinstance(said, Score) else Score(float(value))
+    score = evolve(score, name=score.name or name)
+    if score.is_error:
         _log.warning(
-            "Run %d of the case %r was not judged by %s: %s.", run.attempt, run.case.name, name, reason
+            "Run %d of the case %r was not judged by %s: %s.",
+            run.attempt,
+            run.case.name,
+            score.name,
+            score.reason,
         )
-        return Score(0.0, reason, name, is_error=True)
-    score = said if isinstance(said, Score) else Score(float(value))
-    return evolve(score, name=score.name or name, passed=value >= pass_score)
+        return evolve(score, passed=False)
+    return evolve(score, passed=score.value >= pass_score)
 
 
 # --- evaluators -----------------------------------------------------------------------------------------
@@ -515,7 +545,8 @@ class Judgement(Value):
 def judged_by(judge: ReactiveAgent[Any, None], criterion: str) -> Evaluator:
     """Let an agent judge the output by a criterion (Zheng et al., 2023).
 
-    A judgement that it does not complete is an error of the evaluator. Its cost is not that of the run.
+    A judgement that it does not complete is an error of the evaluator. Its cost is that of the score, not of
+    the run.
 
     Args:
         judge: needs no tools; better with another model than the one that is judged.
@@ -529,12 +560,23 @@ def judged_by(judge: ReactiveAgent[Any, None], criterion: str) -> Evaluator:
         if run.case.expected is not None:
             data["expected"] = str(run.case.expected)
         question = f"{_JUDGE}\n\n{json.dumps(data, ensure_ascii=False, indent=1)}"
-        result = await judge.run(question, output=Judgement)
-        if result.status != "completed":
-            raise ValueError(f"the judge ended {result.status}: {result.reason}")
-        return Score(result.output.score, result.output.reason)
+        try:
+            result = await judge.run(question, output=Judgement)
+        except AgentError as failed:
+            return _with_cost(Score(0.0, f"the judge failed: {failed}", is_error=True), failed.metadata)
+        if result.status == "completed":
+            score = Score(result.output.score, result.output.reason)
+        else:
+            score = Score(0.0, f"the judge ended {result.status}: {result.reason}", is_error=True)
+        return _with_cost(score, result.metadata)
 
     return _with_name(f"judged: {shortened(criterion, 40)}", ask)
+
+
+def _with_cost(score: Score, metadata: TaskResultMetadata | None) -> Score:
+    if metadata is None:
+        return score
+    return evolve(score, cost_usd=metadata.cost_usd, unpriced_calls=metadata.unpriced_calls)
 
 
 _JUDGE = (

@@ -260,6 +260,29 @@ async def test_an_agent_judges_by_a_criterion() -> None:
     assert report.cost_usd == pytest.approx(0.002)
 
 
+async def test_what_judges_cost_is_reported_apart_from_the_runs() -> None:
+    no = '{"reason": "No.", "score": 0.2}'
+    model = ScriptedLLM(say(no, cost_usd=0.03), forever(say("Tea.", cost_usd=0.01)))
+    judge = ReactiveAgents.create().with_llm(model).build()
+    cases = [Case("How much is tea?")]
+    report = await evaluate(tea, cases, [judged_by(judge, "It is short.")], repeats=2, limit=1)
+    assert [each.is_error for run in report.runs for each in run.scores] == [False, False, False, True]
+    assert report.cost_usd == pytest.approx(0.004)
+    assert report.judges_cost_usd == pytest.approx(0.03 + 0.01 * (len(model.requests) - 1))
+    assert report.judges_cost_usd > 0.03
+    assert str(report).splitlines()[-1].split() == ["judges", f"${report.judges_cost_usd:.4f}"]
+    assert report.to_json()["judges_cost_usd"] == report.judges_cost_usd
+
+
+async def test_judges_of_unknown_price_are_not_shown_as_no_cost() -> None:
+    model = ScriptedLLM(say('{"reason": "Yes.", "score": 1}', cost_usd=None))
+    judge = ReactiveAgents.create().with_llm(model).build()
+    report = await evaluate(tea, [Case("How much is tea?")], [judged_by(judge, "It is short.")])
+    assert report.pass_rate == 1.0
+    assert str(report).splitlines()[-1].split() == ["judges", "$0.0000", "or", "more"]
+    assert report.to_json()["judges_unpriced_calls"] == 1
+
+
 async def test_a_judge_without_a_judgement_is_an_error_of_the_evaluator() -> None:
     judge = ReactiveAgents.create().with_llm(ScriptedLLM(fail(ModelUnavailable("Down.", "m")))).build()
     report = await evaluate(tea, [Case("How much is tea?")], [judged_by(judge, "It is short.")])
