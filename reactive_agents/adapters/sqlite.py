@@ -29,6 +29,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from traceback import clear_frames
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
@@ -860,8 +861,9 @@ def _in_transaction(connection: sqlite3.Connection, work: Work[_T], begin: str) 
     try:
         done = work(connection)
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         if connection.in_transaction:  # some failures, such as a full disk, have already rolled back
             connection.execute("ROLLBACK")
+        clear_frames(error.__traceback__)  # a cursor with rows left would keep the old view of the file
         raise
     return done

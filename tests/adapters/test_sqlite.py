@@ -518,6 +518,33 @@ async def test_what_is_erased_leaves_the_log_as_soon_as_nobody_reads_it(
     await file.aclose()
 
 
+def unreadable(note: str) -> str:
+    raise ValueError(f"{note} cannot be read")
+
+
+async def test_a_row_that_cannot_be_read_leaves_no_old_view_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    file = SqliteFile(path, NOTES, MemoryUnavailable, patience_s=0.0)
+    await file.write(
+        "note", lambda each: each.executemany("INSERT INTO notes VALUES (?)", [("Zebra",)] * 3).rowcount
+    )
+    gc.disable()
+    try:
+        refused = await file.rows("read", unreadable, "SELECT * FROM notes")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("INSERT INTO notes VALUES ('Lion')")
+        counted = await file.rows("count", int, "SELECT count(*) FROM notes")
+        added = await file.change("note", "INSERT INTO notes VALUES ('Bear')")
+    finally:
+        gc.enable()
+    assert "Zebra cannot be read" in refused.failure().message
+    assert counted == Success((4,))
+    assert added == Success(1)
+    assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
+    other.close()
+    await file.aclose()
+
+
 def bytes_of(path: Path) -> bytes:
     return path.read_bytes()
 
