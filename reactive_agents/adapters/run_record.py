@@ -56,6 +56,7 @@ from reactive_agents.core.run_record import (
     RunStatus,
 )
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.texts import shortened
 from reactive_agents.effects import attempt, call_soon_on_this_loop, effect, spawn_on_this_loop
 from reactive_agents.ports import Clock, OrderHandler
 
@@ -971,8 +972,9 @@ def _listed_run(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Sea
     try:
         return _run_of(file, row, now, seal)
     except ValueError:
-        task = Task(TaskId(""), row[2], "", sqlite.moment_of(row[18]))
-        unread = (*row[:6], "", row[7], to_json(task), row[9], "", *row[11:])
+        created, updated = (each if isinstance(each, int) and 0 <= each <= now else now for each in row[18:])
+        task = Task(TaskId(""), row[2], "", sqlite.moment_of(created))
+        unread = (*row[:5], 0, "", row[7], to_json(task), "{}", "", *row[11:17], None, created, updated)
         return evolve(_run_of(file, unread, now, seal), state="unreadable")
 
 
@@ -999,28 +1001,37 @@ def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -
     (entries,) = file.execute(
         "SELECT coalesce(max(number), 0) FROM run_entries WHERE run = ?", (row[0],)
     ).fetchone()
-    return RecordedRun(
-        RunId(row[1]),
-        row[2],
-        sql.decoded(seal.open(row[8]), Task),
-        json.loads(row[9]),
-        status,
-        parent=row[3],
-        origin=origin,
-        origin_entries=row[5],
-        changes=seal.open(row[6]),
-        attempt=row[11],
-        result=seal.open(row[10]),
-        created_at=sqlite.moment_of(row[18]),
-        updated_at=sqlite.moment_of(row[19]),
-        state=state,
-        is_held=status == "open" and _is_held(row[12], row[13], now),
-        order=wanted,
-        entries=max(0, entries - row[5]),
-        queue=row[15],
-        priority=row[16],
-        due=None if not row[17] else sqlite.moment_of(row[17]),
-    )
+    try:
+        return RecordedRun(
+            RunId(row[1]),
+            row[2],
+            sql.decoded(seal.open(row[8]), Task),
+            json.loads(row[9]),
+            status,
+            parent=row[3],
+            origin=origin,
+            origin_entries=row[5],
+            changes=_object_or_empty(seal.open(row[6])),
+            attempt=row[11],
+            result=seal.open(row[10]),
+            created_at=sqlite.moment_of(row[18]),
+            updated_at=sqlite.moment_of(row[19]),
+            state=state,
+            is_held=status == "open" and _is_held(row[12], row[13], now),
+            order=wanted,
+            entries=max(0, entries - row[5]),
+            queue=row[15],
+            priority=row[16],
+            due=None if not row[17] else sqlite.moment_of(row[17]),
+        )
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"the run {row[1]} has a damaged value: {error}") from None
+
+
+def _object_or_empty(text: str) -> str:
+    if text and not isinstance(json.loads(text), dict):
+        raise ValueError(f"got {shortened(text, 40)!r}, expected a JSON object")
+    return text
 
 
 def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:

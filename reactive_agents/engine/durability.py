@@ -1093,9 +1093,14 @@ def recorded_outcome(
         metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", "", "cancelled")
         error = errors.RunCancelled(run.task.id, "bootstrap")
         return Failure(TaskFailed(run.run_id, run.task.id, 1, at, error, (), metadata))
-    body = json.loads(run.result or "{}")
+    try:
+        body = json.loads(run.result or "{}")
+    except ValueError as error:
+        return errors.RunRefused(run.run_id, f"has a result that cannot be read: {error}")
     read: Result[Any, errors.DecodeError]
-    if "result" in body:
+    if not isinstance(body, dict):
+        read = decode(body, TaskFailed)
+    elif "result" in body:
         read = decode(body["result"], TaskResult)
         if isinstance(read, Success):
             wrong = _wrong_output(read.unwrap(), shape.value_or(None))

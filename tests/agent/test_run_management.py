@@ -6,7 +6,7 @@ import asyncio
 import json
 import sqlite3
 from base64 import urlsafe_b64encode
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -704,3 +704,29 @@ async def test_a_question_takes_no_blank_answer_from_another_process(tmp_path: P
         await other.runs.answer("r1", blank)
     await other.runs.answer("r1", "blue")
     assert (await other.runs.resume("r1")).output == "Ordered in blue."
+
+
+# --- damaged records ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["{broken", b"\xff", "null", "[]", 10**18])
+@pytest.mark.parametrize(
+    "column",
+    ["task", "definition", "changes", "result", "origin_entries", "due_us", "created_us", "updated_us"],
+)
+async def test_a_damaged_run_is_a_typed_error_and_hides_no_other(
+    tmp_path: Path, column: str, value: object
+) -> None:
+    path = tmp_path / "runs.db"
+    turns = (say("All is well."), say("All is well."))
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_durability(path).build()
+    async with agent:
+        await agent.run("How are things?", run_id="r1")
+        await agent.run("How are things?", run_id="r2")
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute(f"UPDATE runs SET {column} = ? WHERE run_id = 'r1'", (value,))
+        assert {run.run_id for run in await agent.runs.list()} == {"r1", "r2"}
+        for operation in (agent.runs.resume, agent.runs.replay, agent.runs.find):
+            with suppress(AgentError):  # any other exception fails
+                await operation("r1")
+        assert (await agent.runs.resume("r2")).output == "All is well."
