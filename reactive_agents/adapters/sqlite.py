@@ -54,8 +54,8 @@ DatabasePath: TypeAlias = str | PathLike[str]
 IN_PROCESS = ":memory:"
 """The path of a database without a file."""
 
-FAILURES = (sqlite3.Error, OSError, ValueError, OverflowError)
-"""Exceptions of SQLite, also for values that it cannot store."""
+FAILURES = (sqlite3.Error, OSError, ValueError, OverflowError, TypeError)
+"""Exceptions of SQLite, also for values that it cannot store, and for stored ones of a wrong type."""
 
 DEFAULT_PATIENCE_S = 10.0
 

@@ -35,6 +35,7 @@ from reactive_agents.adapters.sqlite import (
     UnusableFile,
     look_into,
     migrate,
+    moment_of,
     version_of,
 )
 from reactive_agents.core.errors import MemoryUnavailable
@@ -542,6 +543,14 @@ async def test_a_row_that_cannot_be_read_leaves_no_old_view_of_the_file(tmp_path
     assert added == Success(1)
     assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
     other.close()
+    await file.aclose()
+
+
+async def test_a_stored_value_of_a_wrong_type_is_a_failure(tmp_path: Path) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    await file.change("note", "INSERT INTO notes VALUES ('yesterday')")
+    refused = await file.rows("read", moment_of, "SELECT note FROM notes")
+    assert isinstance(refused.failure(), MemoryUnavailable)
     await file.aclose()
 
 
