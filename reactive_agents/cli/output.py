@@ -15,6 +15,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
@@ -158,6 +159,9 @@ def number_up_to(most: float, what: str) -> Callable[[str], float]:
         raise typer.BadParameter(f"got {text!r}, expected {what} from 0 to {most:g}.")
 
     return parse
+
+
+SECONDS = number_up_to(inf, "a number of seconds")
 
 
 def moment(text: str) -> datetime:

@@ -208,7 +208,10 @@ def serve(
     host: output.HostOption = "127.0.0.1",
     port: output.PortOption = 8_000,
     drain: Annotated[
-        float, output.option("--drain", metavar="SECONDS", min=0, help="For events in progress, on SIGTERM.")
+        float,
+        output.option(
+            "--drain", metavar="SECONDS", parser=output.SECONDS, help="For events in progress, on SIGTERM."
+        ),
     ] = 30.0,
     as_json: output.JsonOption = False,
     quiet: QuietOption = False,

@@ -185,7 +185,13 @@ def answer(
 def prune(
     file: RecordOption,
     days: Annotated[
-        float, typer.Option("--days", metavar="N", min=0, max=700_000, help="Ended so many days ago.")
+        float,
+        output.option(
+            "--days",
+            metavar="N",
+            parser=output.number_up_to(700_000, "a number of days"),
+            help="Ended so many days ago.",
+        ),
     ],
     as_json: output.JsonOption = False,
 ) -> None:
@@ -392,7 +398,9 @@ def worker(
     ] = None,
     finish: Annotated[
         float,
-        output.option("--finish", metavar="SECONDS", min=0, help="For steps on SIGTERM; 10 by default."),
+        output.option(
+            "--finish", metavar="SECONDS", parser=output.SECONDS, help="For steps on SIGTERM; 10 by default."
+        ),
     ] = 10.0,
     until_idle: Annotated[bool, output.option("--until-idle", help="End when nothing is due.")] = False,
     engine: Annotated[

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from math import inf
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
@@ -91,7 +92,13 @@ def list_runs(
         ),
     ] = None,
     least_cost: Annotated[
-        float | None, output.option("--min-cost", metavar="USD", help="That cost at least this.")
+        float | None,
+        output.option(
+            "--min-cost",
+            metavar="USD",
+            parser=output.number_up_to(inf, "US dollars"),
+            help="That cost at least this.",
+        ),
     ] = None,
     children: Annotated[bool, output.option("--children", help="Include the runs that tools began.")] = False,
     limit: Annotated[int, output.option("--limit", "-n", metavar="N", min=1, help="The most runs.")] = 20,

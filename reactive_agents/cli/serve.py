@@ -76,7 +76,9 @@ def serve(
     ] = "",
     drain: Annotated[
         float,
-        output.option("--drain", metavar="SECONDS", min=0, help="For runs on SIGTERM; 30 by default."),
+        output.option(
+            "--drain", metavar="SECONDS", parser=output.SECONDS, help="For runs on SIGTERM; 30 by default."
+        ),
     ] = _DRAIN_S,
     allow_tools_from: output.AllowedModules = None,
     as_json: output.JsonOption = False,
@@ -238,7 +240,12 @@ def create(
     ] = None,
     days: Annotated[
         float | None,
-        output.option("--days", metavar="N", help="The days until the key expires; never by default."),
+        output.option(
+            "--days",
+            metavar="N",
+            parser=output.number_up_to(36_500, "a number of days"),
+            help="The days until the key expires; never by default.",
+        ),
     ] = None,
     limits: Annotated[
         list[str] | None,

@@ -41,6 +41,28 @@ def test_help_lists_every_subcommand_with_its_own_summary() -> None:
         assert own.splitlines()[0] == summary, name
 
 
+@pytest.mark.parametrize("number", ["nan", "-1", "much"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("keys", "create", "shop", "--keys", "keys.json", "--any-user", "--days"),
+        ("runs", "prune", "--runs", "runs.db", "--days"),
+        ("runs", "list", "--runs", "runs.db", "--min-cost"),
+        ("worker", "agent.toml", "--runs", "runs.db", "--finish"),
+        ("serve", "agent.toml", "--drain"),
+        ("persona", "serve", "ada.toml", "--drain"),
+    ],
+)
+def test_a_number_that_is_none_or_too_small_is_bad_usage(
+    arguments: tuple[str, ...], number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = command(*arguments, number)
+    assert refused.exit_code == 2
+    assert f"Invalid value for '{arguments[-1]}': got '{number}', expected" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_unknown_subcommand_is_bad_usage() -> None:
     done = command("bogus")
     assert (done.exit_code, done.stdout) == (2, "")
