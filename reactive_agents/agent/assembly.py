@@ -428,7 +428,7 @@ def _tool_settings(
         if wrong is not None:
             return Failure(wrong)
     workspace, exists = Path(), False
-    with suppress(RuntimeError, OSError):  # an unknown home, or a name that no file system takes
+    with suppress(RuntimeError, OSError, ValueError):  # an unknown home, or a name that no file system takes
         workspace = Path.cwd() if config.workspace is None else Path(config.workspace).expanduser().resolve()
         exists = config.workspace is None or workspace.is_dir()
     if not exists:

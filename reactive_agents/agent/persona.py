@@ -29,7 +29,14 @@ from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.tool_references import imported
-from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_place, wrong_text
+from reactive_agents.agent.validation import (
+    changed_options,
+    wrong_embedder,
+    wrong_functions,
+    wrong_object,
+    wrong_place,
+    wrong_text,
+)
 from reactive_agents.containers.composition import Lifetimes, Object, Provider, Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.memory import open_embedder, tier_problem
@@ -147,6 +154,25 @@ def _with_functions(
             return Failure(InvalidConfig(option, repr(named.function), "the name of a function"))
         components = evolve(components, **{name: found.unwrap()})
     return Success(components)
+
+
+def _wrong_parts(option: str, values: object, kind: type, expected: str) -> InvalidConfig | None:
+    """Return a problem unless a value is a sequence of objects of a class."""
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        return InvalidConfig(option, abbreviated(values), expected)
+    wrong = [each for each in values if not isinstance(each, kind)]
+    return InvalidConfig(option, abbreviated(wrong[0]), expected) if wrong else None
+
+
+def _wrong_function(option: str, value: object) -> InvalidConfig | None:
+    return None if value is None else wrong_functions(option, value)
+
+
+def _wrong_channel(channel: object) -> InvalidConfig | None:
+    if channel is None or isinstance(channel, ChannelConfig):
+        return None
+    expected, methods = "a ChannelConfig or a Channel", ("receive", "send", "typing", "aclose")
+    return wrong_object("channel", channel, expected, *methods)
 
 
 def _open_channel(
@@ -508,7 +534,7 @@ class Personas:
         """
         read = changed_options(self.config, options)
         if isinstance(read, Failure):
-            return evolve(self, problems=(*self.problems, read.failure()))
+            return self._with_problem(read.failure())
         return evolve(self, config=read.unwrap())
 
     def with_memory(
@@ -529,17 +555,21 @@ class Personas:
         """
         problem = wrong_place("memory", path) or wrong_embedder("embedder", embedder)
         if problem is not None:
-            return evolve(self, problems=(*self.problems, problem))
+            return self._with_problem(problem)
         described = self.with_options(memory=os.fspath(path), tier=tier, embedding_model=embedding_model)
         return evolve(described, embedder=embedder)
 
     def with_store(self, store: ports.PersonaStore) -> Personas:
         """Use a custom store instead of the file."""
-        return evolve(self, store=store)
+        problem = wrong_object("store", store, "a PersonaStore", "save_plan", "list_learnings")
+        return evolve(self._with_problem(problem), store=store)
 
     def with_llm(self, llm: ports.LLM) -> Personas:
         """Use a custom model object for all domains, such as a ``ScriptedLLM``."""
-        return evolve(self, llm=llm)
+        problem = wrong_object(
+            "llm", llm, "an object with complete, stream and model", "complete", "stream", "model"
+        )
+        return evolve(self._with_problem(problem), llm=llm)
 
     @overload
     def with_domain(
@@ -607,6 +637,19 @@ class Personas:
             schedules: events that come again and again.
             reminders: whether its steps have a tool ``remind``, by which an event comes later.
         """
+        problem = (
+            wrong_text("name", name, "the name of a domain")
+            or _wrong_parts("agent", [agent] if agent else (), ReactiveAgents, "a builder of an agent")
+            or _wrong_parts("templates", templates, PlanTemplate, "a list of PlanTemplate")
+            or _wrong_parts("schedules", schedules, EventSchedule, "a list of EventSchedule")
+            or _wrong_function("describe", describe)
+            or _wrong_function("deliver", deliver)
+            or _wrong_function("engage", engage)
+            or _wrong_function("check", check)
+            or _wrong_channel(channel)
+        )
+        if problem is not None:
+            return self._with_problem(problem)
         described = agent or ReactiveAgents.create().with_reasoning()
         others = tuple(each for each in self.config.domains if each.name != name)
         configured = channel if isinstance(channel, ChannelConfig) else None
@@ -628,6 +671,9 @@ class Personas:
         return evolve(
             self, config=config, components=components, problems=(*self.problems, *described.problems)
         )
+
+    def _with_problem(self, problem: ConfigErrors | None) -> Personas:
+        return self if problem is None else evolve(self, problems=(*self.problems, problem))
 
     def build(self) -> PersonaAgent:
         """Build the persona.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from os.path import isdir, isfile
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
@@ -60,8 +60,8 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
 
 def _place_hint(missing: str) -> str:
     """Return a hint for a module that is in the working directory."""
-    top = Path(missing.partition(".")[0])
-    if not (top.is_dir() or top.with_suffix(".py").is_file()):
+    top = missing.partition(".")[0]
+    if not (isdir(top) or isfile(f"{top}.py")):
         return ""
     return "; it is in the working directory: set PYTHONPATH=. or run python -m reactive_agents"
 

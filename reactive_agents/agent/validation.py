@@ -206,7 +206,7 @@ def wrong_value(
             is_kind = kind is not str or isinstance(value, str)  # bytes and paths are encoded as texts
             fitting = is_kind and not isinstance(decode(encode(value), kind), Failure)
         fitting = fitting and (value is None or fits(value))
-    except (TypeError, ValueError, AttributeError, RecursionError):  # the value is no data
+    except (TypeError, ValueError, AttributeError, NameError, RecursionError):  # the value is no data
         fitting = False
     return None if fitting else InvalidConfig(option, abbreviated(value), expected)
 

@@ -251,6 +251,41 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
     assert said in str(raised.value)
 
 
+BUILDER, AGENT = ReactiveAgents.create(), ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).build()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"name": None}, "name: got None, expected the name of a domain"),
+        ({"name": ""}, "name: got '', expected the name of a domain"),
+        ({"name": ["chat"]}, "name: got an array of 1 item, expected the name of a domain"),
+        ({"agent": AGENT}, "agent: got a ReactiveAgent, expected a builder of an agent"),
+        ({"templates": None}, "templates: got None, expected a list of PlanTemplate"),
+        ({"templates": "all"}, "templates: got 'all', expected a list of PlanTemplate"),
+        ({"templates": ["all"]}, "templates: got 'all', expected a list of PlanTemplate"),
+        ({"schedules": None}, "schedules: got None, expected a list of EventSchedule"),
+        ({"channel": True}, "channel: got True, expected a ChannelConfig or a Channel"),
+        ({"channel": BUILDER}, "channel: got ReactiveAgents("),
+        ({"deliver": "there"}, "deliver: got 'there', expected a function"),
+        ({"engage": True}, "engage: got True, expected a function"),
+    ],
+)
+def test_what_is_wrong_of_a_domain_is_named(options: dict[str, Any], said: str) -> None:
+    untyped: Any = Personas.create("Ada").with_store(InMemoryPersonaStore()).with_llm(ScriptedLLM())
+    with pytest.raises(AgentError) as raised:
+        untyped.with_domain(**{"name": "chat", **options}).build()
+    assert str(raised.value).startswith(said)
+
+
+def test_a_model_or_a_store_that_is_none_is_named() -> None:
+    untyped: Any = Personas.create("Ada").with_domain("chat")
+    with pytest.raises(AgentError, match=r"^llm: got True, expected an object with complete"):
+        untyped.with_store(InMemoryPersonaStore()).with_llm(True).build()
+    with pytest.raises(AgentError, match=r"^store: got 'ada.db', expected a PersonaStore"):
+        untyped.with_llm(ScriptedLLM()).with_store("ada.db").build()
+
+
 async def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
     llm = ScriptedLLM(
         planned("Use code-4711."), say("It was code-4711.", when="Use code-4711."), assessed("Say code-4711.")
