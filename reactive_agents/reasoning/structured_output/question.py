@@ -110,7 +110,6 @@ class Structured(Generic[T]):
 
     value: T
     attempts: int
-    repaired: bool = False
 
 
 @effect
@@ -133,8 +132,7 @@ async def ask_structured(
         response = answered.unwrap()
         read = read_answer(response.content, question.shape)
         if isinstance(read, Success):
-            found = read.unwrap()
-            return Success(Structured(found.value, attempts, found.repaired))
+            return Success(Structured(read.unwrap(), attempts))
         problem = read.failure()
         if attempts > question.max_retries or limit_reached(strategy_input, services) is not None:
             failed = StructuredOutputError(question.purpose, problem.message, attempts, problem.problems)
