@@ -19,6 +19,7 @@ from reactive_agents.core.results import (
     ReasoningStatus,
     ReasoningStep,
     deliverables_of,
+    failures_in,
 )
 from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, total_usage
@@ -31,7 +32,7 @@ from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.reducers import record_actions
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.tool_execution import call_key
-from reactive_agents.reasoning.confidence import RunCourse, confidence_in, failures_in
+from reactive_agents.reasoning.confidence import RunCourse, confidence_in
 
 if TYPE_CHECKING:
     from reactive_agents.core.governance import SpendingRecord

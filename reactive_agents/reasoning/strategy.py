@@ -27,6 +27,7 @@ from reactive_agents.core.results import (
     ReasoningStep,
     ReasoningStrategy,
     ThoughtTree,
+    failures_in,
 )
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.usage import RunUsage
@@ -51,7 +52,6 @@ from reactive_agents.ports import EffectivenessTracker, PlanStore
 from reactive_agents.reasoning.confidence import (
     RunCourse,
     confidence_in,
-    failures_in,
     rejections_in,
     unsupported_share,
 )

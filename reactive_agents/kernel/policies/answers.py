@@ -244,7 +244,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 def _last_failure(state: KernelState) -> ReasoningStep | None:
     """Return what the last call said of its failure, if it was run and failed."""
     last = next((step for step in reversed(state.steps) if _is_of_a_tool(step)), None)
-    return last if last is not None and _has_failed(last) else None
+    return last if last is not None and last.is_failed_call else None
 
 
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
@@ -256,7 +256,7 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
     failed = {
         step.metadata.call_id: step
         for step in state.steps
-        if step.metadata and _has_failed(step) and step.metadata.tool_used in still
+        if step.metadata and step.is_failed_call and step.metadata.tool_used in still
     }
     if not failed or denies(text):
         return None
@@ -267,11 +267,6 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
         if any(clauses.names(text, each) and each.casefold() not in known for each in given):
             return failure
     return None
-
-
-def _has_failed(step: ReasoningStep) -> bool:
-    """Return whether a tool was run and failed."""
-    return step.metadata is not None and step.metadata.success is False and step.metadata.origin == "executed"
 
 
 @_where_tools_answer

@@ -12,7 +12,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.codec import decode
 from reactive_agents.core.json import Json
-from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepMetadata
+from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepMetadata, failures_in
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
@@ -20,7 +20,6 @@ from reactive_agents.kernel.evidence import Seen, is_supported, unsupported_figu
 from reactive_agents.kernel.figures import figures_of
 from reactive_agents.kernel.prompt import fence, stable_prefix
 from reactive_agents.reasoning import passes
-from reactive_agents.reasoning.confidence import failures_in
 from reactive_agents.reasoning.passes import Progress, evidence_of_run
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
