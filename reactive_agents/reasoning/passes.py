@@ -359,7 +359,6 @@ def note_step(
     content: str,
     services: StrategyServices,
     *,
-    strategy: results.ReasoningStrategy,
     label: str,
     metadata: results.StepMetadata | None = None,
 ) -> Progress:
@@ -368,7 +367,8 @@ def note_step(
     The step is published as a thought.
 
     Args:
-        label: the name of the step in its event, such as ``reflexion:critique``.
+        label: the name of the step in its event, which begins with that of the strategy, such as
+            ``reflexion:critique``.
     """
     step = results.ReasoningStep(
         StepId(f"{progress.id}-{len(progress.steps) + 1}"),
@@ -377,6 +377,7 @@ def note_step(
         services.kernel.clock.now(),
         metadata,
     )
+    strategy = label.partition(":")[0]
     services.kernel.publish(ReasoningStepCompleted, strategy, progress.iterations, label, thought=content)
     if services.control is not None:
         services.control.note(step)

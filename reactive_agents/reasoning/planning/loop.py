@@ -176,7 +176,6 @@ def _noted(progress: passes.Progress, reflection: Reflection, context: PlanningC
         "reflection",
         reflection_in_words(reflection),
         context.services,
-        strategy=NAME,
         label=f"{NAME}:reflect",
         metadata=StepMetadata(confidence=reflection.confidence),
     )

@@ -547,7 +547,6 @@ def _with_critique(
         "critique",
         critique_text(final),
         services,
-        strategy=NAME,
         label=f"{NAME}:critique",
         metadata=StepMetadata(confidence=final.score, success=final.satisfied),
     )

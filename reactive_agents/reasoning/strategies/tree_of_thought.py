@@ -454,9 +454,7 @@ def _note_path(
         return progress
     known = results.StepMetadata(confidence=path[-1].score)
     label = f"{NAME}:search"
-    return passes.note_step(
-        progress, "plan", thoughts_on(path), services, strategy=NAME, label=label, metadata=known
-    )
+    return passes.note_step(progress, "plan", thoughts_on(path), services, label=label, metadata=known)
 
 
 def _best_of(tries: list[_Worked]) -> _Worked:
