@@ -227,14 +227,7 @@ class Verdict:
     score: float | None
 
 
-def verdict_of(
-    attempts: Sequence[Attempt],
-    why: str,
-    *,
-    over_budget: bool = False,
-    confirmed: bool = False,
-    unread: bool = False,
-) -> Verdict:
+def verdict_of(attempts: Sequence[Attempt], why: str, terminated_by: str) -> Verdict:
     """Return the best attempt with its status and reason.
 
     The status is ``completed`` when the critic accepted the attempt or gave it a score of ``GOOD_ENOUGH`` or
@@ -247,9 +240,7 @@ def verdict_of(
 
     Args:
         why: why the run ended, in a sentence.
-        over_budget: whether a budget ended it.
-        confirmed: whether an attempt that confirmed an earlier one ended it.
-        unread: whether a critic that failed ended it.
+        terminated_by: the event that ended it.
     """
     best = best_of(attempts)
     if best is None:
@@ -258,10 +249,10 @@ def verdict_of(
         return Verdict(best.text, "abstained", f"{best.impossible} {why}", best.score)
     if best.accepted:
         return Verdict(best.text, "completed", why, best.score)
-    if best.critique is None and unread and not best.shortfall and best.evidence:
+    if best.critique is None and terminated_by == "critique_failed" and not best.shortfall and best.evidence:
         return Verdict(best.text, "completed", f"{why} The answer was not judged.", None)
-    good = confirmed or best.score >= GOOD_ENOUGH
-    status: ReasoningStatus = "completed" if good and not over_budget else "partial"
+    good = terminated_by == "confirmed" or best.score >= GOOD_ENOUGH
+    status: ReasoningStatus = "completed" if good and terminated_by != "budget" else "partial"
     return Verdict(best.text, status, f"{why} {_shortfall_of(best, attempts, status)}", best.score)
 
 
@@ -409,13 +400,7 @@ async def reflexion(
     trial, end = _Trial(passes.begin_progress(strategy_input, services)), None
     while end is None:
         trial, end = await _attempt_once(trial, strategy_input, services)
-    verdict = verdict_of(
-        trial.attempts,
-        end.why,
-        over_budget=end.terminated_by == "budget",
-        confirmed=end.terminated_by == "confirmed",
-        unread=end.terminated_by == "critique_failed",
-    )
+    verdict = verdict_of(trial.attempts, end.why, end.terminated_by)
     if verdict.output is None and end.error is not None:
         return Failure(end.error)
     progress = trial.progress
