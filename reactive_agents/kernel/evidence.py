@@ -238,7 +238,7 @@ def is_supported(answer: str, seen: Seen) -> bool:
     """
     if unsupported_figures(answer, seen):
         return False
-    return ends_with_evidence(answer, seen) or follows_from_task(last_clause(answer), seen)
+    return ends_with_evidence(answer, seen) or works_out(answer, seen)
 
 
 def _asks_for_total(seen: Seen) -> bool:

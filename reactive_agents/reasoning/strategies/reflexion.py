@@ -17,7 +17,7 @@ from reactive_agents.core.texts import word_similarity
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.evidence import Seen, is_supported, unsupported_figures
-from reactive_agents.kernel.figures import figures_of
+from reactive_agents.kernel.figures import numbers_and_names
 from reactive_agents.kernel.prompt import fence, stable_prefix
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.passes import Progress, evidence_of_run
@@ -170,10 +170,12 @@ class Attempt:
         if self.shortfall or earlier.shortfall or min(self.evidence, earlier.evidence) < 2:
             return False
         issues = () if earlier.critique is None else earlier.critique.issues
-        figures = figures_of(self.text)
-        if figures != figures_of(earlier.text) or not figures_of(" ".join(issues)) <= figures:
+        own, others, named = (
+            set(numbers_and_names(text)) for text in (self.text, earlier.text, " ".join(issues))
+        )
+        if own != others or not named <= own:
             return False
-        return bool(figures) or word_similarity(self.text, earlier.text) >= REPEATED
+        return bool(own) or word_similarity(self.text, earlier.text) >= REPEATED
 
 
 def attempt_at(text: str, seen: Seen, *, shortfall: str = "", impossible: str = "") -> Attempt:
