@@ -192,8 +192,6 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     may help it is asked to, once. Where what is open was derived from the task, a model that insists
     is taken at its word, if each of the tools has worked at least once.
     """
-    if not context.input.needs.required:
-        return None
     proposal, impatient = state.proposal, _patience_is_over(state)
     if proposal is not None and abstains(proposal, state, context):
         return None  # the policy for abstention judges it
@@ -294,7 +292,7 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
 
 def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:
     """Return whether a hint may be given: once, and not when there is an answer."""
-    if not context.input.needs.required or state.status != "thinking" or state.proposal is not None:
+    if state.status != "thinking" or state.proposal is not None:
         return False
     return not state.guidance or all(piece.policy not in policies for piece in state.guidance)
 
