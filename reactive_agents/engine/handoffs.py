@@ -382,7 +382,6 @@ def _with_answer(own: ReasoningResult, said: tuple[Message, ...], answered: Task
         messages=(*said, *answered.new_messages[1:]),
         metadata=evolve(
             own.metadata,
-            cost=own.metadata.cost,
             steps_count=len(own.steps) + len(answered.steps),
             confidence=confidence,
             iterations=own.metadata.iterations + figures.iterations,
