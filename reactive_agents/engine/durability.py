@@ -141,7 +141,6 @@ class ReplayEnded(RunStopped):
     """A replay reached a call that is not in the record.
 
     Attributes:
-        key: the name of the call.
         difference: how the call differs from the recorded one; empty at the end of the record.
     """
 
@@ -539,7 +538,6 @@ class RunJournal:
 
         Args:
             request: a request for approval, a question, or an external call.
-            expected: the class of the answer.
             live: asks in this process.
             publish: publishes the request, as ``live`` does.
         """

@@ -153,9 +153,6 @@ class ExecutionEngine:
         """Run the phases of a run and close it.
 
         A durable run that is cut off from outside is not closed, since it can be continued.
-
-        Args:
-            journal: the record of a durable run.
         """
         services = self._services(task, run_id, overrides, journal, streaming=streaming)
         handle = services.handle
@@ -198,9 +195,6 @@ class ExecutionEngine:
         The model call or tool under way is cut off; ``terminated_by`` is ``stopped``.
 
         Fails with ``TaskError`` when no such task is running, it is being ended, or the reason is no text.
-
-        Args:
-            reason: a sentence for the result.
         """
         if not isinstance(reason, str):
             message = f"reason: got {type(reason).__name__}, expected a sentence as a text."

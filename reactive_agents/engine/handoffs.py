@@ -74,8 +74,6 @@ class HandoffTarget:
     """An agent that a conversation may be handed to.
 
     Attributes:
-        agent: its name.
-        engine: the engine of its runs.
         problem: returns why the agent cannot take a conversation over, in a sentence; empty if it can.
         filter: chooses the messages that the agent is shown; ``None`` for all.
         on_handoff: called before the conversation is handed over; the handoff is prevented when it raises.

@@ -67,7 +67,6 @@ class Seen(Value):
     """All that a run has been shown.
 
     Attributes:
-        task: the task.
         results: the full texts of the tool results that worked.
         told: recalled notes, instructions and earlier findings.
         given: the arguments of the calls that worked.

@@ -155,7 +155,6 @@ class Limit(Value):
 
     Attributes:
         name: ``deadline``, ``budget`` or ``controller``.
-        reason: a sentence for the result.
     """
 
     name: str
@@ -169,7 +168,6 @@ class Pass(Value):
     Attributes:
         label: the name of the pass in its events, such as ``reflexion:generate``.
         key: the prefix of the keys of its results, unique within the strategy, such as ``s2.``.
-        task: the task of the pass.
         user_task: the task in the user's words, where ``task`` also has earlier answers.
         part: the part of the task that the pass does, such as the instruction of a step; empty for all.
         max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.

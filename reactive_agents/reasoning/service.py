@@ -249,8 +249,6 @@ class StrategyRegistry:
     """Strategies and kernels by name, at first the built-in ones.
 
     Attributes:
-        strategies: the registered strategies by name.
-        kernels: the registered kernels by name.
         compaction_functions: functions that summarize earlier turns, by their configured names.
     """
 

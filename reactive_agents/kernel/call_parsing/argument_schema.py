@@ -20,7 +20,6 @@ def fits(value: Json, schema: Schema, root: JsonObject, depth: int = 0) -> bool:
     """Return whether a value matches a schema in type, enumeration and shape.
 
     Args:
-        root: the root schema for ``$ref``.
         depth: nesting of the value below the root; from 32 levels on a value matches.
     """
     if isinstance(schema, bool):

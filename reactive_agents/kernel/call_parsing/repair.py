@@ -48,7 +48,6 @@ def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", dep
     text that may list several.
 
     Args:
-        root: the root schema for ``$ref``.
         name: the name of the argument. An object or array becomes JSON text only if the name allows any text,
             such as ``content``.
     """
@@ -279,9 +278,6 @@ def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> Repair
 
     Pure, total and idempotent. Never changes a call that fits the schema, invents a required value, or loses
     information: parts that cannot be repaired stay unchanged.
-
-    Args:
-        definitions: the tools that may be called.
     """
     by_name = {definition.name: definition for definition in reversed(definitions)}
     if fits_exactly(call, definitions):

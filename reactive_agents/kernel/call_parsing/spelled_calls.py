@@ -41,8 +41,6 @@ class SpelledCall(Value):
         tool: the registered name of its tool.
         named: whether the text has the name, not only an object of arguments.
         keys: the keys of an object without the name.
-        start: the position of its first character.
-        end: the position behind its last character.
     """
 
     tool: str

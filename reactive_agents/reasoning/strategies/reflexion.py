@@ -242,7 +242,6 @@ def verdict_of(attempts: Sequence[Attempt], why: str, terminated_by: str) -> Ver
 
     Args:
         why: why the run ended, in a sentence.
-        terminated_by: the event that ended it.
     """
     best = best_of(attempts)
     if best is None:
@@ -313,7 +312,6 @@ def critic_content(task: str, attempt: Attempt, evidence: str, *, with_tools: bo
 
     Args:
         evidence: empty when no tool was used.
-        with_tools: whether the run has tools.
     """
     parts = [
         f"The task:\n{task}",

@@ -78,7 +78,6 @@ class Question(Generic[T]):
     """A question to a model for a value.
 
     Attributes:
-        shape: the shape of the value.
         instructions: how to answer; trusted text, part of the system prompt.
         content: the subject of the question, in which texts of others are fenced.
         purpose: the purpose of the request, which its events name.
