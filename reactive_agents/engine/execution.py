@@ -29,7 +29,6 @@ from reactive_agents.core.events import (
     TaskStarted,
 )
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
-from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
@@ -329,7 +328,7 @@ class ExecutionEngine:
             ports.clock,
             run_id,
             task.id,
-            agent=_name_shown(settings.agent_id, redactor),
+            agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
             parent_run_id=None if caller is None else caller.run_id,
         )
         above = () if caller is None else caller.events.readers
@@ -532,8 +531,3 @@ def missing_service(settings: RunSettings, ports: EnginePorts) -> ServiceMissing
         if enabled and not service:
             return ServiceMissing(name, provider)
     return None
-
-
-def _name_shown(agent: AgentId, redactor: Redactor | None) -> AgentId:
-    """Return the name of an agent as its events have it, without secrets."""
-    return agent if redactor is None else AgentId(redactor.redact(agent))
