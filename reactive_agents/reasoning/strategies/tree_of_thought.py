@@ -564,7 +564,7 @@ class _Search:
         return answered.map(lambda given: children_of(node, given.value.thoughts, self._breadth, path))
 
     async def score(self, families: Sequence[Family], known: Mapping[str, ThoughtNode]) -> Family:
-        """Return the thoughts of a level with their scores; unscored where a question failed."""
+        """Return the thoughts of a level with their scores, if the question did not fail."""
 
         def question(family: Family) -> Question[ThoughtScores]:
             parent = family[0].parent
