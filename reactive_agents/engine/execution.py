@@ -289,7 +289,6 @@ class ExecutionEngine:
             events.publish(RunContinued, journal.run.attempt, journal.size)
 
     async def _run_phases(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
-        """Run the ten phases, without closing the run."""
         handle = services.handle
         task_id = handle.context.task_id
         outcome = await run_pipeline(services)
@@ -312,7 +311,6 @@ class ExecutionEngine:
         *,
         streaming: bool,
     ) -> EngineServices:
-        """Return the services of one run, with its meter, events, control and context."""
         settings, ports, faults = (
             self._settings_of(task, overrides),
             self._ports_of(overrides),

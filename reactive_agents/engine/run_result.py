@@ -98,14 +98,12 @@ def _requests(handle: RunHandle) -> int:
 
 
 def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]) -> int:
-    """Return the number of turns of all kernel runs."""
     if reasoning is not None:
         return reasoning.metadata.iterations
     return sum(state.iteration for state in states)
 
 
 def _terminated_by(error: errors.RuntimeErrors | None, reasoning: str) -> str:
-    """Return ``terminated_by`` of a run; an error has precedence."""
     match error:
         case None:
             return reasoning

@@ -313,7 +313,6 @@ def _without_own_name(arguments: JsonObject, definition: ToolDefinition) -> Json
 
 
 def _repair_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-    """Rename, convert and drop arguments until nothing changes."""
     repairs: tuple[str, ...] = ()
     for _ in range(_MOST_ROUNDS):
         if fits(arguments, schema, schema):
