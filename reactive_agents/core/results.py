@@ -64,7 +64,9 @@ class ReasoningStep(Value):
         return known is not None and known.success is False and known.origin == "executed"
 
 
-def failures_in(steps: Iterable[ReasoningStep], tools: Container[str] | None = None) -> tuple[str, ...]:
+def failures_in(
+    steps: Iterable[ReasoningStep], tools: Container[str | None] | None = None
+) -> tuple[str, ...]:
     """Return the errors of calls that were run and failed, of these tools or of all."""
     return tuple(
         step.content
