@@ -48,7 +48,7 @@ def test_no_attempt_is_better_than_the_best_and_no_later_one_as_good(tried: list
 
 @given(st.lists(attempts))
 def test_a_verdict_is_about_the_best_attempt_and_says_why(tried: list[Attempt]) -> None:
-    verdict, best = verdict_of(tried, "The limit was reached."), best_of(tried)
+    verdict, best = verdict_of(tried, "The limit was reached.", "max_retries"), best_of(tried)
     assert verdict.reason.startswith("The limit was reached.")
     assert verdict.output == (None if best is None else best.text)
     if best is None or best.shortfall or best.critique is None:

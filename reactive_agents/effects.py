@@ -253,7 +253,7 @@ def branched(effects: Sequence[Effect[_A, _E]]) -> Sequence[Effect[_A, _E]]:
 
 
 async def gather(
-    effects: Sequence[Effect[_A, _E]], *, limit: int | None = None, fail_fast: bool = False
+    effects: Sequence[Effect[_A, _E]], *, limit: int | None = None
 ) -> tuple[Result[_A, _E], ...]:
     """Run effects concurrently; return their results in the order of the effects.
 
@@ -263,8 +263,6 @@ async def gather(
     Args:
         effects: each is awaited exactly once, or never when it is stopped before its turn.
         limit: maximum number of running effects, 1 or more; ``None`` for all.
-        fail_fast: whether the first failure cancels the running effects, so that only the results so far are
-            returned. By default every effect finishes.
 
     Raises:
         ValueError: when ``limit`` is below 1; nothing has run then.
@@ -275,15 +273,13 @@ async def gather(
         if limit is not None and limit < 1:
             raise ValueError(f"limit: got {limit}, expected 1 or more")
         effects = branched(effects)
-        return await _run_all(effects, len(effects) if limit is None else limit, fail_fast=fail_fast)
+        return await _run_all(effects, len(effects) if limit is None else limit)
     finally:
         for pending in effects:
             _discard(pending)
 
 
-async def _run_all(
-    effects: Sequence[Effect[_A, _E]], limit: int, *, fail_fast: bool
-) -> tuple[Result[_A, _E], ...]:
+async def _run_all(effects: Sequence[Effect[_A, _E]], limit: int) -> tuple[Result[_A, _E], ...]:
     results: list[Result[_A, _E] | None] = [None] * len(effects)
     waiting = iter(enumerate(effects))
     raised: list[BaseException] = []
@@ -296,9 +292,7 @@ async def _run_all(
                     case None:
                         return
                     case (index, pending):
-                        results[index] = result = await attempt(pending)
-                        if fail_fast and isinstance(result, Failure):
-                            scope.cancel()
+                        results[index] = await attempt(pending)
         except anyio.get_cancelled_exc_class() as error:
             if scope.cancel_called or is_cancelled():
                 raise

@@ -27,6 +27,7 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import read_document
 from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import TaskInput
+from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json, JsonObject, abbreviated, without_surrogates
 from reactive_agents.core.messages import ToolCall
@@ -206,25 +207,13 @@ class EvaluationReport(Value):
 
     def to_json(self) -> JsonObject:
         """Return the figures and problems of the cases as JSON, to be compared later."""
-        cases: list[Json] = [
-            {
-                "name": case.name,
-                "passed": case.passed,
-                "runs": case.runs,
-                "cost_usd": case.cost_usd,
-                "unpriced_calls": case.unpriced_calls,
-                "seconds": case.seconds,
-                "problems": dict(case.problems),
-            }
-            for case in self.cases
-        ]
         return {
             "passed": self.passed,
             "runs": len(self.runs),
             "cost_usd": self.cost_usd,
             "judges_cost_usd": self.judges_cost_usd,
             "judges_unpriced_calls": self._judges_unpriced_calls,
-            "cases": cases,
+            "cases": encode(self.cases, tuple[CaseSummary, ...]),
         }
 
     def __str__(self) -> str:
@@ -316,7 +305,9 @@ async def evaluate(
     @effect
     async def judged(case: Case, attempt: int) -> Result[CaseRun, AgentErrors]:
         run = await _run_of(agent, case, attempt)
-        judges = (_ends_as_expected, *_own_evaluators(case, evaluators), *evaluators)
+        judges = (_ends_as_expected, *case.evaluators, *evaluators)
+        if case.expected is not None and not judges[1:]:
+            judges += (_is_expected,)
         scores = tuple([await _score_of(judge, run, pass_score) for judge in judges])
         run = evolve(run, scores=scores)
         if on_run is not None and isawaitable(waits := on_run(run)):
@@ -403,12 +394,6 @@ def _calls_in(steps: Sequence[ReasoningStep]) -> tuple[ToolCall, ...]:
             arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
             calls.append(ToolCall(call_id, str(call["tool"]), arguments))
     return tuple(calls)
-
-
-def _own_evaluators(case: Case, others: Sequence[Evaluator]) -> Sequence[Evaluator]:
-    return (
-        (_is_expected,) if case.expected is not None and not (case.evaluators or others) else case.evaluators
-    )
 
 
 async def _score_of(evaluator: Evaluator, run: CaseRun, pass_score: float) -> Score:

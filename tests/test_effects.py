@@ -167,7 +167,7 @@ async def test_cancellation_passes_through_an_effect() -> None:
 
 async def test_gathering_nothing_gives_nothing() -> None:
     assert await gather(()) == ()
-    assert await gather([], limit=1, fail_fast=True) == ()
+    assert await gather([], limit=1) == ()
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2, 100])
@@ -217,33 +217,6 @@ async def test_a_failure_keeps_its_siblings() -> None:
     results = await gather([trace.work(0, error="no"), trace.work(1, seconds=0.02), trace.work(2)])
     assert results == (Failure("no"), Success(1), Success(2))
     assert trace.cancelled == []
-
-
-async def test_fail_fast_cancels_what_is_under_way_and_returns_what_there_is() -> None:
-    trace = Trace()
-    effects = [trace.work(0), trace.work(1, seconds=5), trace.work(2, seconds=0.02, error="no")]
-    assert await gather(effects, fail_fast=True) == (Success(0), Failure("no"))
-    assert trace.cancelled == [1]
-    assert trace.under_way == 0
-
-
-async def test_fail_fast_does_not_begin_what_still_waits_for_its_turn() -> None:
-    trace = Trace()
-    waiting = trace.work(1).map(str).bind(lambda text: trace.work(int(text))).alt(str)
-    assert await gather([trace.work(0, error="no"), waiting], limit=1, fail_fast=True) == (Failure("no"),)
-    assert trace.begun == [0]
-
-
-async def test_fail_fast_without_a_failure_is_as_without() -> None:
-    trace = Trace()
-    effects = [trace.work(number) for number in range(4)]
-    assert await gather(effects, fail_fast=True) == tuple(map(Success, range(4)))
-
-
-async def test_fail_fast_does_not_cancel_the_caller() -> None:
-    trace = Trace()
-    await gather([trace.work(0, error="no"), trace.work(1, seconds=5)], fail_fast=True)
-    assert await attempt(trace.work(2, seconds=0.001)) == Success(2)
 
 
 # --- gather: cancellation and exceptions ----------------------------------------------------------------

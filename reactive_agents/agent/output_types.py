@@ -36,8 +36,7 @@ def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
     def typed(result: TaskResult) -> TypedResult[T]:
         value: T | None = None
         if result.output is not None and result.status != "abstained":
-            read = structured_output.read_answer(result.output, shape).map(lambda answer: answer.value)
-            value = read.value_or(None)
+            value = structured_output.read_answer(result.output, shape).value_or(None)
         converted: Any = evolve(cast(Any, result), output=value, output_text=result.output)
         return cast("TypedResult[T]", converted)
 

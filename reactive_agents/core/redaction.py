@@ -363,20 +363,12 @@ def redact(text: str, findings: Sequence[GuardrailFinding]) -> str:
     """
     kept: list[str] = []
     done = 0
-    open_span: GuardrailFinding | None = None
     for finding in sorted(findings, key=lambda each: (each.start, -each.end)):
         if finding.start >= finding.end:
             continue
-        if open_span is not None and finding.start < open_span.end:
-            open_span = evolve(open_span, end=max(open_span.end, finding.end))
-            continue
-        if open_span is not None:
-            kept += (text[done : open_span.start], f"[{open_span.category}]")
-            done = open_span.end
-        open_span = finding
-    if open_span is not None:
-        kept += (text[done : open_span.start], f"[{open_span.category}]")
-        done = open_span.end
+        if finding.start >= done:
+            kept += (text[done : finding.start], f"[{finding.category}]")
+        done = max(done, finding.end)
     return "".join((*kept, text[done:]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -56,6 +56,23 @@ class ReasoningStep(Value):
     content: str
     timestamp: datetime
     metadata: StepMetadata | None = None
+
+    @property
+    def is_failed_call(self) -> bool:
+        """Whether it is the observation of a tool that was run and failed."""
+        known = self.metadata
+        return known is not None and known.success is False and known.origin == "executed"
+
+
+def failures_in(
+    steps: Iterable[ReasoningStep], tools: Container[str | None] | None = None
+) -> tuple[str, ...]:
+    """Return the errors of calls that were run and failed, of these tools or of all."""
+    return tuple(
+        step.content
+        for step in steps
+        if step.is_failed_call and (tools is None or (step.metadata and step.metadata.tool_used in tools))
+    )
 
 
 # --- Deliverables ---

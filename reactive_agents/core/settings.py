@@ -178,11 +178,7 @@ class RunSettings(Value):
         return "annotate" if self.verification is None else self.verification.action
 
     def asks_about_copied(self, *, approves: bool) -> bool:
-        """Return whether a call of high risk with a copied argument needs approval.
-
-        Args:
-            approves: whether there is an approver.
-        """
+        """Return whether a call of high risk with a copied argument needs approval."""
         return self.untrusted_arguments == "ask" or (self.untrusted_arguments is None and approves)
 
     @property

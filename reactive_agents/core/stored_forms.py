@@ -211,9 +211,7 @@ RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {
 def _kernel_state(data: JsonObject) -> JsonObject:
     """Return a kernel state with nested totals, transcript figures and call ids."""
     made = {key: data[key] for key in data if key not in _FLAT}
-    counts = {
-        key: data[key] for key in ("tokens", "cost", "unreported_turns", "unpriced_turns") if key in data
-    }
+    counts = {key: data[key] for key in _TOTALS if key in data}
     if counts and "usage" not in data:
         unknown = counts.get("unreported_turns", 0)
         made["usage"] = {
@@ -226,11 +224,7 @@ def _kernel_state(data: JsonObject) -> JsonObject:
     if data.get("run_tokens") or data.get("run_cost"):
         tokens: JsonObject = {"total_tokens": data.get("run_tokens", 0)}
         made["run_usage"] = {"usage": tokens, "cost_usd": data.get("run_cost", 0.0)}
-    facts = {
-        new: data[old]
-        for old, new in (("extent", "estimate"), ("shown_in_part", "shown_in_part"))
-        if old in data
-    }
+    facts = {new: data[old] for old, new in _TRANSCRIPT.items() if old in data}
     transcript = data.get("transcript", {})
     if facts and isinstance(transcript, dict):
         made["transcript"] = {**transcript, **facts}

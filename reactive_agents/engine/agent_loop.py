@@ -269,7 +269,7 @@ class _Judge:
 
         value: Any = text
         if self.form.has_fields:
-            value = structured_output.read_answer(text, self.shape).unwrap().value
+            value = structured_output.read_answer(text, self.shape).unwrap()
         for validator in self.validators:
             before = self._text(value)
             try:

@@ -50,7 +50,6 @@ from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
-from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
@@ -142,7 +141,6 @@ class ReplayEnded(RunStopped):
     """A replay reached a call that is not in the record.
 
     Attributes:
-        key: the name of the call.
         difference: how the call differs from the recorded one; empty at the end of the record.
     """
 
@@ -540,7 +538,6 @@ class RunJournal:
 
         Args:
             request: a request for approval, a question, or an external call.
-            expected: the class of the answer.
             live: asks in this process.
             publish: publishes the request, as ``live`` does.
         """
@@ -792,7 +789,12 @@ async def conduct_durably(
     run_id = run_id or RunId(engine.ports.ids.new())
     if task.parts:
         task = await with_lasting_content(task, run_id, engine.ports, engine.settings.content)
-    control = _Orders()
+    journal: RunJournal | None = None
+
+    def follow(order: RunOrder) -> None:
+        if journal is not None:  # of another process, which may come before it exists
+            journal.follow(order)
+
     try:
         definition = await engine_definition(engine)
     except BrokenServiceError as broken:
@@ -807,7 +809,7 @@ async def conduct_durably(
         parent=None if parent is None else parent.run_id,
         created_at=engine.ports.clock.now(),
     )
-    claimed = await _claimed(record, run, control, overrides.reserved, is_known=is_known)
+    claimed = await _claimed(record, run, follow, overrides.reserved, is_known=is_known)
     if not isinstance(claimed, Success):
         return _not_begun(engine, task, run_id, claimed.failure())
     claim: RunClaim = claimed.unwrap()
@@ -841,7 +843,6 @@ async def conduct_durably(
         in_doubt="tell" if durability is None else durability.in_doubt,
         lenient=accept_changes or claim.run.origin is not None,
     )
-    control.journal = journal
     engine = engine_of(engine, journal)
     return await _conducted(
         engine, journal, record, overrides, streaming=streaming, nested=parent is not None
@@ -945,19 +946,13 @@ def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
     return engine.with_settings(evolve(engine.settings, system_prompt=instructions))
 
 
-class _Orders:
-    """Forwards the orders of other processes to the journal once it exists."""
-
-    def __init__(self) -> None:
-        self.journal: RunJournal | None = None
-
-    def __call__(self, order: RunOrder) -> None:
-        if self.journal is not None:
-            self.journal.follow(order)
-
-
 async def _claimed(
-    record: RunRecord, run: RecordedRun, orders: _Orders, reserved: str, *, is_known: bool
+    record: RunRecord,
+    run: RecordedRun,
+    follow: Callable[[RunOrder], None],
+    reserved: str,
+    *,
+    is_known: bool,
 ) -> Result[RunClaim, errors.RecordErrors]:
     """Claim a run when it has ended or no other process holds it.
 
@@ -973,7 +968,7 @@ async def _claimed(
         if known is not None and task_difference(known.task, run.task):
             return Success(RunClaim(known, "ended"))
     while True:
-        claimed = await _of_record(record, RunRecord.claim, RunClaim, run, orders, reserved)
+        claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
         held = True
@@ -1134,16 +1129,17 @@ async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
     opened = engine.ports.open_services
     if opened is not None:  # opening lists the tools of servers; the run reports a failure
         await attempt(opened())
-    settings = engine.settings
+    settings, reasoning = engine.settings, engine.settings.reasoning
+    public = settings.model_settings.without_secrets
+    options = evolve(settings, durability=None, system_prompt="", model_settings=public)
     tools = engine.ports.tools.value_or(None)
     definitions = () if tools is None else definitions_of(tools)
-    reasoning = settings.reasoning
     described: dict[str, str] = {
         "version": VERSION,
         "model": model_of(engine.ports.llm, ServiceFaults()),
         "instructions": _digest(settings.system_prompt),
         "strategy": "none" if reasoning is None else reasoning.default_strategy,
-        "options": _digest(to_json(_without_services(settings))),
+        "options": _digest(to_json(options)),
     }
     for definition in definitions:
         described[f"tool {definition.name}"] = _digest(to_json(definition))
@@ -1185,11 +1181,6 @@ def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> 
         else:
             changes.append(f"Changed: {name}.")
     return tuple(changes)
-
-
-def _without_services(settings: RunSettings) -> RunSettings:
-    public = settings.model_settings.without_secrets
-    return evolve(settings, durability=None, system_prompt="", model_settings=public)
 
 
 def _digest(text: str) -> str:

@@ -29,7 +29,6 @@ from reactive_agents.core.events import (
     TaskStarted,
 )
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
-from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
@@ -153,9 +152,6 @@ class ExecutionEngine:
         """Run the phases of a run and close it.
 
         A durable run that is cut off from outside is not closed, since it can be continued.
-
-        Args:
-            journal: the record of a durable run.
         """
         services = self._services(task, run_id, overrides, journal, streaming=streaming)
         handle = services.handle
@@ -198,9 +194,6 @@ class ExecutionEngine:
         The model call or tool under way is cut off; ``terminated_by`` is ``stopped``.
 
         Fails with ``TaskError`` when no such task is running, it is being ended, or the reason is no text.
-
-        Args:
-            reason: a sentence for the result.
         """
         if not isinstance(reason, str):
             message = f"reason: got {type(reason).__name__}, expected a sentence as a text."
@@ -296,7 +289,6 @@ class ExecutionEngine:
             events.publish(RunContinued, journal.run.attempt, journal.size)
 
     async def _run_phases(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
-        """Run the ten phases, without closing the run."""
         handle = services.handle
         task_id = handle.context.task_id
         outcome = await run_pipeline(services)
@@ -319,7 +311,6 @@ class ExecutionEngine:
         *,
         streaming: bool,
     ) -> EngineServices:
-        """Return the services of one run, with its meter, events, control and context."""
         settings, ports, faults = (
             self._settings_of(task, overrides),
             self._ports_of(overrides),
@@ -335,7 +326,7 @@ class ExecutionEngine:
             ports.clock,
             run_id,
             task.id,
-            agent=_name_shown(settings.agent_id, redactor),
+            agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
             parent_run_id=None if caller is None else caller.run_id,
         )
         above = () if caller is None else caller.events.readers
@@ -538,8 +529,3 @@ def missing_service(settings: RunSettings, ports: EnginePorts) -> ServiceMissing
         if enabled and not service:
             return ServiceMissing(name, provider)
     return None
-
-
-def _name_shown(agent: AgentId, redactor: Redactor | None) -> AgentId:
-    """Return the name of an agent as its events have it, without secrets."""
-    return agent if redactor is None else AgentId(redactor.redact(agent))

@@ -166,9 +166,7 @@ async def _report(
     text: str, stage: GuardrailStage, context: ExecutionContext, services: EngineServices
 ) -> Result[GuardrailReport, RuntimeErrors]:
     checked = await check_text(text, stage, services)
-    if not isinstance(checked, Success):
-        return Failure(context.failure_of("guardrail")(checked.failure()))
-    return Success(checked.unwrap())
+    return checked.alt(context.failure_of("guardrail"))
 
 
 def _violation(report: GuardrailReport, context: ExecutionContext) -> RuntimeErrors:

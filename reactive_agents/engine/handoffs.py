@@ -74,8 +74,6 @@ class HandoffTarget:
     """An agent that a conversation may be handed to.
 
     Attributes:
-        agent: its name.
-        engine: the engine of its runs.
         problem: returns why the agent cannot take a conversation over, in a sentence; empty if it can.
         filter: chooses the messages that the agent is shown; ``None`` for all.
         on_handoff: called before the conversation is handed over; the handoff is prevented when it raises.
@@ -382,7 +380,6 @@ def _with_answer(own: ReasoningResult, said: tuple[Message, ...], answered: Task
         messages=(*said, *answered.new_messages[1:]),
         metadata=evolve(
             own.metadata,
-            cost=own.metadata.cost,
             steps_count=len(own.steps) + len(answered.steps),
             confidence=confidence,
             iterations=own.metadata.iterations + figures.iterations,

@@ -173,7 +173,7 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
                 context.task.input,
                 context.task.type,
                 result,
-                verified=success,
+                success=success,
                 task_id=context.task_id,
                 events=Some(services.events),
             )

@@ -280,7 +280,6 @@ def _wrong_limit(services: EngineServices) -> errors.InvalidConfig | None:
 
 
 async def _instructions(services: EngineServices) -> Result[str, errors.ServiceFailed]:
-    """Return what the functions for instructions say, in their order."""
     texts: list[str] = []
     for function in services.ports.instructions:
         text = await _text_of(function, services)

@@ -44,7 +44,6 @@ class RecordedStep:
     Attributes:
         number: the number of the step, from 1, in the order of recording.
         key: the name of the call in the record.
-        entry: number of the entry.
         name: the purpose of the request, or the tool.
         text: the answer, the calls that it makes, or the result, as text.
     """

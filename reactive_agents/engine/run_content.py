@@ -137,9 +137,7 @@ class RunContent:
     """Stores the content of one run, and puts it into requests.
 
     Args:
-        store: stores the bytes.
         loader: reads the paths and URLs of parts.
-        limits: the limits of size and kind.
         owner: the run, and the user who may refer to its content.
         caller: the content of the run that began this one, which it may pass on.
     """

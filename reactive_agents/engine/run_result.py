@@ -19,6 +19,7 @@ from reactive_agents.core.results import (
     ReasoningStatus,
     ReasoningStep,
     deliverables_of,
+    failures_in,
 )
 from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, total_usage
@@ -31,7 +32,7 @@ from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.reducers import record_actions
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.tool_execution import call_key
-from reactive_agents.reasoning.confidence import RunCourse, confidence_in, failures_in
+from reactive_agents.reasoning.confidence import RunCourse, confidence_in
 
 if TYPE_CHECKING:
     from reactive_agents.core.governance import SpendingRecord
@@ -97,14 +98,12 @@ def _requests(handle: RunHandle) -> int:
 
 
 def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]) -> int:
-    """Return the number of turns of all kernel runs."""
     if reasoning is not None:
         return reasoning.metadata.iterations
     return sum(state.iteration for state in states)
 
 
 def _terminated_by(error: errors.RuntimeErrors | None, reasoning: str) -> str:
-    """Return ``terminated_by`` of a run; an error has precedence."""
     match error:
         case None:
             return reasoning

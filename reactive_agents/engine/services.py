@@ -55,7 +55,6 @@ class RunStopped(BaseException):
     It passes through everything up to the start of the run.
 
     Attributes:
-        error: the reason.
         is_lost: whether the run may be that of another process by now, with its turn of a session.
     """
 
@@ -166,9 +165,7 @@ class RunHandle:
         context: the context after the last phase that has ended.
         meter: counts the usage of the run's model calls.
         started: when the run began, in seconds of the monotonic clock.
-        phase: the current phase.
         reached: the stage of each phase until now, without those of the loop.
-        control: cancels, stops and pauses the run.
         waiting: number of tool calls that wait for people; the agent is then paused.
         requests: number of approvals, answers and external calls that were asked for until now.
         kernel_states: the latest state of each kernel of the run, in order, by its id.
@@ -328,7 +325,6 @@ class RunOverrides(Value):
     """Options of one run that are not data of its task.
 
     Attributes:
-        deps: the dependencies of the program's functions.
         model: the model that answers requests which name none; ``None`` for that of the service.
         settings: fields of the run's ``RunSettings``, in place of the engine's.
         services: fields of the run's ``EnginePorts``, in place of the engine's.
@@ -361,7 +357,6 @@ class EngineServices(Value):
     """The services of one run: those of the engine, and those bound to the run.
 
     Attributes:
-        journal: the record of a durable run.
         redactor: removes secrets from streamed text, including those of the agents that read the stream.
     """
 

@@ -140,7 +140,6 @@ def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
 
 
 def _with_both_attempts(first: ReasoningResult, second: ReasoningResult) -> ReasoningResult:
-    """Return the second outcome with the steps, results and figures of both."""
     earlier, later = first.metadata, second.metadata
     steps = first.steps + second.steps
     figures = evolve(
@@ -253,7 +252,6 @@ def _shown_from_outside(context: ExecutionContext) -> Mapping[str, str]:
 
 
 def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
-    """Return the context with an answer and its report."""
     reasoning, report = answer.reasoning, answer.report
     if not report.verified:
         metadata = reasoning.metadata

@@ -233,16 +233,11 @@ def read_clause(text: str) -> Clause:
 
     What it quotes is one word.
     """
-    said = _without_quotations(text)
+    said = _NOT_SAID.sub("_quoted_", text)
     parts = [words for part in _PART.split(said) if (words := _words(part))]
     every = {word for words in parts for word in words}
     denied = _denies(every if said == text else {*_words(text)}, text)
     return Clause(text, said, parts, every, denied, _ENDINGS.search(" ".join(every)) is not None)
-
-
-def _without_quotations(text: str) -> str:
-    """Return a text with a word in place of what it quotes."""
-    return _NOT_SAID.sub("_quoted_", text)
 
 
 def _denies(words: Set[str], text: str) -> bool:

@@ -364,7 +364,6 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
 
 
 def _sign(clauses: Sequence[str], seen: Seen) -> Sign | None:
-    """Return the sign of an announcement in the last clause."""
     return sign_of(read_clause(clauses[-1]), set(), seen.task, seen.found, is_done=True) if clauses else None
 
 
@@ -589,5 +588,4 @@ def _signed(text: str) -> str | None:
 
 
 def _is_asked_for(keys: Iterable[str], asked: str) -> bool:
-    """Return whether JSON with these keys was asked for."""
     return "json" in asked.casefold() and all(occurs(key, asked) for key in keys)

@@ -117,7 +117,6 @@ class Stop(Value):
     """End the run.
 
     Attributes:
-        policy: the policy that decided.
         outcome: how good the output is; ``failed`` ends the run as failed.
         output: the answer, or the part of it that there is.
         reason: why the run ends, in a sentence, with what is missing unless the outcome is ``completed``.
@@ -217,7 +216,6 @@ class KernelInput(Value):
         user_task: the task in the user's words, if ``task`` has more, such as earlier answers and results,
             which are no source of a figure or an argument; otherwise empty.
         part: the part of the task to do, such as the instruction of a plan's step; empty for all of it.
-        settings: the settings of the agent's runs.
         instructions: the strategy's instructions; trusted text, part of the system prompt.
         memory: the memories that were recalled; shown as data.
         model: the model, in place of the service's default.
@@ -225,7 +223,6 @@ class KernelInput(Value):
         allowed_tools: the only tools to offer; ``None`` offers all.
         compaction: how the transcript is shortened as it grows.
         deadline: the latest end of the run, in seconds of the monotonic clock; ``None`` for no limit.
-        needs: the tools that the task requires.
         call_limits: maximum calls of each tool in the whole run; ``None`` takes those of ``needs``.
         calls: calls of earlier kernel runs of the strategy, which count too, since limits and requirements
             are always those of the whole run.
@@ -279,7 +276,6 @@ class KernelContext(Value):
     """The context of a kernel run, passed unchanged to every step.
 
     Attributes:
-        profile: the context profile of the model.
         tools: ``Nothing`` when the run has no tool service.
         approver: decides on calls that need approval; without one they are denied.
         call_limits: maximum calls of each tool; no limit for tools that are not in it.

@@ -11,7 +11,6 @@ from returns.result import Result, Success
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, ToolCall
-from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.call_parsing.response_calls import Authorship, may_hold_calls, written_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer
@@ -123,23 +122,11 @@ def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult
     names = ", ".join(result.tool_name for result in results)
     calls = f"The answer was a call of {names} written as text"
     failed = [result.error for result in results if not result.success]
+    ended = evolve(after, status=before.status, terminated_by=before.terminated_by)
     if failed:
         early = f"{before.reason} " if before.outcome == "partial" else ""
         reason = f"{early}{calls}, and it failed: {' '.join(failed)} Missing: an answer."
-        return _ended_like(before, after, None, "partial", reason)
+        return evolve(ended, output=None, outcome="partial", reason=reason)
     reason = f"{before.reason} {calls}; it was run, and its result is the answer."
     output = "\n".join(result_text(result.result) for result in results)
-    return _ended_like(before, after, output, before.outcome, reason)
-
-
-def _ended_like(
-    before: KernelState, after: KernelState, output: str | None, outcome: ReasoningStatus | None, reason: str
-) -> KernelState:
-    return evolve(
-        after,
-        status=before.status,
-        output=output,
-        outcome=outcome,
-        terminated_by=before.terminated_by,
-        reason=reason,
-    )
+    return evolve(ended, output=output, outcome=before.outcome, reason=reason)

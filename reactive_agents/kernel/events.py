@@ -54,10 +54,6 @@ class RunEvents:
     Each event takes the next number, from 1 and without gaps. An event object is made only if there are
     subscribers: a bus with ``has_subscribers`` is asked first.
 
-    Args:
-        agent: the agent whose run it is.
-        parent_run_id: the run whose tool began it.
-
     Attributes:
         readers: the readers for whom the run waits when they are slow.
         answer: the stream of the run's answer; ``None`` if nothing is streamed.
@@ -170,7 +166,6 @@ class KernelHooks:
     """Hooks of kernels and their runner: each publishes its event once, none fails.
 
     Args:
-        events: the run's events.
         kernel_pass: label of this kernel run, carried by its events.
     """
 

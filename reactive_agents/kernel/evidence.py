@@ -67,7 +67,6 @@ class Seen(Value):
     """All that a run has been shown.
 
     Attributes:
-        task: the task.
         results: the full texts of the tool results that worked.
         told: recalled notes, instructions and earlier findings.
         given: the arguments of the calls that worked.
@@ -238,7 +237,7 @@ def is_supported(answer: str, seen: Seen) -> bool:
     """
     if unsupported_figures(answer, seen):
         return False
-    return ends_with_evidence(answer, seen) or follows_from_task(last_clause(answer), seen)
+    return ends_with_evidence(answer, seen) or works_out(answer, seen)
 
 
 def _asks_for_total(seen: Seen) -> bool:

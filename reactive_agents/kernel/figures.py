@@ -67,11 +67,6 @@ _GROUP = 3
 """Digits between two separators of thousands."""
 
 
-def figures_of(text: str) -> frozenset[str]:
-    """Return the different figures of a text."""
-    return frozenset(numbers_and_names(text))
-
-
 def gives_figures(task: str) -> bool:
     """Return whether a task has several numbers, from which others can be worked out."""
     return len(NUMBER.findall(task)) > 1

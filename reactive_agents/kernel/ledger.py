@@ -108,7 +108,6 @@ class CallLedger(Value):
     """The ledger of the tool calls of a kernel run.
 
     Attributes:
-        calls: the calls of this kernel run.
         earlier: calls before it in the same run, which count as well.
         answers: the key of each call's result, as long as the result is valid.
         outcomes: a digest of each call's last outcome.

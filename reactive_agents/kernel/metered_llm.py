@@ -134,9 +134,6 @@ class RunBudget:
         """Reserve the most that a request may take.
 
         ``None`` where there is nothing to reserve from.
-
-        Args:
-            model: the model of the request.
         """
         if self._guard is None and self._caller is None:
             return Success(None)

@@ -53,7 +53,6 @@ def open_requirements(
     Args:
         calls: the calls of the whole run.
         limits: maximum calls of each tool in the run.
-        toolset: the tools of the run.
     """
     if not required:
         return _NOTHING

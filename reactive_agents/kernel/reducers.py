@@ -103,7 +103,6 @@ def absorb_response(
 
 
 def _confidence_in_turn(response: ModelResponse) -> float:
-    """Return the confidence in a turn, by repairs of its calls and how it ended."""
     repairs = sum([len(call.repairs) for call in response.tool_calls])
     cut_off = response.finish_reason in ("length", "content_filter")
     return _TURN * _AFTER_REPAIR**repairs * (0.5 if cut_off else 1.0)

@@ -31,7 +31,6 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     ThoughtKernel,
-    UsageAccount,
     Verdict,
 )
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
@@ -89,8 +88,9 @@ async def run_kernel(
     account = services.account if kernel_input.settings.budget.limits_spending else None
     kernel_steps = 0
     while state.status not in TERMINAL:
-        if account is not None:
-            state = _with_run_usage(state, account)
+        # part of the state, so that kernels side by side share one budget, and policies stay pure
+        if account is not None and state.run_usage is not account.total:
+            state = replaced(state, run_usage=account.total)
         verdict: Verdict | errors.PolicyFailed | errors.OutputValidatorFailed
         verdict = decide(state, context, kernel_steps)
         if kernel_input.answer_form is not None and isinstance(verdict, Stop):
@@ -177,15 +177,6 @@ def _ledger_before(kernel_input: KernelInput) -> CallLedger:
         return CallLedger(earlier=kernel_input.calls)
     ledger = kernel_input.earlier.ledger
     return replaced(ledger, calls=NO_CALLS, earlier=kernel_input.calls.then(ledger.counted))
-
-
-def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:
-    """Return the state with the usage of the whole run up to now.
-
-    It becomes part of the state before each step, so that kernels that run side by side share one budget,
-    while policies remain functions of state and context.
-    """
-    return state if state.run_usage is account.total else replaced(state, run_usage=account.total)
 
 
 async def _checked_step(

@@ -62,7 +62,6 @@ class AnswerStream:
     Of several model calls at the same time only one is streamed, since their texts would be mixed up.
 
     Args:
-        events: publishes the deltas.
         redactor: removes the secrets, even if they are split.
         above: after a handoff, the stream of the run that has the same answer.
     """

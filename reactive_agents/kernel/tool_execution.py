@@ -8,7 +8,7 @@ too: nothing that a tool does ends the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Never
 
 from attrs import evolve
@@ -149,8 +149,9 @@ def _too_early(
     now = requirements_of(state, context)
     if not any(each.name == call.name for each, _ in now.open):
         return None
-    delivers = context.toolset.delivers(call.name)
-    later = context.toolset.delivers if delivers else _has_effect(context)
+    toolset = context.toolset
+    delivers = toolset.delivers(call.name)
+    later = toolset.delivers if delivers else lambda name: has_side_effects(toolset.definition(name))
     first = OpenRequirements(tuple(each for each in now.open if not later(each[0].name)))
     if not first.open or (not delivers and _was_shown(call, state, context)):
         return None
@@ -176,10 +177,6 @@ def _not_asked_for(
         "Not run: it has an effect, and the task only asks something and says what not to do. Only if the "
         "task needs it, make the same call once more.",
     )
-
-
-def _has_effect(context: KernelContext) -> Callable[[str], bool]:
-    return lambda name: has_side_effects(context.toolset.definition(name))
 
 
 def _was_shown(call: ToolCall, state: KernelState, context: KernelContext) -> bool:

@@ -246,7 +246,6 @@ def build_toolset(
         allowed: the only names to offer; ``None`` offers all.
         answers_by_tool: whether the kernel takes its answer from the ``final-answer`` tool, which is offered
             whenever there is another tool to choose.
-        answer: the definition of that tool.
     """
     offered = tuple(
         each

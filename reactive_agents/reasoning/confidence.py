@@ -7,11 +7,11 @@ of the answer's figures that nothing seen supports. Nothing raises it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from attrs import frozen
 
-from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.values import Value
 from reactive_agents.kernel.evidence import Seen, unsupported_figures
 
@@ -66,18 +66,6 @@ def rejections_in(told: Mapping[str, int]) -> int:
         told: the number of turns in which each policy gave guidance.
     """
     return sum(times for policy, times in told.items() if policy not in _REMINDERS)
-
-
-def failures_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
-    """Return the errors of calls that were run and failed."""
-    return tuple(
-        step.content
-        for step in steps
-        if step.type == "observation"
-        and step.metadata is not None
-        and step.metadata.origin == "executed"
-        and step.metadata.success is False
-    )
 
 
 def unsupported_share(answer: str, seen: Seen) -> float:

@@ -155,7 +155,6 @@ class Limit(Value):
 
     Attributes:
         name: ``deadline``, ``budget`` or ``controller``.
-        reason: a sentence for the result.
     """
 
     name: str
@@ -169,7 +168,6 @@ class Pass(Value):
     Attributes:
         label: the name of the pass in its events, such as ``reflexion:generate``.
         key: the prefix of the keys of its results, unique within the strategy, such as ``s2.``.
-        task: the task of the pass.
         user_task: the task in the user's words, where ``task`` also has earlier answers.
         part: the part of the task that the pass does, such as the instruction of a step; empty for all.
         max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.
@@ -359,7 +357,6 @@ def note_step(
     content: str,
     services: StrategyServices,
     *,
-    strategy: results.ReasoningStrategy,
     label: str,
     metadata: results.StepMetadata | None = None,
 ) -> Progress:
@@ -368,7 +365,8 @@ def note_step(
     The step is published as a thought.
 
     Args:
-        label: the name of the step in its event, such as ``reflexion:critique``.
+        label: the name of the step in its event, which begins with that of the strategy, such as
+            ``reflexion:critique``.
     """
     step = results.ReasoningStep(
         StepId(f"{progress.id}-{len(progress.steps) + 1}"),
@@ -377,6 +375,7 @@ def note_step(
         services.kernel.clock.now(),
         metadata,
     )
+    strategy = label.partition(":")[0]
     services.kernel.publish(ReasoningStepCompleted, strategy, progress.iterations, label, thought=content)
     if services.control is not None:
         services.control.note(step)

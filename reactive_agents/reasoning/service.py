@@ -143,25 +143,16 @@ class ReasoningService:
         task_type: str,
         result: ReasoningResult,
         *,
-        verified: bool,
+        success: bool,
         task_id: TaskId,
         events: Maybe[RunEvents],
     ) -> None:
-        """Record the outcome of a strategy, if its outcomes are recorded.
-
-        An abstention is not recorded: it is evidence about the task, not about the strategy.
-
-        Args:
-            verified: whether verification raised no objection. A success is a complete answer that was
-                not objected to.
-        """
+        """Record the outcome of a strategy, if its outcomes are recorded."""
         tracker = tracker_of(result.strategy, self.config, self._effectiveness)
-        if tracker is None or result.status == "abstained":
-            return
-        success = result.status == "completed" and verified
-        await learn(
-            tracker, task_description, task_type, result, success=success, task_id=task_id, events=events
-        )
+        if tracker is not None:
+            await learn(
+                tracker, task_description, task_type, result, success=success, task_id=task_id, events=events
+            )
 
     def _ready(self, strategy_input: StrategyInput, services: StrategyServices) -> StrategyServices:
         controller = self._controller.value_or(None)
@@ -258,8 +249,6 @@ class StrategyRegistry:
     """Strategies and kernels by name, at first the built-in ones.
 
     Attributes:
-        strategies: the registered strategies by name.
-        kernels: the registered kernels by name.
         compaction_functions: functions that summarize earlier turns, by their configured names.
     """
 

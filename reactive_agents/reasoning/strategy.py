@@ -27,6 +27,7 @@ from reactive_agents.core.results import (
     ReasoningStep,
     ReasoningStrategy,
     ThoughtTree,
+    failures_in,
 )
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.usage import RunUsage
@@ -51,7 +52,6 @@ from reactive_agents.ports import EffectivenessTracker, PlanStore
 from reactive_agents.reasoning.confidence import (
     RunCourse,
     confidence_in,
-    failures_in,
     rejections_in,
     unsupported_share,
 )
@@ -74,9 +74,7 @@ class StrategyInput(Value):
             one kernel run, and is an upper limit for one of several; ``None`` leaves it to the strategy.
         model: the model, in place of the service's default.
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
-        needs: the tools that the task requires.
         earlier: the earlier attempt of the run, when this is another one.
-        history: the conversation that the run continues.
         plan_id: a stored plan to resume; ``None`` for a new one.
         key_prefix: the prefix of the keys of tool results; empty for that of the session's turn.
         answer_form: the form of the run's answer; ``None`` for any text.

@@ -98,7 +98,6 @@ async def critic(
             "critique",
             "Weak.",
             services,
-            strategy="critic",
             label="critic:critique",
             metadata=doubt,
         )
@@ -255,7 +254,6 @@ async def test_a_doubt_at_the_very_end_is_handed_on_too() -> None:
             "critique",
             "Weak.",
             services,
-            strategy="brief",
             label="brief:critique",
             metadata=StepMetadata(confidence=0.1),
         )

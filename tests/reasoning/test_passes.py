@@ -211,10 +211,9 @@ async def test_a_step_of_the_strategy_itself_is_told_as_a_thought() -> None:
         "critique",
         "Too long.",
         services,
-        strategy="test",
         label="test:critique",
     )
-    progress = note_step(progress, "plan", "Two steps.", services, strategy="test", label="test:plan")
+    progress = note_step(progress, "plan", "Two steps.", services, label="test:plan")
     assert [step.type for step in progress.steps] == ["critique", "plan"]
     assert len({step.id for step in progress.steps}) == 2
     assert [event.thought for event in bench.recorder.of(ReasoningStepCompleted)] == [

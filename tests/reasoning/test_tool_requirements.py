@@ -41,7 +41,7 @@ def test_what_the_user_required_goes_before_what_was_found() -> None:
     ],
 )
 def test_a_reply_is_read_and_unknown_tools_are_passed_over(text: str) -> None:
-    verdict = read_answer(text, shape_of(ToolVerdict)).unwrap().value
+    verdict = read_answer(text, shape_of(ToolVerdict)).unwrap()
     assert needs_of_verdict(verdict, BUILTIN) == ToolNeeds(
         (ToolRequirement("calculator", 2),), frozenset({"file-read"})
     )

@@ -20,7 +20,6 @@ def fits(value: Json, schema: Schema, root: JsonObject, depth: int = 0) -> bool:
     """Return whether a value matches a schema in type, enumeration and shape.
 
     Args:
-        root: the root schema for ``$ref``.
         depth: nesting of the value below the root; from 32 levels on a value matches.
     """
     if isinstance(schema, bool):
@@ -32,7 +31,7 @@ def fits(value: Json, schema: Schema, root: JsonObject, depth: int = 0) -> bool:
         and _fits_choice(value, schema)
         and _fits_parts(value, schema, root, depth)
         and all(fits(value, part, root, depth + 1) for part in _list(schema, "allOf"))
-        and _fits_reference(value, schema, root, depth)
+        and ("$ref" not in schema or fits(value, resolve(schema, root), root, depth + 1))
         and all(
             any(fits(value, part, root, depth + 1) for part in _list(schema, key))
             for key in ("anyOf", "oneOf")
@@ -125,10 +124,6 @@ def _fits_choice(value: Json, schema: JsonObject) -> bool:
     return choices is None or any(
         choice == value and isinstance(choice, bool) == isinstance(value, bool) for choice in choices
     )
-
-
-def _fits_reference(value: Json, schema: JsonObject, root: JsonObject, depth: int) -> bool:
-    return "$ref" not in schema or fits(value, resolve(schema, root), root, depth + 1)
 
 
 def _fits_parts(value: Json, schema: JsonObject, root: JsonObject, depth: int) -> bool:

@@ -49,24 +49,19 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
     Total, in time linear in the text. What counts as a call is decided by these rules:
 
     - Only names that resolve to one of ``known`` count: exactly, or ignoring case, ``_``, ``-`` and the
-    prefix
-      ``functions.`` if that is unambiguous.
+      prefix ``functions.`` if that is unambiguous.
     - Nothing in ``<think>`` counts; a tag that opens a line and is never closed extends to the end. In a
-    fenced
-      block without calls it is code.
-    - Tags and special tokens count anywhere, except right after a backtick (inline code). - A fenced block
-    counts if it contains only JSON in the shape of a call, or ``name(…)``; if it has no language
-      or ``json``, ``tool_call`` and the like; and if no "for example" precedes it.
+      fenced block without calls it is code.
+    - Tags and special tokens count anywhere, except right after a backtick (inline code).
+    - A fenced block counts if it contains only JSON in the shape of a call, or ``name(…)``; if it has no
+      language or ``json``, ``tool_call`` and the like; and if no "for example" precedes it.
     - Bare JSON and ``name(…)`` count only without tags, and only in the places that
       :func:`~reactive_agents.kernel.call_parsing.bare_calls.read_untagged` lists.
-    - JSON with other keys than those of a call is data, even with a ``name``. - The model makes the calls if,
-    without thinking, they are the whole message or end it in a tagged format, by
-      :func:`makes_call`; otherwise it only shows them.
-    - Broken JSON is repaired unless it was truncated within a value or the repair would lose a word.
-
-    Args:
-        text: the text of the model, of which at most 64 KiB of broken JSON are repaired.
-        known: names of the tools that may be called.
+    - JSON with other keys than those of a call is data, even with a ``name``.
+    - The model makes the calls if, without thinking, they are the whole message or end it in a tagged
+      format, by :func:`makes_call`; otherwise it only shows them.
+    - Broken JSON is repaired, at most 64 KiB of it, unless it was truncated within a value or the repair
+      would lose a word.
     """
     reader = CallReader(index_names(known))
     if not reader.names.exact or not text:

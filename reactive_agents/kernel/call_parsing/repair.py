@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from attrs import evolve, field, frozen
 
@@ -25,7 +26,7 @@ from reactive_agents.kernel.call_parsing.argument_schema import (
 )
 from reactive_agents.kernel.call_parsing.json_extraction import JsonReader
 from reactive_agents.kernel.call_parsing.tagged_calls import TOKENS
-from reactive_agents.kernel.call_parsing.tool_names import find_tool, squash
+from reactive_agents.kernel.call_parsing.tool_names import are_synonyms, find_tool, squash
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,18})?")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?")
@@ -47,7 +48,6 @@ def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", dep
     text that may list several.
 
     Args:
-        root: the root schema for ``$ref``.
         name: the name of the argument. An object or array becomes JSON text only if the name allows any text,
             such as ``content``.
     """
@@ -177,7 +177,7 @@ def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObj
     if not unknown or _holds_arguments(arguments, schema):
         return arguments, ()
     renamed: dict[str, str] = {}
-    for means in (_is_variant, _is_synonym):
+    for means in (_is_variant, partial(are_synonyms, groups=_SYNONYMS)):
         renamed |= _claims(arguments, schema, renamed, means)
     renamed |= _only_one_left(arguments, schema, renamed)
     if not renamed:
@@ -225,11 +225,6 @@ def _missing(arguments: JsonObject, schema: JsonObject, renamed: dict[str, str])
 
 def _is_variant(written: str, name: str) -> bool:
     return squash(written) == squash(name)
-
-
-def _is_synonym(written: str, name: str) -> bool:
-    one, other = squash(written), squash(name)
-    return any(one in group and other in group for group in _SYNONYMS)
 
 
 def _unwrapped(arguments: JsonObject, schema: JsonObject) -> JsonObject | None:
@@ -283,9 +278,6 @@ def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> Repair
 
     Pure, total and idempotent. Never changes a call that fits the schema, invents a required value, or loses
     information: parts that cannot be repaired stay unchanged.
-
-    Args:
-        definitions: the tools that may be called.
     """
     by_name = {definition.name: definition for definition in reversed(definitions)}
     if fits_exactly(call, definitions):
@@ -321,7 +313,6 @@ def _without_own_name(arguments: JsonObject, definition: ToolDefinition) -> Json
 
 
 def _repair_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-    """Rename, convert and drop arguments until nothing changes."""
     repairs: tuple[str, ...] = ()
     for _ in range(_MOST_ROUNDS):
         if fits(arguments, schema, schema):

@@ -113,7 +113,8 @@ def is_shown(call: ToolCall, texts: Iterable[str], outside: Iterable[str] = ()) 
     with_decoded = "\n".join((visible, *(one.decoded for one in layers)))
     known = _letters(_plain(with_decoded))
     for table in _SUBSTITUTIONS:
-        is_there = wanted.name.translate(_inverted(table)) in known  # in few texts by chance
+        inverted = {to: sign for sign, to in table.items()}
+        is_there = wanted.name.translate(inverted) in known  # in few texts by chance
         if is_there and _occurs(wanted, _plain(with_decoded.translate(table))):
             return True
     return (
@@ -130,10 +131,6 @@ def _turned(alphabet: str, places: int) -> dict[int, int]:
 
 def _in_both_cases(letters: str) -> dict[int, int]:
     return str.maketrans(_ALPHABET + _ALPHABET.upper(), letters + letters.upper())
-
-
-def _inverted(table: Mapping[int, int]) -> dict[int, int]:
-    return {to: sign for sign, to in table.items()}
 
 
 _SUBSTITUTIONS = (

@@ -41,8 +41,6 @@ class SpelledCall(Value):
         tool: the registered name of its tool.
         named: whether the text has the name, not only an object of arguments.
         keys: the keys of an object without the name.
-        start: the position of its first character.
-        end: the position behind its last character.
     """
 
     tool: str
@@ -98,13 +96,10 @@ def spelled_calls(text: str, definitions: Iterable[ToolDefinition]) -> tuple[Spe
 @lru_cache(maxsize=64)
 def _prepared(same: SameTools) -> _Tools:
     by_name = {squash(each.name): _prepare(each) for each in same.definitions if squash(each.name)}
-    spelled = sorted((_spelled(each.name) for each in by_name.values()), key=len, reverse=True)
+    forms = ("[-_]?".join(map(re.escape, words(each.name))) for each in by_name.values())
+    spelled = sorted(forms, key=len, reverse=True)
     names = f"(?<![\\w-])(?P<name>{'|'.join(spelled)})(?![\\w-])" if spelled else r"(?P<name>(?!))"
     return _Tools(by_name, re.compile(rf"{names}|[{{]|\[(?=\s*[{{])", re.IGNORECASE))
-
-
-def _spelled(name: str) -> str:
-    return "[-_]?".join(map(re.escape, words(name)))
 
 
 def _prepare(definition: ToolDefinition) -> _Tool:

@@ -124,9 +124,9 @@ def find_tool(written: str, known: Collection[str]) -> str | None:
     if found is not None or len(written) > _LONGEST:
         return found
     squashed = squash(written)
-    for fit in (_is_synonym, _is_close):
+    for fit in (are_synonyms, _is_close):
         fitting = [name for name in known if len(name) <= _LONGEST and fit(written, name)]
-        if fit is _is_synonym:
+        if fit is are_synonyms:
             rivals = [name for name in known if name not in fitting and squashed in words(name)]
             fitting = [*fitting, *rivals] if fitting else []
         if fitting:
@@ -139,9 +139,10 @@ def _without_ending(name: str) -> str:
     return "_".join(parts[:-1]) if len(parts) > 1 and parts[-1] in ("tool", "function") else name
 
 
-def _is_synonym(written: str, name: str) -> bool:
+def are_synonyms(written: str, name: str, groups: Iterable[frozenset[str]] = _SYNONYMS) -> bool:
+    """Return whether two names stand in one group, by default of names of tools."""
     one, other = squash(written), squash(name)
-    return any(one in group and other in group for group in _SYNONYMS)
+    return any(one in group and other in group for group in groups)
 
 
 def _is_close(written: str, name: str) -> bool:

@@ -152,11 +152,7 @@ def method_for(state: KernelState, context: KernelContext, filling: Filling) -> 
 
 
 async def with_summary(state: KernelState, context: KernelContext, size: int, added: int) -> KernelState:
-    """Return the state with earlier turns summarized, when that saves enough.
-
-    Args:
-        size: as for :func:`filling_of`.
-    """
+    """Return the state with earlier turns summarized, when that saves enough."""
     if not state.messages or context.input.compaction.method == "drop":
         return state
     filling = filling_of(state, context, size, added)

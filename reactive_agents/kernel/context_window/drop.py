@@ -61,10 +61,8 @@ def compact(
     Args:
         messages: a transcript after the stable prefix, each call answered right after it.
         room: what the messages may cost together; one that costs less comes back unchanged.
-        cost: what one message costs.
         goal: cost to shrink to once something is dropped, so that not every step drops; at most ``room``.
         keys: the keys of the results of calls.
-        scratchpad: the stored texts.
     """
     work = _Work(messages, cost, keys or {}, scratchpad or {})
     if work.total > room:

@@ -162,7 +162,6 @@ def failing_calls(
     """Return the last calls that failed and have not succeeded since, with errors.
 
     Args:
-        steps: the steps of whole turns.
         earlier: the same of the turns before them.
     """
     asked: dict[CallId, str] = {}

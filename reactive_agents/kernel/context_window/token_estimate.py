@@ -213,7 +213,6 @@ class Transcript(Value):
     """Figures of a run's transcript beside its messages.
 
     Attributes:
-        estimate: its size.
         shown_in_part: whether a preview was shown, so that the model is offered ``recall``.
         lost: the sentence about a part of it that the model did not read; empty when it read everything.
         shortened_to: its bytes right after it was last summarized; 0 before, and after turns were dropped.

@@ -130,9 +130,7 @@ def model_window(
     It is the one of the configuration, else of the provider, else of the profile.
 
     Args:
-        overrides: the configuration.
         profile: the profile of the model, with the overrides.
-        counter: knows the provider's windows.
         model: ``None`` for the one that answers requests which name none.
     """
     known, asked = overrides.window_tokens, counter.value_or(None)
@@ -178,7 +176,6 @@ class FittedRequest(Value):
     """A request that fits.
 
     Attributes:
-        messages: the transcript in it.
         stored: what was taken out and is kept nowhere else, by its key.
         tokens: the most tokens of the request, if those around the transcript were counted; otherwise 0.
     """
@@ -223,8 +220,6 @@ def fit_request(
 
     Args:
         budget: tokens, 1 or more.
-        count: what counts tokens.
-        state: knows where tool results are stored.
         halve: give it half of what it takes now, because the provider refused it.
     """
     end = len(request.messages) - frame.suffix

@@ -65,11 +65,9 @@ _MOST_NAMED = 8
 _NOT_APPROVED = lazy_pattern(r"(?i)\b(?:den(?:y|ied)|declin|reject|refus|approv|permi|allowed)")
 
 
-def _can_ask(context: KernelContext) -> bool:
-    return context.max_iterations > 1 and context.toolset.permits(FINAL_ANSWER)
-
-
-_where_tools_answer = applies_where(_can_ask)
+_where_tools_answer = applies_where(
+    lambda context: context.max_iterations > 1 and context.toolset.permits(FINAL_ANSWER)
+)
 
 
 @about_answers
@@ -105,7 +103,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     not run; arguments without a tool's name are asked about once there.
     """
     proposal = state.proposal
-    if proposal is None or not proposal.text.strip() or not _can_ask(context):
+    if proposal is None or not proposal.text.strip():
         return None
     if _fits_form(proposal.text, context):
         return None
@@ -150,8 +148,10 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     where nothing seems left to do. A call in between starts over. A text without the figure that the task
     asks for counts as an announcement, or as unclear where it has evidence.
     """
-    text = _text_proposed(state, context)
-    if not text or _fits_form(text, context):
+    if state.proposal is None or state.proposal.call_id is not None:
+        return None  # it came by ``final-answer``
+    text = state.proposal.text
+    if not text.strip() or _fits_form(text, context):
         return None
     seen, tools = _seen(state, context), _described(state, context)
     failed = _last_failure(state)
@@ -201,7 +201,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     failed calls were about, and denies nothing.
     """
     proposal = state.proposal
-    if proposal is None or not proposal.text.strip() or not _can_ask(context):
+    if proposal is None or not proposal.text.strip():
         return None
     about = None if proposal.could_not else _failure_about(proposal.text, state, context)
     last = about or _last_failure(state)
@@ -244,7 +244,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 def _last_failure(state: KernelState) -> ReasoningStep | None:
     """Return what the last call said of its failure, if it was run and failed."""
     last = next((step for step in reversed(state.steps) if _is_of_a_tool(step)), None)
-    return last if last is not None and _has_failed(last) else None
+    return last if last is not None and last.is_failed_call else None
 
 
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
@@ -256,7 +256,7 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
     failed = {
         step.metadata.call_id: step
         for step in state.steps
-        if step.metadata and _has_failed(step) and step.metadata.tool_used in still
+        if step.metadata and step.is_failed_call and step.metadata.tool_used in still
     }
     if not failed or denies(text):
         return None
@@ -267,11 +267,6 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
         if any(clauses.names(text, each) and each.casefold() not in known for each in given):
             return failure
     return None
-
-
-def _has_failed(step: ReasoningStep) -> bool:
-    """Return whether a tool was run and failed."""
-    return step.metadata is not None and step.metadata.success is False and step.metadata.origin == "executed"
 
 
 @_where_tools_answer
@@ -289,14 +284,12 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     told = state.ledger.told.get(LEFT_OUT, 0)
     is_last = not turns_left(state, context)
-    claimed = _claimed(proposal.text, state, context) if _can_ask(context) else ()
+    claimed = _claimed(proposal.text, state, context)
     if told and claimed and state.ledger.idle_turns:
         reason = f"No call was made with {', '.join(claimed)}, which the answer names."
         return Stop(LEFT_OUT, "partial", proposal.text, f"{reason} Missing: what the task names it for.")
     if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
         return None  # the answer again, or another one twice, and no call has found anything new since then
-    if not _can_ask(context):
-        return None
     items = _items_left(state, context)
     if not items and not told and not is_last and _comes_before_calls(proposal, state, context):
         advice = "Call what the task needs; if it needs no more tools, give the answer again."
@@ -458,7 +451,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if proposal is None or not proposal.text.strip():
         return None
     told = state.ledger.told.get(UNSUPPORTED, 0)
-    if told >= MOST_UNSUPPORTED or not _can_ask(context):
+    if told >= MOST_UNSUPPORTED:
         return None
     fits = _fits_form(proposal.text, context)
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
@@ -533,17 +526,6 @@ def _described(state: KernelState, context: KernelContext) -> Mapping[str, str]:
     """Return descriptions of the tools by their names; the kernel's own have none."""
     described = context.toolset.descriptions
     return {**described, RECALL: ""} if state.transcript.shown_in_part else described
-
-
-def _text_proposed(state: KernelState, context: KernelContext) -> str:
-    """Return the text of a turn without a call.
-
-    Empty for an answer that came by ``final-answer``.
-    """
-    proposal = state.proposal
-    if proposal is None or proposal.call_id is not None or not _can_ask(context):
-        return ""
-    return proposal.text if proposal.text.strip() else ""
 
 
 def _texts_in_a_row(state: KernelState) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from reactive_agents.core.results import failures_in
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, clauses, evidence
 from reactive_agents.kernel.announcements import denies
@@ -95,10 +96,11 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
             proposal.text, context.input.to_do, {each.name: each.description for each in offered}
         ):
             return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
-    found = (*results_of(state), *_errors_of(state))
-    if not answer_check.is_refusal(proposal.text, evidence.Seen(context.input.asked, found)):
+    errors = failures_in(state.steps)
+    seen = evidence.Seen(context.input.asked, (*results_of(state), *errors))
+    if not answer_check.is_refusal(proposal.text, seen):
         return None
-    says_why = any(answer_check.tells_failure(proposal.text, error) for error in _errors_of(state))
+    says_why = _tells_failure(proposal.text, errors)
     if not says_why and turns_left(state, context) and not state.ledger.told.get(REFUSAL):
         advice = "If the task cannot be done, say why with could_not; otherwise call the tools."
         return Redirect(REFUSAL, f"That is no answer. {advice}")
@@ -132,7 +134,7 @@ def explained_by_failure(state: KernelState, context: KernelContext, now: OpenRe
     names = _names_of(now)
     if state.proposal is None or not names or not all(failed.get(name) for name in names):
         return ""
-    errors = _errors_of(state, names)
+    errors = failures_in(state.steps, names)
     task = "\n".join(message.content for message in context.prefix)
     if not errors or not answer_check.explains(state.proposal.text, task, errors):
         return ""
@@ -160,17 +162,8 @@ def _names_of(now: OpenRequirements) -> set[str]:
     return {each.name for each, _ in (*now.open, *now.lost)}
 
 
-def _errors_of(state: KernelState, names: set[str] | None = None) -> tuple[str, ...]:
-    """Return what the tools of these names, or all, said of their failures."""
-    return tuple(
-        step.content
-        for step in state.steps
-        if step.type == "observation"
-        and step.metadata is not None
-        and step.metadata.success is False
-        and step.metadata.origin == "executed"
-        and (names is None or step.metadata.tool_used in names)
-    )
+def _tells_failure(text: str, errors: Iterable[str]) -> bool:
+    return any(answer_check.tells_failure(text, error) for error in errors)
 
 
 # --- Policies for required tools: no answer before they succeed, no endless wait ---
@@ -199,17 +192,13 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     may help it is asked to, once. Where what is open was derived from the task, a model that insists
     is taken at its word, if each of the tools has worked at least once.
     """
-    if not context.input.needs.required:
-        return None
     proposal, impatient = state.proposal, _patience_is_over(state)
     if proposal is not None and abstains(proposal, state, context):
         return None  # the policy for abstention judges it
     if proposal is not None and proposal.text.strip():
         now = requirements_of(state, context)
         why = explained_by_failure(state, context, now)
-        is_final = any(
-            answer_check.tells_failure(proposal.text, error) for error in _errors_of(state, _names_of(now))
-        )
+        is_final = _tells_failure(proposal.text, failures_in(state.steps, _names_of(now)))
         if why and (now.lost or is_final or state.ledger.told.get(REQUIRED_TOOLS)):
             return Stop(ABSTENTION, "abstained", proposal.text, why)
         if _is_insisted(state, now):
@@ -297,13 +286,13 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
     if not denies(state.proposal.text):
         return False
     text, seen = state.proposal.text, evidence.Seen(context.input.asked, results_of(state))
-    told = any(answer_check.tells_failure(text, error) for error in _errors_of(state))
+    told = _tells_failure(text, failures_in(state.steps))
     return told or any(evidence.ends_with_evidence(each, seen) for each in _PART.split(text))
 
 
 def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:
     """Return whether a hint may be given: once, and not when there is an answer."""
-    if not context.input.needs.required or state.status != "thinking" or state.proposal is not None:
+    if state.status != "thinking" or state.proposal is not None:
         return False
     return not state.guidance or all(piece.policy not in policies for piece in state.guidance)
 

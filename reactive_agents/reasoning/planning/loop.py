@@ -112,7 +112,6 @@ class PlanEnd:
 
     Attributes:
         why: the reason in sentences, with what is missing unless the plan reached its goal.
-        reached: whether the plan reached its goal.
         reflection: the last judgement, if there was one.
         may_ask: whether the model may still be asked, to write the answer.
         error: the error of the model, if it did not answer.
@@ -176,7 +175,6 @@ def _noted(progress: passes.Progress, reflection: Reflection, context: PlanningC
         "reflection",
         reflection_in_words(reflection),
         context.services,
-        strategy=NAME,
         label=f"{NAME}:reflect",
         metadata=StepMetadata(confidence=reflection.confidence),
     )

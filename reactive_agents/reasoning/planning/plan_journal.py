@@ -38,7 +38,6 @@ class PlanJournal:
     A store that fails is reported once and not asked again: the run continues without it.
 
     Attributes:
-        plan: the plan as it is now.
         before: the plan's tokens and cost before this run.
         store: ``None`` when there is none, or when it has failed.
     """

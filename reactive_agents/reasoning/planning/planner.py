@@ -221,7 +221,6 @@ def find_problems(
     Args:
         plan: the plan with these steps in it.
         written: the path of each such step in the model's text, such as ``$.steps[0]``, by the step's id.
-        definitions: the tools that the run has.
     """
     found: list[FieldProblem] = []
     for step in plan.steps:

@@ -232,7 +232,6 @@ def interpolate(
     Args:
         value: text, or lists and objects with text in them.
         step: the step that the value is of.
-        steps: all steps of the plan.
         show: what is made of a result and the id of its step.
     """
     known = {each.id: each for each in steps}

@@ -91,7 +91,6 @@ def choose_by_history(
     Args:
         favourite: the strategy that is chosen without a history; one of the known ones.
         history: the records of this type of task.
-        known: the strategies that may be chosen.
         seed: the text that determines the draws, unique for the run.
     """
     records = {each.strategy: each for each in history if each.strategy in known and each.executions > 0}
@@ -99,10 +98,13 @@ def choose_by_history(
         return favourite
     affordable = [name for name in known if _is_affordable(records.get(name), context)] or list(known)
     most_expensive = max(record.avg_cost for record in records.values())
-    draws = {
-        name: _draw(name, favourite, records, seed) - _penalty(records.get(name), most_expensive)
-        for name in affordable
-    }
+
+    def draw(name: ReasoningStrategy) -> float:
+        record = records.get(name)
+        penalty = COST_WEIGHT * record.avg_cost / most_expensive if record and most_expensive > 0 else 0.0
+        return beta_draw(*_beta_parameters(name, favourite, records), f"{name}:{seed}") - penalty
+
+    draws = {name: draw(name) for name in affordable}
     best = max(affordable, key=lambda name: (draws[name], name == favourite.strategy))
     if best == favourite.strategy:
         return evolve(favourite, reason=f"{favourite.reason}; {_record_in_words(records.get(best))}")
@@ -128,19 +130,6 @@ def _beta_parameters(
         return successes, failures
     worked = record.success_rate * record.executions
     return successes + worked, failures + record.executions - worked
-
-
-def _draw(
-    name: ReasoningStrategy, favourite: Selection, records: Mapping[str, StrategyEffectiveness], seed: str
-) -> float:
-    successes, failures = _beta_parameters(name, favourite, records)
-    return beta_draw(successes, failures, f"{name}:{seed}")
-
-
-def _penalty(record: StrategyEffectiveness | None, most_expensive: float) -> float:
-    if record is None or most_expensive <= 0:
-        return 0.0
-    return COST_WEIGHT * record.avg_cost / most_expensive
 
 
 def _is_affordable(record: StrategyEffectiveness | None, context: SelectionContext) -> bool:

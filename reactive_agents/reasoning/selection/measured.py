@@ -41,7 +41,6 @@ class Measurement:
 
     Attributes:
         slips: share of the turns in which the simulated model slipped, 0 to 1.
-        runs: number of runs.
         right: number of runs that were completed with the right answer.
         false_success: number of runs that were completed with a wrong answer.
         prompt_tokens: prompt tokens of all runs together.
@@ -80,9 +79,6 @@ def hold_to_gain(
 
     Args:
         favourite: the strategy that suits the task by the rules.
-        known: the strategies that may be chosen.
-        tier: the context tier of the model.
-        measurements: the measurements of the laboratory.
     """
     if favourite.strategy not in _HEAVY or REACTIVE not in known:
         return favourite

@@ -238,7 +238,6 @@ class Selection(Value):
     Attributes:
         reason: why it was chosen, in a clause.
         confidence: 0 to 1.
-        method: the method of the choice.
     """
 
     strategy: ReasoningStrategy

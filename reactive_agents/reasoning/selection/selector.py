@@ -41,7 +41,6 @@ class StrategySelector:
     """Chooses among strategies.
 
     Attributes:
-        strategies: all registered strategies, by name.
         measurements: the measurements that a heavier strategy has to pass; ``None`` for no such test, as when
             the lighter one has failed.
     """
@@ -63,9 +62,6 @@ class StrategySelector:
         When a model has to choose and fails, the rules choose, and the reason names the failure. Fails with
         ``SelectionError`` when there is no strategy to choose, with ``ControllerError`` when the controller
         fails, and with ``StrategyNotFoundError`` when it names an unknown strategy.
-
-        Args:
-            without: strategies that are excluded.
         """
         if services.control is not None:
             adapted = await services.control.adapt(strategy_input)

@@ -36,7 +36,6 @@ async def adaptive(
         "plan",
         f"Strategy: {selection.strategy}. Reason: {selection.reason}.",
         services,
-        strategy=NAME,
         label="adaptive:select",
         metadata=StepMetadata(confidence=selection.confidence),
     )

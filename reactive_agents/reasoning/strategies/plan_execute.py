@@ -77,7 +77,7 @@ async def plan_execute(strategy_input: StrategyInput, services: StrategyServices
     made = await make_plan(progress, context)
     if isinstance(made, Failure):
         why = f"{NAME} made no plan: {made.failure().message}"
-        progress = passes.note_step(progress, "plan", why, services, strategy=NAME, label=f"{NAME}:plan")
+        progress = passes.note_step(progress, "plan", why, services, label=f"{NAME}:plan")
         return await _hand_over(PlanEnd("no_plan", why), None, progress, measure, context)
     return await _work_on(made.unwrap(), progress, measure, context, resumed=False)
 
@@ -87,9 +87,7 @@ async def _work_on(
 ) -> Outcome:
     journal = PlanJournal.of(plan, measure, context.services)
     await journal.begin(resumed=resumed)
-    progress = passes.note_step(
-        progress, "plan", plan_in_lines(plan), context.services, strategy=NAME, label=f"{NAME}:plan"
-    )
+    progress = passes.note_step(progress, "plan", plan_in_lines(plan), context.services, label=f"{NAME}:plan")
     worked = await reach_goal(progress, journal, context)
     if isinstance(worked, Failure):
         return worked

@@ -12,15 +12,14 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.codec import decode
 from reactive_agents.core.json import Json
-from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepMetadata
+from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepMetadata, failures_in
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.evidence import Seen, is_supported, unsupported_figures
-from reactive_agents.kernel.figures import figures_of
+from reactive_agents.kernel.figures import numbers_and_names
 from reactive_agents.kernel.prompt import fence, stable_prefix
 from reactive_agents.reasoning import passes
-from reactive_agents.reasoning.confidence import failures_in
 from reactive_agents.reasoning.passes import Progress, evidence_of_run
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
@@ -171,10 +170,12 @@ class Attempt:
         if self.shortfall or earlier.shortfall or min(self.evidence, earlier.evidence) < 2:
             return False
         issues = () if earlier.critique is None else earlier.critique.issues
-        figures = figures_of(self.text)
-        if figures != figures_of(earlier.text) or not figures_of(" ".join(issues)) <= figures:
+        own, others, named = (
+            set(numbers_and_names(text)) for text in (self.text, earlier.text, " ".join(issues))
+        )
+        if own != others or not named <= own:
             return False
-        return bool(figures) or word_similarity(self.text, earlier.text) >= REPEATED
+        return bool(own) or word_similarity(self.text, earlier.text) >= REPEATED
 
 
 def attempt_at(text: str, seen: Seen, *, shortfall: str = "", impossible: str = "") -> Attempt:
@@ -228,14 +229,7 @@ class Verdict:
     score: float | None
 
 
-def verdict_of(
-    attempts: Sequence[Attempt],
-    why: str,
-    *,
-    over_budget: bool = False,
-    confirmed: bool = False,
-    unread: bool = False,
-) -> Verdict:
+def verdict_of(attempts: Sequence[Attempt], why: str, terminated_by: str) -> Verdict:
     """Return the best attempt with its status and reason.
 
     The status is ``completed`` when the critic accepted the attempt or gave it a score of ``GOOD_ENOUGH`` or
@@ -248,9 +242,6 @@ def verdict_of(
 
     Args:
         why: why the run ended, in a sentence.
-        over_budget: whether a budget ended it.
-        confirmed: whether an attempt that confirmed an earlier one ended it.
-        unread: whether a critic that failed ended it.
     """
     best = best_of(attempts)
     if best is None:
@@ -259,10 +250,10 @@ def verdict_of(
         return Verdict(best.text, "abstained", f"{best.impossible} {why}", best.score)
     if best.accepted:
         return Verdict(best.text, "completed", why, best.score)
-    if best.critique is None and unread and not best.shortfall and best.evidence:
+    if best.critique is None and terminated_by == "critique_failed" and not best.shortfall and best.evidence:
         return Verdict(best.text, "completed", f"{why} The answer was not judged.", None)
-    good = confirmed or best.score >= GOOD_ENOUGH
-    status: ReasoningStatus = "completed" if good and not over_budget else "partial"
+    good = terminated_by == "confirmed" or best.score >= GOOD_ENOUGH
+    status: ReasoningStatus = "completed" if good and terminated_by != "budget" else "partial"
     return Verdict(best.text, status, f"{why} {_shortfall_of(best, attempts, status)}", best.score)
 
 
@@ -321,7 +312,6 @@ def critic_content(task: str, attempt: Attempt, evidence: str, *, with_tools: bo
 
     Args:
         evidence: empty when no tool was used.
-        with_tools: whether the run has tools.
     """
     parts = [
         f"The task:\n{task}",
@@ -410,13 +400,7 @@ async def reflexion(
     trial, end = _Trial(passes.begin_progress(strategy_input, services)), None
     while end is None:
         trial, end = await _attempt_once(trial, strategy_input, services)
-    verdict = verdict_of(
-        trial.attempts,
-        end.why,
-        over_budget=end.terminated_by == "budget",
-        confirmed=end.terminated_by == "confirmed",
-        unread=end.terminated_by == "critique_failed",
-    )
+    verdict = verdict_of(trial.attempts, end.why, end.terminated_by)
     if verdict.output is None and end.error is not None:
         return Failure(end.error)
     progress = trial.progress
@@ -548,7 +532,6 @@ def _with_critique(
         "critique",
         critique_text(final),
         services,
-        strategy=NAME,
         label=f"{NAME}:critique",
         metadata=StepMetadata(confidence=final.score, success=final.satisfied),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le, min_len
@@ -19,7 +19,7 @@ from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError,
 from reactive_agents.core.events import ThoughtsJudged
 from reactive_agents.core.results import ThoughtNode
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.effects import attempt, effect, gather
+from reactive_agents.effects import Effect, attempt, effect, gather
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.kernel.service_calls import definitions_in
@@ -31,8 +31,10 @@ from reactive_agents.reasoning.strategy import (
     begin_measure,
     reasoning_result,
 )
-from reactive_agents.reasoning.structured_output.question import Question, ask_structured
+from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
 from reactive_agents.reasoning.structured_output.schema import shape_of
+
+T = TypeVar("T")
 
 # --- The answers of the model ---------------------------------------------------------------------------
 
@@ -205,55 +207,6 @@ VARIED = 0.7
 _THOUGHTS = Thoughts(("Look the date up in the log.", "Ask the archive."))
 _SCORES = ThoughtScores((ThoughtScore(candidate=1, reason="The log has no dates.", score=0.2),))
 _VOTE = Vote(reason="Only the archive has dates.", best=(2,))
-
-
-@frozen
-class Questions:
-    """The questions about one task. ``breadth``: how many thoughts are asked for."""
-
-    task: str
-    tools: tuple[ToolDefinition, ...]
-    breadth: int
-
-    def expansion(self, node: ThoughtNode | None, known: Mapping[str, ThoughtNode]) -> Question[Thoughts]:
-        """Return the question for thoughts after a thought, or for the first ones."""
-        path = () if node is None else path_to(node, known)
-        return Question(
-            shape_of(Thoughts, example=_THOUGHTS),
-            expand_instructions(self.breadth, with_tools=bool(self.tools)),
-            situation(self.task, self.tools, path),
-            "expand",
-            about_answer=True,
-            temperature=VARIED,
-            max_retries=REPLIES - 1,
-        )
-
-    def scoring(
-        self, family: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]
-    ) -> Question[ThoughtScores]:
-        """Return the question for the scores of the thoughts after one thought."""
-        parent = family[0].parent
-        path = () if parent is None else path_to(known[parent], known)
-        candidates = numbered([node.thought for node in family])
-        return Question(
-            shape_of(ThoughtScores, example=_SCORES),
-            score_instructions(with_tools=bool(self.tools)),
-            f"{situation(self.task, self.tools, path)}\n\n{candidates}",
-            "score",
-            max_retries=REPLIES - 1,
-        )
-
-    def vote(self, level: Sequence[ThoughtNode], known: Mapping[str, ThoughtNode]) -> Question[Vote]:
-        """Return the question for the best thoughts of a level, with the steps to each."""
-        paths = [" → ".join(step.thought for step in path_to(node, known)) for node in level]
-        return Question(
-            shape_of(Vote, example=_VOTE),
-            vote_instructions(self.breadth),
-            f"{situation(self.task, self.tools)}\n\n{numbered(paths)}",
-            "vote",
-            temperature=VARIED,
-            max_retries=REPLIES - 1,
-        )
 
 
 # --- Trees of thoughts as pure functions: growth, pruning and paths ---
@@ -454,9 +407,7 @@ def _note_path(
         return progress
     known = results.StepMetadata(confidence=path[-1].score)
     label = f"{NAME}:search"
-    return passes.note_step(
-        progress, "plan", thoughts_on(path), services, strategy=NAME, label=label, metadata=known
-    )
+    return passes.note_step(progress, "plan", thoughts_on(path), services, label=label, metadata=known)
 
 
 def _best_of(tries: list[_Worked]) -> _Worked:
@@ -516,9 +467,7 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
     model more often than :func:`most_calls` says.
     """
     config = strategy_input.config.strategies.tree_of_thought
-    tools = definitions_in(services.kernel.tools)
-    questions = Questions(strategy_input.task_description, tools, config.breadth)
-    search = _Search(questions, strategy_input, services)
+    search = _Search(definitions_in(services.kernel.tools), strategy_input, services)
     nodes: tuple[ThoughtNode, ...] = ()
     frontier: tuple[ThoughtNode | None, ...] = (None,)
     for depth in range(1, config.depth + 1):
@@ -562,9 +511,19 @@ def _no_survivor(level: Sequence[ThoughtNode], config: TreeOfThoughtConfig) -> s
 class _Search:
     """The questions of a level, asked concurrently."""
 
-    questions: Questions
+    tools: tuple[ToolDefinition, ...]
     strategy_input: StrategyInput
     services: StrategyServices
+
+    @property
+    def _breadth(self) -> int:
+        return self.strategy_input.config.strategies.tree_of_thought.breadth
+
+    def _situation(self, path: Sequence[ThoughtNode] = ()) -> str:
+        return situation(self.strategy_input.task_description, self.tools, path)
+
+    def _ask(self, question: Question[T]) -> Effect[Structured[T], StructuredOutputError]:
+        return ask_structured(question, self.strategy_input, self.services)
 
     async def expand(
         self, frontier: Sequence[ThoughtNode | None], known: Mapping[str, ThoughtNode]
@@ -590,21 +549,36 @@ class _Search:
     async def _after(
         self, node: ThoughtNode | None, known: Mapping[str, ThoughtNode]
     ) -> Result[Family, StructuredOutputError]:
-        """Return the new thoughts after a thought."""
-        asked = ask_structured(self.questions.expansion(node, known), self.strategy_input, self.services)
+        """Return the new thoughts after a thought, or the first ones."""
         path = () if node is None else path_to(node, known)
-        answered = await attempt(asked)
-        return answered.map(
-            lambda given: children_of(node, given.value.thoughts, self.questions.breadth, path)
+        question = Question(
+            shape_of(Thoughts, example=_THOUGHTS),
+            expand_instructions(self._breadth, with_tools=bool(self.tools)),
+            self._situation(path),
+            "expand",
+            about_answer=True,
+            temperature=VARIED,
+            max_retries=REPLIES - 1,
         )
+        answered = await attempt(self._ask(question))
+        return answered.map(lambda given: children_of(node, given.value.thoughts, self._breadth, path))
 
     async def score(self, families: Sequence[Family], known: Mapping[str, ThoughtNode]) -> Family:
-        """Return the thoughts of a level with their scores.
+        """Return the thoughts of a level with their scores, if the question did not fail."""
 
-        Unscored where a question failed.
-        """
-        asked = [self.questions.scoring(family, known) for family in families]
-        answers = await gather([ask_structured(each, self.strategy_input, self.services) for each in asked])
+        def question(family: Family) -> Question[ThoughtScores]:
+            parent = family[0].parent
+            path = () if parent is None else path_to(known[parent], known)
+            candidates = numbered([node.thought for node in family])
+            return Question(
+                shape_of(ThoughtScores, example=_SCORES),
+                score_instructions(with_tools=bool(self.tools)),
+                f"{self._situation(path)}\n\n{candidates}",
+                "score",
+                max_retries=REPLIES - 1,
+            )
+
+        answers = await gather([self._ask(question(family)) for family in families])
         judged: Family = ()
         for family, answer in zip(families, answers, strict=True):
             judged += with_scores(family, answer.unwrap().value) if isinstance(answer, Success) else family
@@ -612,7 +586,15 @@ class _Search:
 
     async def vote(self, level: Family, known: Mapping[str, ThoughtNode]) -> Family:
         """Return the thoughts of a level with their shares of the votes."""
-        asked = [self.questions.vote(level, known) for _ in range(VOTES)]
-        answers = await gather([ask_structured(each, self.strategy_input, self.services) for each in asked])
+        paths = [" → ".join(step.thought for step in path_to(node, known)) for node in level]
+        question = Question(
+            shape_of(Vote, example=_VOTE),
+            vote_instructions(self._breadth),
+            f"{self._situation()}\n\n{numbered(paths)}",
+            "vote",
+            temperature=VARIED,
+            max_retries=REPLIES - 1,
+        )
+        answers = await gather([self._ask(question) for _ in range(VOTES)])
         votes = [answer.unwrap().value for answer in answers if isinstance(answer, Success)]
-        return with_votes(level, votes, self.questions.breadth)
+        return with_votes(level, votes, self._breadth)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
@@ -36,15 +36,7 @@ _MOST_WRAPPERS = 2
 _AROUND_NAMES = " \t\n.:\"'`*"
 
 
-@frozen
-class ReadAnswer(Generic[T]):
-    """A value found in a text. ``repaired``: whether its JSON was broken."""
-
-    value: T
-    repaired: bool = False
-
-
-def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError]:
+def read_answer(text: str, shape: Shape[T]) -> Result[T, DecodeError]:
     """Return the first JSON value in the text that has the shape. Total.
 
     Values in fenced blocks come before others, and blocks of thinking do not count. Values are converted if
@@ -58,13 +50,13 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
     best: DecodeError | None = None
     inside = unwrapped(text, shape)
     if inside is not None:
-        return shape.read(inside.value).map(lambda value: ReadAnswer(value, inside.repaired))
+        return shape.read(inside.value)
     prose = text if _is_json(text) else parse_calls(text, ()).prose
     sources = (*_sources(prose, shape), _other_forms(prose, shape))
     # Without required fields any object is of the shape, also one around another.
     any_object = bool(properties_of(shape.schema)) and not required_of(shape.schema)
     for source in (sources[-1], *sources[:-1]) if any_object else sources:
-        found: tuple[Decoded, ReadAnswer[T]] | None = None
+        found: tuple[Decoded, T] | None = None
         for candidate in source:
             if found is not None and candidate.end == found[0].end:  # the same JSON in another form
                 continue
@@ -78,9 +70,9 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
                 fewest = best is None or len(error.problems) < len(best.problems)
                 best = error if fewest or is_unknown else best
             elif not (isinstance(fitted, dict | list) and fitted and shape.schema):
-                return Success(ReadAnswer(read.unwrap(), candidate.repaired) if found is None else found[1])
+                return Success(read.unwrap() if found is None else found[1])
             elif found is None:
-                found = (evolve(candidate, value=fitted), ReadAnswer(read.unwrap(), candidate.repaired))
+                found = (evolve(candidate, value=fitted), read.unwrap())
             elif found[0].value != fitted:
                 return Failure(DecodeError(shape.name, (FieldProblem("$", SEVERAL_VALUES),)))
         if found is not None:

@@ -254,10 +254,8 @@ def text_of_value(value: Any, shape: Shape[Any]) -> str:
 
 def _text_of(data: Json, shape: Shape[Any]) -> str:
     """Return the JSON text; a string without quotes where it is read as the same."""
-    if isinstance(data, str):
-        bare = read_answer(data, shape).map(lambda answer: answer.value)
-        if bare == shape.read(data):
-            return data
+    if isinstance(data, str) and read_answer(data, shape) == shape.read(data):
+        return data
     return json.dumps(data, ensure_ascii=False)
 
 

@@ -78,7 +78,6 @@ class Question(Generic[T]):
     """A question to a model for a value.
 
     Attributes:
-        shape: the shape of the value.
         instructions: how to answer; trusted text, part of the system prompt.
         content: the subject of the question, in which texts of others are fenced.
         purpose: the purpose of the request, which its events name.
@@ -110,7 +109,6 @@ class Structured(Generic[T]):
 
     value: T
     attempts: int
-    repaired: bool = False
 
 
 @effect
@@ -133,8 +131,7 @@ async def ask_structured(
         response = answered.unwrap()
         read = read_answer(response.content, question.shape)
         if isinstance(read, Success):
-            found = read.unwrap()
-            return Success(Structured(found.value, attempts, found.repaired))
+            return Success(Structured(read.unwrap(), attempts))
         problem = read.failure()
         if attempts > question.max_retries or limit_reached(strategy_input, services) is not None:
             failed = StructuredOutputError(question.purpose, problem.message, attempts, problem.problems)
