@@ -387,7 +387,7 @@ class SqliteAuditLog:
         """
 
         rows = "SELECT sequence, body, hash FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
-        return await self._file.rows("read", recorded, rows, after, min(max(limit, 1), _MOST_READ))
+        return await sql.rows(self._file, "read", recorded, rows, after, min(max(limit, 1), _MOST_READ))
 
     @effect
     async def holds(self, entry: AuditEntry) -> Result[bool, ServiceFailed]:
@@ -399,7 +399,7 @@ class SqliteAuditLog:
         wanted = _without_time(self._body(entry))
         bodies = "SELECT body FROM entries WHERE replace(body, ?, '') <> body"
         run = json.dumps(entry.run_id, ensure_ascii=False)
-        found = await self._file.rows("holds", lambda body: _without_time(json.loads(body)), bodies, run)
+        found = await sql.rows(self._file, "holds", lambda body: _without_time(json.loads(body)), bodies, run)
         return found.map(lambda known: wanted in known)
 
     async def aclose(self) -> None:

@@ -23,6 +23,7 @@ from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Result
 
+from reactive_agents.adapters import sql
 from reactive_agents.adapters.leases import LEASE_S, LeaseRenewal, is_gone, new_holder
 from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
 from reactive_agents.adapters.memory.store import forget_owner, microseconds
@@ -212,7 +213,8 @@ class SqlitePersonaStore:
         self, room: personas.Room, limit: int = 500
     ) -> Result[tuple[str, ...], MemoryErrors]:
         """Return the newest events of the other rooms of a tenant."""
-        return await self._database.rows(
+        return await sql.rows(
+            self._database,
             "texts_of_other_rooms",
             lambda event: decoded(event, personas.DomainEvent).content,
             "SELECT event FROM persona_work WHERE kind = 'event'"
@@ -765,7 +767,7 @@ class SqlitePersonaStore:
         self, operation: str, kind: Any, place: str, *values: object
     ) -> Result[tuple[Any, ...], MemoryErrors]:
         select = f"SELECT data FROM {place}"
-        return await self._database.rows(operation, lambda data: decoded(data, kind), select, *values)
+        return await sql.rows(self._database, operation, lambda data: decoded(data, kind), select, *values)
 
     async def _one(
         self, operation: str, kind: Any, place: str, *values: object
