@@ -72,9 +72,7 @@ def chat(
     view = SilentView() if quiet else progress_view(sys.stderr)
     options = (model, strategy, tools, workspace, max_iterations, system_prompt)
     built_agent = (
-        running.read_config_file(config, allow_tools_from)
-        .map(lambda known: running.adjusted(known, *options))
-        .bind(lambda known: running.with_mcp_servers(known, mcp or ()))
+        running.configuration(config, allow_tools_from, mcp, *options)
         .map(lambda known: _with_file(known, sessions))
         .bind(lambda known: running.build_agent(known, view, config))
     )

@@ -189,12 +189,9 @@ def run(
 
     Progress goes to standard error, the answer to standard output.
     """
-    configured = (
-        read_config_file(config, allow_tools_from)
-        .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
-        .map(lambda known: durable(known, runs))
-        .bind(lambda known: with_mcp_servers(known, mcp or ()))
-    )
+    options = (model, strategy, tools, workspace, max_iterations, system_prompt)
+    configured = configuration(config, allow_tools_from, mcp, *options)
+    configured = configured.map(lambda known: durable(known, runs))
     view = SilentView() if quiet or as_json else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
     built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, config))
@@ -280,6 +277,22 @@ def _free_name(wanted: str, known: Sequence[McpServer]) -> str:
     taken = {each.name for each in known}
     names = (base if number == 1 else f"{base}-{number}" for number in count(1))
     return next(name for name in names if name not in taken)
+
+
+def configuration(
+    path: Path | None, allow_tools_from: str | None, servers: Sequence[str] | None, *options: Any
+) -> Result[AgentConfig, ConfigErrors]:
+    """Return the configuration in a file with options of the command line.
+
+    Args:
+        servers: commands and URLs of MCP servers.
+        options: as for :func:`adjusted`.
+    """
+    return (
+        read_config_file(path, allow_tools_from)
+        .map(lambda known: adjusted(known, *options))
+        .bind(lambda known: with_mcp_servers(known, servers or ()))
+    )
 
 
 def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[AgentConfig, ConfigErrors]:
