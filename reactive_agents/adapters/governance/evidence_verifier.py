@@ -341,8 +341,9 @@ class EvidenceVerifier:
             if isinstance(asked, Failure):
                 findings.append(f"The model judge failed ({asked.failure()}); it had no part in this.")
             else:
-                doubted = _doubted(asked.unwrap())
-                figures.append(asked.unwrap().score)
+                opinion = asked.unwrap()
+                doubted = [ClaimEvidence("statement", each, supported=False) for each in opinion.unsupported]
+                figures.append(opinion.score)
                 claims += doubted
                 findings += map(_finding, doubted)
         agreement = None
@@ -403,10 +404,6 @@ def receipt_of(result: ReasoningResult, claims: Sequence[ClaimEvidence], verdict
         missing=tuple(claim.claim for claim in files if not claim.supported),
         verdict=verdict,
     )
-
-
-def _doubted(opinion: Opinion) -> list[ClaimEvidence]:
-    return [ClaimEvidence("statement", sentence, supported=False) for sentence in opinion.unsupported]
 
 
 def _finding(claim: ClaimEvidence) -> str:
