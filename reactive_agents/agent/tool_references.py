@@ -275,7 +275,7 @@ def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:
 
 
 def _checked_tool(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
-    if not callable(source) and not isinstance(source, Tool):
+    if not callable(source):
         return Failure(InvalidConfig("tools", abbreviated(source), "a function, a tool, or the name of one"))
     try:
         tool = as_tool(source)

@@ -14,7 +14,7 @@ from attrs import define, evolve
 from returns.result import Failure
 
 from reactive_agents.adapters.system import cancel_on_sigterm
-from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
+from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
@@ -179,7 +179,7 @@ class _Talk:
     agent: ReactiveAgent
     session: str
     user: str | None
-    view: View
+    view: SilentView
     is_quiet: bool = False
     files: tuple[Path, ...] = ()
 

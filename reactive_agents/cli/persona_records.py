@@ -314,7 +314,7 @@ learnings = output.command_group("List, show, change and delete the learnings of
 def _records(
     context: typer.Context, persona: str | None, memory: str | None, as_json: bool
 ) -> PersonaRecords:
-    """Return the records for options after the name of a subcommand, or else before it."""
+    """Return the records for options after a subcommand, or else before it."""
     earlier_persona, earlier_memory, earlier_json = context.obj
     return records_of(
         earlier_persona if persona is None else persona,

@@ -19,7 +19,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import cancel_on_sigterm, default_run_log
-from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
+from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
@@ -343,7 +343,7 @@ def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
 
 
 def build_agent(
-    config: AgentConfig, view: View, *files: Path | None, desk: DeskOptions | None = None
+    config: AgentConfig, view: SilentView, *files: Path | None, desk: DeskOptions | None = None
 ) -> Result[ReactiveAgent, ConfigErrors]:
     """Return the agent; on a terminal, it asks the user for approvals and answers.
 
@@ -373,7 +373,7 @@ def build_agent(
 def run_task(
     built: Result[ReactiveAgent, ConfigErrors],
     task: TaskInput | Task,
-    view: View,
+    view: SilentView,
     *,
     as_json: bool,
     run_id: str | None = None,
@@ -413,7 +413,7 @@ def run_task(
 async def _run_to_end(
     agent: ReactiveAgent,
     task: Task,
-    view: View,
+    view: SilentView,
     ends: list[TaskCompleted | TaskFailed],
     begun: set[str],
     run_id: str | None,

@@ -178,7 +178,7 @@ async def _ask(search: SearchEngine, query: str, max_results: int) -> Result[Sea
 
 
 def _searched(search: SearchEngine, query: str, max_results: int) -> Any:
-    """Return the answer of a search; results that are made while they are read are read."""
+    """Return the answer; reads results that are made while they are read."""
     answer: Any = search(query, max_results)
     if isinstance(answer, Success | Failure) or inspect.isawaitable(answer):
         return answer
