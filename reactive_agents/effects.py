@@ -95,16 +95,21 @@ class Settled(Generic[_E]):
         return self.result.failure()
 
 
-async def call_function(function: Callable[..., Any], *args: Any) -> Any:
+async def call_function(
+    function: Callable[..., Any], *args: Any, limiter: anyio.CapacityLimiter | None = None
+) -> Any:
     """Return the value of a program's function, plain or ``async``.
 
     An ``async`` function runs on this event loop, a plain one in a worker thread, since it may block. When
     this is cancelled, the thread runs to its end.
+
+    Args:
+        limiter: limits the threads, instead of the usual one.
     """
     if inspect.iscoroutinefunction(function):
         return await outcome_of(function(*args))
-    called = anyio.to_thread.run_sync(partial(_called, function, args), abandon_on_cancel=True)
-    (value,) = await outcome_of(called)
+    calling = partial(_called, function, args)
+    (value,) = await outcome_of(anyio.to_thread.run_sync(calling, abandon_on_cancel=True, limiter=limiter))
     return await outcome_of(value) if inspect.isawaitable(value) else value
 
 

@@ -235,13 +235,16 @@ def _cleaned(value: Any, levels: int) -> Any:
 # --- requests to platforms ----------------------------------------------------------------------------------
 
 
-class _Client:
-    """The HTTP client of a channel: without redirects, limited in time and size."""
+class _Channel:
+    """A channel with its HTTP client: without redirects, limited in time and size."""
 
-    def __init__(self) -> None:
-        self._http: httpx.AsyncClient | None = None
+    _http: httpx.AsyncClient | None = None
 
-    async def send(
+    def most_bytes(self, headers: Mapping[str, str]) -> int:
+        """Return the maximum length of a body."""
+        return BODY_BYTES
+
+    async def _request(
         self, method: str, url: str, *, headers: Mapping[str, str], content: bytes | None = None
     ) -> dict[str, Any]:
         """Return the JSON document of a response; empty if it has none.
@@ -269,14 +272,15 @@ class _Client:
         return document
 
     async def aclose(self) -> None:
+        """Close its connections; the next message opens them again."""
         http, self._http = self._http, None
         if http is not None:
             await http.aclose()
 
 
 @define(eq=False)
-class _Channel:
-    """A channel with its connections to a platform.
+class _UserChannel(_Channel):
+    """A channel of a platform on which the persona has a user.
 
     Args:
         secret: the secret that signs incoming requests, or that they contain.
@@ -290,14 +294,6 @@ class _Channel:
     _token: str
     _name: str
     _clock: Clock
-    _client: _Client = field(init=False, factory=_Client)
-
-    def most_bytes(self, headers: Mapping[str, str]) -> int:
-        return BODY_BYTES
-
-    async def aclose(self) -> None:
-        """Close its connections; the next message opens them again."""
-        await self._client.aclose()
 
 
 def retry_after_s(value: str, now: datetime) -> float | None:
@@ -367,7 +363,7 @@ class WebhookReaction:
     id: str = field(default="", validator=max_len(_MOST_NAME))
 
 
-class WebhookChannel:
+class WebhookChannel(_Channel):
     """Implements ``Channel``: signed events by POST, signed answers to a URL.
 
     Args:
@@ -381,11 +377,6 @@ class WebhookChannel:
         self._secrets = dict(secrets)
         self._tenant = tenant
         self._clock = clock
-        self._client = _Client()
-
-    def most_bytes(self, headers: Mapping[str, str]) -> int:
-        """Return the maximum length of a body."""
-        return BODY_BYTES
 
     @effect
     async def receive(self, request: ChannelRequest) -> Result[Received, ChannelRefused]:
@@ -451,14 +442,10 @@ class WebhookChannel:
             "x-request-timestamp": timestamp,
             "x-signature": signature_of(secret, timestamp, body),
         }
-        return _text(await self._client.send("POST", self._url, headers=headers, content=body), "id")
+        return _text(await self._request("POST", self._url, headers=headers, content=body), "id")
 
     async def typing(self, event: DomainEvent) -> None:
         """Do nothing: webhooks have no typing indicator."""
-
-    async def aclose(self) -> None:
-        """Close its connections; the next message opens them again."""
-        await self._client.aclose()
 
 
 _NO_SECRET = b"\x00" * 32
@@ -481,7 +468,7 @@ _SLACK_METADATA = "reactive_agents_message"
 
 
 @define(eq=False)
-class SlackChannel(_Channel):
+class SlackChannel(_UserChannel):
     """Implements ``Channel`` with Slack's Events API and ``chat.postMessage``.
 
     A workspace is a tenant, and a thread is a room: the answer to a message outside of threads begins one. A
@@ -611,7 +598,7 @@ class SlackChannel(_Channel):
     ) -> dict[str, Any]:
         token = self._tokens.get(event.tenant, self._token)
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json; charset=utf-8"}
-        answered = await self._client.send(method, f"{self._url}/{path}", headers=headers, content=content)
+        answered = await self._request(method, f"{self._url}/{path}", headers=headers, content=content)
         if answered.get("ok") is not True:
             problem = re.sub(r"[^a-z_]", "", _text(answered, "error"))[:50]
             raise RuntimeError(f"Slack refused it: {problem or 'without a reason'}")
@@ -657,7 +644,7 @@ _TYPING_MS = 30_000
 
 
 @define(eq=False)
-class MatrixChannel(_Channel):
+class MatrixChannel(_UserChannel):
     """Implements ``Channel`` as an application service of a Matrix homeserver.
 
     The homeserver repeats each transaction until it is answered with 200, so that none is lost, and shows a
@@ -793,4 +780,4 @@ class MatrixChannel(_Channel):
     async def _call(self, method: str, path: str, document: JsonObject) -> dict[str, Any]:
         url = f"{self._url}/_matrix/client/v3/{path}?{urlencode({'user_id': self._config.user})}"
         headers = {"authorization": f"Bearer {self._token}"}
-        return await self._client.send(method, url, headers=headers, content=_json(document))
+        return await self._request(method, url, headers=headers, content=_json(document))

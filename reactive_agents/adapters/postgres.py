@@ -148,18 +148,6 @@ class PostgresDatabase(Generic[_E]):
             operation, work, self._mode, self._limit(of), lock=self._lock_of(of), first=_SOON
         )
 
-    async def rows(
-        self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
-    ) -> Result[tuple[_T, ...], _E]:
-        """Return the rows of a statement, each converted by ``of_row``."""
-        return await self.read(
-            operation, lambda connection: tuple(of_row(*row) for row in connection.execute(statement, values))
-        )
-
-    async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E]:
-        """Execute one statement durably and return the number of changed rows."""
-        return await self.write(operation, lambda connection: connection.execute(statement, values).rowcount)
-
     async def returning(
         self, operation: str, statement: str, *values: object, of: str = "", soon: bool = False
     ) -> Result[Any, _E]:

@@ -40,7 +40,7 @@ from reactive_agents.adapters.leases import (
     new_holder,
     this_machine,
 )
-from reactive_agents.adapters.postgres import table_of
+from reactive_agents.adapters.postgres import PostgresDatabase, table_of
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -332,8 +332,8 @@ class SqliteRunRecord:
     """
 
     def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, key: RecordKey | None = None) -> None:
-        self._is_on_server = sql.is_postgres(path)
         self._file = sql.open_database(path, RUNS, RecordFailed)
+        self._server = self._file if isinstance(self._file, PostgresDatabase) else None
         self._clock = clock
         self._seal = PLAIN if key is None else Seal(key)
         self._unread: set[str] = set()
@@ -384,7 +384,7 @@ class SqliteRunRecord:
 
         claimed = await self._file.write_soon("claim", work, of=run.run_id, durable=True)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
-            self._leases.hold(holder, _Held(run.run_id, on_order, self._file.losses))
+            self._leases.hold(holder, _Held(run.run_id, on_order, self._losses))
         return claimed
 
     @effect
@@ -440,7 +440,7 @@ class SqliteRunRecord:
             return _lease(run_id, appended)
         held.waiting += sealed
         is_answer = entries[-1:] and entries[-1].kind == "model"
-        if later and (is_answer or self._is_on_server):
+        if later and (is_answer or self._server is not None):
             # an answer waits for the intent of its call; a server writes meanwhile
             if (is_answer or not self._begin(run_id, holder, held)) and not held.is_watched:
                 held.is_watched = True
@@ -460,10 +460,11 @@ class SqliteRunRecord:
 
     def _begin(self, run_id: RunId, holder: str, held: _Held) -> bool:
         """Send waiting entries to a server, without waiting; ``False`` if impossible."""
-        losses, waiting = self._file.losses, held.waiting
+        losses, waiting = self._losses, held.waiting
         if held.begun is not None or held.is_unsure or held.writing.locked() or held.losses != losses:
             return False
-        held.begun = self._file.begin(*_on_server(holder, waiting), of=run_id)
+        if self._server is not None:
+            held.begun = self._server.begin(*_on_server(holder, waiting), of=run_id)
         if held.begun is None:
             return False
         held.keep(waiting, losses, durable=False)  # written again if the server loses them
@@ -496,8 +497,8 @@ class SqliteRunRecord:
                 settled = await self._settled(run_id, held)
                 if isinstance(settled, Failure):
                     return settled
-            losses = self._file.losses
-            again = held.is_unsure or (self._is_on_server and held.losses != losses)
+            losses = self._losses
+            again = held.is_unsure or held.losses != losses
             batch, durable = held.waiting, held.is_durable or again
             if not batch and not again:
                 return settled
@@ -505,13 +506,13 @@ class SqliteRunRecord:
             entries = (*held.recent_entries, *batch) if again else batch
             appended = await self._append(run_id, holder, entries, durable=durable, again=again)
             until = time.monotonic() + LEASE_S / 2
-            while isinstance(appended, Failure) and self._is_on_server and time.monotonic() < until:
+            while isinstance(appended, Failure) and self._server is not None and time.monotonic() < until:
                 await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
                 entries, durable = (*held.recent_entries, *batch), True
                 appended = await self._append(run_id, holder, entries, durable=True, again=True)
             written = _lease(run_id, appended)
             if isinstance(written, Success):
-                if self._is_on_server:
+                if self._server is not None:
                     held.keep(batch, losses, durable=durable)
                 batch, held.is_unsure = [], False
             return written
@@ -530,17 +531,18 @@ class SqliteRunRecord:
         Args:
             again: whether some of them may be stored already.
         """
-        if self._is_on_server and not again:
+        if self._server is not None and not again:
             called = _on_server(holder, entries)
-            row = await self._file.returning("append", *called, of=run_id, soon=not durable)
+            row = await self._server.returning("append", *called, of=run_id, soon=not durable)
             return row.map(lambda found: None if found is None else found[0])
         work = partial(_append_again if again else _append, holder=holder, entries=entries)
         return await self._file.write_soon("append", work, of=run_id, durable=durable or again)
 
     async def _settled(self, run_id: RunId, held: _Held) -> Result[RunOrder | None, RecordErrors]:
         """Wait for entries being sent; the next write adds missing ones."""
+        assert self._server is not None, "only a server is sent entries"
         try:
-            answered = await self._file.finish("append", held.begun)
+            answered = await self._server.finish("append", held.begun)
         finally:
             held.begun = None
         if isinstance(answered, Failure):
@@ -588,8 +590,8 @@ class SqliteRunRecord:
     def abandon(self, holder: str) -> None:
         """Stop renewing the lease, without awaiting anything."""
         held = self._leases.get(holder)
-        if held is not None and held.begun is not None:
-            self._file.forget(held.begun)
+        if held is not None and held.begun is not None and self._server is not None:
+            self._server.forget(held.begun)
             held.begun = None
         self._leases.let_go(holder)
         give_up(holder)
@@ -786,8 +788,9 @@ class SqliteRunRecord:
     async def unschedule(self, agent_id: AgentId, name: str) -> Result[bool, RecordErrors]:
         """Delete a schedule; ``False`` if there is none of this name."""
         statement = "DELETE FROM run_schedules WHERE agent = ? AND name = ?"
-        deleted = await self._file.change("unschedule", statement, agent_id, name)
-        return deleted.map(bool)
+        return await self._file.write(
+            "unschedule", lambda file: file.execute(statement, (agent_id, name)).rowcount > 0
+        )
 
     @effect
     async def schedules(
@@ -898,12 +901,16 @@ class SqliteRunRecord:
         renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
         if isinstance(renewed, Failure):
             return
-        orders, losses, now = renewed.unwrap(), self._file.losses, time.monotonic()
+        orders, losses, now = renewed.unwrap(), self._losses, time.monotonic()
         for holder, run in held.items():
             if run.losses == losses:
                 run.alive_at = now
             if self._leases.get(holder) is not None:
                 run.on_order(orders.get(holder, "lost"))
+
+    @property
+    def _losses(self) -> int:
+        return 0 if self._server is None else self._server.losses
 
     def _now(self) -> int:
         """Return the time of the writers' common clock, within a transaction."""

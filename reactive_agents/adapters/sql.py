@@ -77,11 +77,6 @@ class Database(Protocol[_E_co]):
         """Microseconds by which the writers' clock is ahead of this machine's."""
         ...
 
-    @property
-    def losses(self) -> int:
-        """The number of lost connections, for example by a crash of the server."""
-        ...
-
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E_co]:
         """Return the result of the work, in one consistent view."""
         ...
@@ -112,47 +107,6 @@ class Database(Protocol[_E_co]):
         """
         ...
 
-    async def rows(
-        self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
-    ) -> Result[tuple[_T, ...], _E_co]:
-        """Return the rows of a statement, each converted by ``of_row``."""
-        ...
-
-    async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E_co]:
-        """Execute one statement durably and return the number of changed rows."""
-        ...
-
-    async def returning(
-        self, operation: str, statement: str, *values: object, of: str = "", soon: bool = False
-    ) -> Result[Any, _E_co]:
-        """Execute one statement as a transaction; return its first row, or ``None``.
-
-        A server gets one request, to a function of the store whose first values are the lock and whether to
-        wait for the disk. After a failure it may have been done.
-
-        Args:
-            soon: whether not to wait for the disk.
-        """
-        ...
-
-    def begin(self, statement: str, *values: object, of: str = "") -> Any:
-        """Begin a statement, as ``returning`` with ``soon``, without waiting.
-
-        ``None`` if that would block, as for a file.
-        """
-        ...
-
-    async def finish(self, operation: str, begun: Any) -> Result[Any, _E_co]:
-        """Return the first row of a begun statement, or ``None``.
-
-        After a failure it may have been done.
-        """
-        ...
-
-    def forget(self, begun: Any) -> None:
-        """Discard the answer to a begun statement."""
-        ...
-
     async def check(self) -> Result[None, _E_co]:
         """Check that the store can be written, by a write that changes nothing."""
         ...
@@ -160,6 +114,18 @@ class Database(Protocol[_E_co]):
     async def aclose(self) -> None:
         """Close the database; the next use opens it again."""
         ...
+
+
+async def rows(
+    database: Database[_E], operation: str, of_row: Callable[..., _T], statement: str, *values: object
+) -> Result[tuple[_T, ...], _E]:
+    """Return the rows of a statement, each converted by ``of_row``.
+
+    A ``ValueError`` of ``of_row`` is a failure of the database.
+    """
+    return await database.read(
+        operation, lambda file: tuple(of_row(*row) for row in file.execute(statement, values))
+    )
 
 
 def marks(values: Sized) -> str:

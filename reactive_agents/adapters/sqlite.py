@@ -191,11 +191,9 @@ class SqliteFile(Generic[_E]):
 
     Attributes:
         skew_us: 0, since all users of a file share the clock of one machine.
-        losses: 0, since a file has no connections to lose.
     """
 
     skew_us = 0
-    losses = 0
 
     def __init__(
         self,
@@ -360,42 +358,6 @@ class SqliteFile(Generic[_E]):
             raise
         finally:
             self._one_at_a_time.release()
-
-    async def rows(
-        self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
-    ) -> Result[tuple[_T, ...], _E]:
-        """Return the rows of a statement, each converted by ``of_row``.
-
-        A ``ValueError`` of ``of_row`` is a failure of the file.
-        """
-        return await self.read(
-            operation, lambda connection: tuple(of_row(*row) for row in connection.execute(statement, values))
-        )
-
-    async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E]:
-        """Execute one statement durably and return the number of changed rows."""
-        return await self.write(operation, lambda connection: connection.execute(statement, values).rowcount)
-
-    async def returning(
-        self, operation: str, statement: str, *values: object, of: str = "", soon: bool = False
-    ) -> Result[Any, _E]:
-        """Execute one statement as a transaction; return its first row, or ``None``.
-
-        Args:
-            soon: whether not to wait for the disk.
-        """
-        write = self.write_soon if soon else self.write
-        return await write(operation, lambda file: file.execute(statement, values).fetchone(), of=of)
-
-    def begin(self, statement: str, *values: object, of: str = "") -> None:
-        """Return ``None``: a file has no server that writes while the program continues."""
-
-    async def finish(self, operation: str, begun: Any) -> Result[Any, _E]:
-        """Fail: no statement was begun."""
-        return Failure(self._error("No statement was begun.", operation))
-
-    def forget(self, begun: Any) -> None:
-        """Do nothing, since no statement was begun."""
 
     async def check(self) -> Result[None, _E]:
         """Check that the file can be written, by a write that changes nothing."""

@@ -326,11 +326,11 @@ class Runs(Generic[R]):
         Args:
             key: the key of the question; not needed when only one waits.
         """
-        await self._settle(run_id, key, {"approved": True, "reason": ""}, ("approval", "doubt"))
+        await self._settle(run_id, key, {"approved": True, "reason": ""})
 
     async def deny(self, run_id: str, key: str | None = None, reason: str = "") -> None:
         """Deny a call that waits, or that a call in doubt is made again."""
-        await self._settle(run_id, key, {"approved": False, "reason": reason}, ("approval", "doubt"))
+        await self._settle(run_id, key, {"approved": False, "reason": reason})
 
     async def answer(self, run_id: str, value: Json, key: str | None = None, *, error: str = "") -> None:
         """Answer a question, or give the result of an external call or a call in doubt.
@@ -338,8 +338,7 @@ class Runs(Generic[R]):
         Args:
             error: the reason why an external call failed; there is then no result.
         """
-        body: JsonObject = {"value": value, "error": error, "missing": ""}
-        await self._settle(run_id, key, body, ("question", "call", "doubt"))
+        await self._settle(run_id, key, {"value": value, "error": error, "missing": ""})
 
     # --- replay and forks ---------------------------------------------------------------------------------
 
@@ -462,26 +461,28 @@ class Runs(Generic[R]):
         if not await value_of(self._record.order(RunId(run_id), order)):
             raise AgentError(errors.RunRefused(run_id, "has ended, or is being cancelled"))
 
-    async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:
+    async def _settle(self, run_id: str, key: str | None, body: JsonObject) -> None:
         await self.find(run_id)
         now = self.engine.ports.clock.now()
-        value_or_raise(await settle_question(self._record, RunId(run_id), key, body, kinds, now))
+        value_or_raise(await settle_question(self._record, RunId(run_id), key, body, now))
 
 
 async def settle_question(
-    record: RunRecord, run_id: RunId, key: str | None, body: JsonObject, kinds: tuple[str, ...], now: datetime
+    record: RunRecord, run_id: RunId, key: str | None, body: JsonObject, now: datetime
 ) -> Result[OpenQuestion, errors.RunRefused | errors.RecordErrors]:
     """Answer a question of a run.
 
     Fails with ``RunRefused`` when none, or more than one, fits.
 
     Args:
-        key: the key of the question; ``None`` for the only one of these kinds.
-        body: the answer.
+        key: the key of the question; ``None`` for the only one that takes such an answer.
+        body: the answer, or a decision if it says ``approved``.
     """
     asked = await attempt(record.questions(run_id))
     if not isinstance(asked, Success):
         return Failure(asked.failure())
+    decides = "approved" in body
+    kinds = ("approval", "doubt") if decides else ("question", "call", "doubt")
     fitting = [each for each in asked.unwrap() if each.kind in kinds and key in (None, each.key)]
     if len(fitting) != 1:
         listed = ", ".join(each.key for each in fitting)
@@ -498,7 +499,7 @@ async def settle_question(
     for name in ("reason", "error"):
         if not isinstance(body.get(name, ""), str):  # the run could never read it
             return Failure(errors.RunRefused(run_id, f"expects a text as its {name}"))
-    if question.kind in ("approval", "doubt") and "approved" not in body:
+    if question.kind == "doubt" and not decides:
         body = {"value": body["value"]}
     try:
         text = to_json(body)

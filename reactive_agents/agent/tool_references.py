@@ -13,7 +13,7 @@ import attrs
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.combined import ToolGroup
-from reactive_agents.adapters.tools.decorator import Tool, as_tool
+from reactive_agents.adapters.tools.decorator import Tool, as_tool, ask_user, external_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ExternalToolConfig
@@ -120,8 +120,6 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
 
 def described_tool(config: ExternalToolConfig) -> Result[Tool, InvalidConfig]:
     """Return the external tool of a configuration."""
-    from reactive_agents.adapters.tools.decorator import external_tool
-
     options = attrs.asdict(config, recurse=False)
     try:
         return Success(external_tool(options.pop("name"), options.pop("parameters"), **options))
@@ -147,7 +145,6 @@ def tool_description(tool: Tool) -> ExternalToolConfig | None:
 
 def _builtin_tools() -> dict[str, Tool]:
     from reactive_agents.adapters.tools.builtin import builtin_tools  # files, processes and the web
-    from reactive_agents.adapters.tools.decorator import ask_user
 
     return {**builtin_tools(), ask_user.name: ask_user}
 
@@ -278,7 +275,7 @@ def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:
 
 
 def _checked_tool(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
-    if not callable(source) and not isinstance(source, Tool):
+    if not callable(source):
         return Failure(InvalidConfig("tools", abbreviated(source), "a function, a tool, or the name of one"))
     try:
         tool = as_tool(source)

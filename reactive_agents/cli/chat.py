@@ -14,7 +14,7 @@ from attrs import define, evolve
 from returns.result import Failure
 
 from reactive_agents.adapters.system import cancel_on_sigterm
-from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
+from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
@@ -72,9 +72,7 @@ def chat(
     view = SilentView() if quiet else progress_view(sys.stderr)
     options = (model, strategy, tools, workspace, max_iterations, system_prompt)
     built_agent = (
-        running.read_config_file(config, allow_tools_from)
-        .map(lambda known: running.adjusted(known, *options))
-        .bind(lambda known: running.with_mcp_servers(known, mcp or ()))
+        running.configuration(config, allow_tools_from, mcp, *options)
         .map(lambda known: _with_file(known, sessions))
         .bind(lambda known: running.build_agent(known, view, config))
     )
@@ -181,7 +179,7 @@ class _Talk:
     agent: ReactiveAgent
     session: str
     user: str | None
-    view: View
+    view: SilentView
     is_quiet: bool = False
     files: tuple[Path, ...] = ()
 

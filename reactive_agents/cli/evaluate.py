@@ -67,15 +67,8 @@ def evaluate(
     Progress goes to standard error, the table to standard output. No run asks anybody.
     """
     output.check_there("CASES", str(cases), "a file of cases", as_json=as_json)
-    configured = (
-        running.read_config_file(config, allow_tools_from)
-        .map(
-            lambda known: running.adjusted(
-                known, model, strategy, tools, workspace, max_iterations, system_prompt
-            )
-        )
-        .bind(lambda known: running.with_mcp_servers(known, mcp or ()))
-    )
+    options = (model, strategy, tools, workspace, max_iterations, system_prompt)
+    configured = running.configuration(config, allow_tools_from, mcp, *options)
     known = output.value_or_exit(configured, output.ExitCode.BAD_USAGE, as_json=as_json)
     known = evolve(known, durability=None)  # an agent with a record would first continue its interrupted runs
 

@@ -311,22 +311,16 @@ class _Explained:
 learnings = output.command_group("List, show, change and delete the learnings of a persona.")
 
 
-@frozen
-class _Options:
-    """Options that may be given before or after the name of a subcommand."""
-
-    persona: str | None
-    memory: str | None
-    as_json: bool
-
-    def records(self, others: _Options | None = None) -> PersonaRecords:
-        """Return the records for these options, completed by the others."""
-        known = others or self
-        return records_of(
-            known.persona if self.persona is None else self.persona,
-            known.memory if self.memory is None else self.memory,
-            as_json=self.as_json or known.as_json,
-        )
+def _records(
+    context: typer.Context, persona: str | None, memory: str | None, as_json: bool
+) -> PersonaRecords:
+    """Return the records for options after a subcommand, or else before it."""
+    earlier_persona, earlier_memory, earlier_json = context.obj
+    return records_of(
+        earlier_persona if persona is None else persona,
+        earlier_memory if memory is None else memory,
+        as_json=as_json or earlier_json,
+    )
 
 
 LearningArgument = Annotated[str, typer.Argument(metavar="ID", help="The learning's id.", show_default=False)]
@@ -355,10 +349,10 @@ def list_learnings(
 
     Without a subcommand it lists them, the most confident first.
     """
-    options = context.obj = _Options(persona, memory, as_json)
+    context.obj = (persona, memory, as_json)
     if context.invoked_subcommand is not None:
         return
-    records = options.records()
+    records = records_of(persona, memory, as_json=as_json)
     found = records.reason(lambda known: known.learnings(domain, min_confidence=float(min_confidence)))
     rows = (
         (
@@ -383,7 +377,7 @@ def show(
     as_json: output.JsonOption = False,
 ) -> None:
     """Show a learning and the tasks that it was learned from."""
-    records = _Options(persona, memory, as_json).records(context.obj)
+    records = _records(context, persona, memory, as_json)
     listed = records.reason(lambda known: known.learnings())
     found = next((each for each in listed if each.id == learning), None)
     if found is None:
@@ -400,7 +394,7 @@ def delete(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete one learning."""
-    records = _Options(persona, memory, as_json).records(context.obj)
+    records = _records(context, persona, memory, as_json)
     records.reason(lambda known: known.delete_learning(LearningId(learning)), read_only=False)
     output.report({"deleted": learning}, f"deleted {learning}", as_json=records.as_json)
 
@@ -429,7 +423,7 @@ def override(
 
     Without --confidence and --pattern, unpin it: its confidence follows from its counts again.
     """
-    records = _Options(persona, memory, as_json).records(context.obj)
+    records = _records(context, persona, memory, as_json)
     records.change(
         lambda known: known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern)
     )
@@ -446,7 +440,7 @@ def review(
 
     Each has words from one room, and is used only there until approved.
     """
-    records = _Options(persona, memory, as_json).records(context.obj)
+    records = _records(context, persona, memory, as_json)
     found = [each for each in records.reason(lambda known: known.learnings()) if is_waiting(each)]
     rows = ((each.id, each.tenant, each.domain, each.room or "", each.pattern) for each in found)
     output.print_found(found, ("id", "tenant", "domain", "room", "pattern"), rows, as_json=records.as_json)
@@ -467,7 +461,7 @@ def approve(
 
     Without --pattern its names, numbers and quotations are removed.
     """
-    records = _Options(persona, memory, as_json).records(context.obj)
+    records = _records(context, persona, memory, as_json)
     records.change(lambda known: known.review_learning(LearningId(learning), pattern=pattern))
 
 
@@ -480,7 +474,7 @@ def keep(
     as_json: output.JsonOption = False,
 ) -> None:
     """Keep a learning in its room, and stop proposing it."""
-    records = _Options(persona, memory, as_json).records(context.obj)
+    records = _records(context, persona, memory, as_json)
     records.change(lambda known: known.review_learning(LearningId(learning), shared=False))
 
 

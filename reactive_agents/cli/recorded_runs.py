@@ -153,7 +153,7 @@ def approve(
     run: RunArgument, file: RecordOption, key: KeyOption = None, as_json: output.JsonOption = False
 ) -> None:
     """Approve a waiting call, or approve repeating a call in doubt."""
-    _settle(file, run, key, {"approved": True, "reason": ""}, ("approval", "doubt"), as_json=as_json)
+    _settle(file, run, key, {"approved": True, "reason": ""}, as_json=as_json)
 
 
 @runs.command()
@@ -165,7 +165,7 @@ def deny(
     as_json: output.JsonOption = False,
 ) -> None:
     """Deny a waiting call, or deny repeating a call in doubt."""
-    _settle(file, run, key, {"approved": False, "reason": reason}, ("approval", "doubt"), as_json=as_json)
+    _settle(file, run, key, {"approved": False, "reason": reason}, as_json=as_json)
 
 
 @runs.command()
@@ -178,7 +178,7 @@ def answer(
 ) -> None:
     """Answer a question, or give the result of an external call or a call in doubt."""
     body: JsonObject = {"value": text, "error": "", "missing": ""}
-    _settle(file, run, key, body, ("question", "call", "doubt"), as_json=as_json)
+    _settle(file, run, key, body, as_json=as_json)
 
 
 @runs.command()
@@ -511,12 +511,10 @@ def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) ->
     output.report({"run_id": run, "order": order}, f"{told} {run}.", as_json=as_json)
 
 
-def _settle(
-    file: str, run: str, key: str | None, body: JsonObject, kinds: tuple[str, ...], *, as_json: bool
-) -> None:
+def _settle(file: str, run: str, key: str | None, body: JsonObject, *, as_json: bool) -> None:
     settled = _ask(
         file,
-        lambda record: settle_question(record, RunId(run), key, body, kinds, SystemClock.now()),
+        lambda record: settle_question(record, RunId(run), key, body, SystemClock.now()),
         as_json=as_json,
     )
     output.report({"run_id": run, "key": settled.key}, f"Settled {settled.key} of {run}.", as_json=as_json)

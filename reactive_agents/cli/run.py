@@ -19,7 +19,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import cancel_on_sigterm, default_run_log
-from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
+from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
@@ -189,12 +189,9 @@ def run(
 
     Progress goes to standard error, the answer to standard output.
     """
-    configured = (
-        read_config_file(config, allow_tools_from)
-        .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
-        .map(lambda known: durable(known, runs))
-        .bind(lambda known: with_mcp_servers(known, mcp or ()))
-    )
+    options = (model, strategy, tools, workspace, max_iterations, system_prompt)
+    configured = configuration(config, allow_tools_from, mcp, *options)
+    configured = configured.map(lambda known: durable(known, runs))
     view = SilentView() if quiet or as_json else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
     built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, config))
@@ -282,6 +279,22 @@ def _free_name(wanted: str, known: Sequence[McpServer]) -> str:
     return next(name for name in names if name not in taken)
 
 
+def configuration(
+    path: Path | None, allow_tools_from: str | None, servers: Sequence[str] | None, *options: Any
+) -> Result[AgentConfig, ConfigErrors]:
+    """Return the configuration in a file with options of the command line.
+
+    Args:
+        servers: commands and URLs of MCP servers.
+        options: as for :func:`adjusted`.
+    """
+    return (
+        read_config_file(path, allow_tools_from)
+        .map(lambda known: adjusted(known, *options))
+        .bind(lambda known: with_mcp_servers(known, servers or ()))
+    )
+
+
 def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[AgentConfig, ConfigErrors]:
     """Return the configuration in a file; by default that of a reactive agent."""
     if path is None:
@@ -330,7 +343,7 @@ def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
 
 
 def build_agent(
-    config: AgentConfig, view: View, *files: Path | None, desk: DeskOptions | None = None
+    config: AgentConfig, view: SilentView, *files: Path | None, desk: DeskOptions | None = None
 ) -> Result[ReactiveAgent, ConfigErrors]:
     """Return the agent; on a terminal, it asks the user for approvals and answers.
 
@@ -360,7 +373,7 @@ def build_agent(
 def run_task(
     built: Result[ReactiveAgent, ConfigErrors],
     task: TaskInput | Task,
-    view: View,
+    view: SilentView,
     *,
     as_json: bool,
     run_id: str | None = None,
@@ -400,7 +413,7 @@ def run_task(
 async def _run_to_end(
     agent: ReactiveAgent,
     task: Task,
-    view: View,
+    view: SilentView,
     ends: list[TaskCompleted | TaskFailed],
     begun: set[str],
     run_id: str | None,

@@ -23,6 +23,7 @@ from reactive_agents.agent.description import DeskOptions
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
 from reactive_agents.cli.run import LONGEST_WAIT_S, adjusted, build_agent
+from reactive_agents.cli.runs import RunsOption
 from reactive_agents.cli.sessions import default_sessions_file
 from reactive_agents.core.config import IN_PROCESS, DurabilityConfig, RunLogConfig, SessionsConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
@@ -54,14 +55,7 @@ def studio(
             show_default=False,
         ),
     ] = None,
-    runs: Annotated[
-        str | None,
-        output.option(
-            "--runs",
-            metavar="FILE_OR_URL",
-            help="The run log: a file, by default one in the user's state directory, or a Postgres URL.",
-        ),
-    ] = None,
+    runs: RunsOption = None,
     host: Annotated[
         str,
         typer.Option(

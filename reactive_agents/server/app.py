@@ -32,7 +32,7 @@ from reactive_agents.adapters.system import joined_to_trace
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.server.access import ApiKeys, Authenticate, KeyLimits
 from reactive_agents.server.runs import AgentService, DepsFactory
-from reactive_agents.server.web import LOOPBACK_HOSTS, Border, JsonText, Problem, report
+from reactive_agents.server.web import LOOPBACK_HOSTS, Border, JsonText, Problem, healthy, report
 
 PROTOCOLS: Mapping[str, str] = {
     "api": "reactive_agents.server.api",
@@ -126,7 +126,7 @@ def create_app(
                 await service.drain(drain_s)
 
     routes: list[BaseRoute] = [
-        Route("/healthz", _healthy),
+        Route("/healthz", healthy),
         Route("/readyz", _readiness(service, keys)),
         Route("/metrics", metrics.show),
     ]
@@ -178,10 +178,6 @@ def named_agents(agents: Agents) -> dict[str, ReactiveAgent[Any, Any]]:
     if not served:
         raise ValueError("There is no agent to serve.")
     return served
-
-
-async def _healthy(request: Request) -> Response:
-    return JsonText({"status": "ok"})
 
 
 def _readiness(service: AgentService, keys: ApiKeys | None) -> Any:

@@ -29,7 +29,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.inbox import OnOutcome
 from reactive_agents.ports import Channel
-from reactive_agents.server.web import Border, JsonText, Problem, read_bytes, report
+from reactive_agents.server.web import Border, JsonText, Problem, healthy, read_bytes, report
 
 BODY_S = 10.0
 RETRY_AFTER_S = 5
@@ -85,7 +85,7 @@ def create_persona_app(
     methods = ["GET", "POST", "PUT"]
     app = Starlette(
         routes=[
-            Route("/healthz", _healthy),
+            Route("/healthz", healthy),
             Route("/readyz", ready),
             Route("/channels/{domain}", take, methods=methods),
             Route("/channels/{domain}/{rest:path}", take, methods=methods),
@@ -96,10 +96,6 @@ def create_persona_app(
     )
     app.router.redirect_slashes = False
     return app
-
-
-async def _healthy(request: Request) -> Response:
-    return JsonText({"status": "ok"})
 
 
 async def _taken(request: Request, domain: Domain, channel: Channel, inbox: PersonaInbox) -> Response:

@@ -325,6 +325,11 @@ def _shown(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
+async def healthy(request: Request) -> Response:
+    """Answer that the process serves requests."""
+    return JsonText({"status": "ok"})
+
+
 # --- routes ---------------------------------------------------------------------------------------------
 
 

@@ -491,6 +491,12 @@ class _Pages:
                 return each.agent
         return None
 
+    async def _recorder_of(self, run_id: str, missing: str) -> ReactiveAgent[Any, Any]:
+        recorder = await self._recorder(run_id)
+        if recorder is None:
+            raise Problem(409, "not-recorded", f"The run has no record: only durable runs {missing}.")
+        return recorder
+
     async def _can(self, known: KnownRun) -> JsonObject:
         run_id = known.run.run_id
         nothing: dict[str, Json] = dict.fromkeys(
@@ -565,9 +571,7 @@ class _Pages:
     async def fork(self, request: Request) -> Response:
         given = await read_body(request, NewFork, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
-        recorder = await self._recorder(run_id)
-        if recorder is None:
-            raise Problem(409, "not-recorded", "The run has no record: only durable runs can be forked.")
+        recorder = await self._recorder_of(run_id, "can be forked")
         result = given.tool_result if "tool_result" in given.model_fields_set else ...
         try:
             forked = await recorder.runs.fork(
@@ -589,9 +593,7 @@ class _Pages:
     async def recording(self, request: Request) -> Response:
         """Return the recording of a run for ``testing.RecordedRunPlayer``."""
         run_id = request.path_params["run"]
-        recorder = await self._recorder(run_id)
-        if recorder is None:
-            raise Problem(409, "not-recorded", "The run has no record: only durable runs have a recording.")
+        recorder = await self._recorder_of(run_id, "have a recording")
         return JsonText(await recorder.runs.recording(run_id))
 
     async def open(self, request: Request) -> Response:

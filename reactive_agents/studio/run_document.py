@@ -225,7 +225,7 @@ class RunTimeline:
         name = _text(body, "phase")
         if name not in _LOOP_PHASES:
             self._enter(event, name)
-        elif self._phase is None or self._phase.title != "reasoning":
+        elif not self._is_reasoning:
             self._enter(event, "reasoning")
 
     def _ExecutionPhaseSkipped(self, event: LoggedEvent, body: JsonObject) -> None:
@@ -237,7 +237,7 @@ class RunTimeline:
         self._row(event, "failure", title, _message(body), state="failed", depth=1)
 
     def _ExecutionLoopIteration(self, event: LoggedEvent, body: JsonObject) -> None:
-        if self._phase is None or self._phase.title != "reasoning":
+        if not self._is_reasoning:
             self._enter(event, "reasoning")
 
     def _ExecutionPaused(self, event: LoggedEvent, body: JsonObject) -> None:
@@ -261,7 +261,7 @@ class RunTimeline:
 
     def _StrategySelected(self, event: LoggedEvent, body: JsonObject) -> None:
         self.strategy, reason = _text(body, "strategy"), _text(body, "reason")
-        if self._phase is None or self._phase.title != "reasoning":
+        if not self._is_reasoning:
             phase = self._enter(event, "reasoning")
             phase.note = _line(f"{self.strategy}, {reason}")
         else:  # the earlier strategy gave up, or chose another one
@@ -445,9 +445,7 @@ class RunTimeline:
         row.note, row.changed = _line(f"{done}{message}"), event.sequence
 
     def _ApprovalRequested(self, event: LoggedEvent, body: JsonObject) -> None:
-        row = self._tools.get(_text(body, "call_id")) or self._tool(event, body)
-        row.state, row.changed = "waiting", event.sequence
-        self._wait(event, "approval", _text(body, "approval_id"), row, body)
+        self._wait_for_call(event, "approval", _text(body, "approval_id"), body)
 
     def _ApprovalDecided(self, event: LoggedEvent, body: JsonObject) -> None:
         self._settled(event, _text(body, "approval_id"))
@@ -470,14 +468,17 @@ class RunTimeline:
             self._end(row, event, "done" if body.get("answered") is True else "failed")
 
     def _ExternalCallRequested(self, event: LoggedEvent, body: JsonObject) -> None:
-        row = self._tools.get(_text(body, "call_id")) or self._tool(event, body)
-        row.state, row.changed = "waiting", event.sequence
-        self._wait(event, "call", _text(body, "tool_call_id"), row, body)
+        self._wait_for_call(event, "call", _text(body, "tool_call_id"), body)
 
     def _ExternalCallDelivered(self, event: LoggedEvent, body: JsonObject) -> None:
         row = self._settled(event, _text(body, "tool_call_id"))
         if row is not None:
             row.state, row.changed = "running", event.sequence
+
+    def _wait_for_call(self, event: LoggedEvent, kind: str, key: str, body: JsonObject) -> None:
+        row = self._tools.get(_text(body, "call_id")) or self._tool(event, body)
+        row.state, row.changed = "waiting", event.sequence
+        self._wait(event, kind, key, row, body)
 
     def _wait(self, event: LoggedEvent, kind: str, key: str, row: Row, body: JsonObject) -> None:
         self.waiting[key] = {"kind": kind, "id": key, "row": row.id, "request": dict(body)}
@@ -627,6 +628,10 @@ class RunTimeline:
         self._row(event, "other", name[:80], note, depth=1, state=state, is_minor=is_minor)
 
     # --- rows -----------------------------------------------------------------------------------------------
+
+    @property
+    def _is_reasoning(self) -> bool:
+        return self._phase is not None and self._phase.title == "reasoning"
 
     @property
     def _depth(self) -> int:

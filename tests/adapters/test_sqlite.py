@@ -21,7 +21,7 @@ import pytest
 import trio.testing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters import sqlite
+from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
@@ -506,7 +506,7 @@ async def test_what_is_erased_leaves_the_log_as_soon_as_nobody_reads_it(
 ) -> None:
     path = tmp_path / "notes.db"
     file = SqliteFile(path, NOTES, MemoryUnavailable, patience_s=0.0)
-    await file.change("note", "INSERT INTO notes VALUES ('Zebra')")
+    await file.write("note", lambda each: each.execute("INSERT INTO notes VALUES ('Zebra')").rowcount)
     reader = sqlite3.connect(path)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM notes").fetchall()
@@ -647,7 +647,7 @@ def test_a_path_may_begin_with_the_users_home(tmp_path: Path, monkeypatch: pytes
     async def main() -> None:
         for traced in (False, True):
             file = SqliteFile("~/data/notes.db", NOTES, MemoryUnavailable, traced=traced)
-            await file.change("note", "INSERT INTO notes VALUES ('a')")
+            await file.write("note", lambda each: each.execute("INSERT INTO notes VALUES ('a')").rowcount)
             await file.aclose()
 
     anyio.run(main)
@@ -698,7 +698,7 @@ async def test_what_has_begun_in_a_file_is_done_although_its_task_is_cancelled(t
         await until(begun.is_set)
         group.cancel_scope.cancel()
         may_end.set()
-    assert await file.rows("notes", str, "SELECT note FROM notes") == Success(("a",))
+    assert await sql.rows(file, "notes", str, "SELECT note FROM notes") == Success(("a",))
     await file.aclose()
 
 
@@ -709,8 +709,12 @@ async def test_a_file_is_used_where_the_system_gives_no_thread(
     file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse_thread)
-        assert await file.change("note", "INSERT INTO notes VALUES ('a')") == Success(1)
-    assert await file.change("note", "INSERT INTO notes VALUES ('b')") == Success(1)
+        assert await file.write(
+            "note", lambda each: each.execute("INSERT INTO notes VALUES ('a')").rowcount
+        ) == Success(1)
+    assert await file.write(
+        "note", lambda each: each.execute("INSERT INTO notes VALUES ('b')").rowcount
+    ) == Success(1)
     await file.aclose()
 
 

@@ -27,7 +27,7 @@ from reactive_agents.core.governance import START, AuditEntry
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.effects import effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import Clock
 
 _log = logging.getLogger("reactive_agents")
@@ -368,12 +368,29 @@ class SqliteAuditLog:
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
         """Add an entry, on disk when this succeeds (starts: see ``durable_starts``)."""
-        return (await self._append(entry)).map(lambda _: None)
+        return (await attempt(self.append_with_head(entry))).map(lambda _: None)
 
     @effect
     async def append_with_head(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
         """Append an entry and return the new head, to store out of reach of writers."""
-        return await self._append(entry)
+        sign: Sign | None = None
+        if self._signing_key is not None:
+            signing = signer(self._signing_key)
+            if isinstance(signing, Failure):
+                return signing
+            sign = signing.unwrap()
+        durable = self._durable_starts or entry.action != START
+        write = self._file.write if durable else self._file.write_soon
+        done = await write("append", partial(self._appended, entry=entry, sign=sign))
+        if not durable or not isinstance(done, Success) or not self._beside:
+            return done  # the head of the next entry will be stored
+        try:
+            await anyio.to_thread.run_sync(_keep_head, self._beside, done.unwrap())
+        except OSError as error:
+            message = f"The head of the audit log {self._beside!r} cannot be kept: {error}."
+            _log.warning("%s", message)
+            return Failure(_failed(message, "append"))
+        return done
 
     @effect
     async def read(
@@ -387,7 +404,7 @@ class SqliteAuditLog:
         """
 
         rows = "SELECT sequence, body, hash FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
-        return await self._file.rows("read", recorded, rows, after, min(max(limit, 1), _MOST_READ))
+        return await sql.rows(self._file, "read", recorded, rows, after, min(max(limit, 1), _MOST_READ))
 
     @effect
     async def holds(self, entry: AuditEntry) -> Result[bool, ServiceFailed]:
@@ -399,52 +416,29 @@ class SqliteAuditLog:
         wanted = _without_time(self._body(entry))
         bodies = "SELECT body FROM entries WHERE replace(body, ?, '') <> body"
         run = json.dumps(entry.run_id, ensure_ascii=False)
-        found = await self._file.rows("holds", lambda body: _without_time(json.loads(body)), bodies, run)
+        found = await sql.rows(self._file, "holds", lambda body: _without_time(json.loads(body)), bodies, run)
         return found.map(lambda known: wanted in known)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
         await self._file.aclose()
 
-    async def _append(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
-        sign: Sign | None = None
-        if self._signing_key is not None:
-            signing = signer(self._signing_key)
-            if isinstance(signing, Failure):
-                return signing
-            sign = signing.unwrap()
-        durable = self._durable_starts or entry.action != START
-        write = self._file.write if durable else self._file.write_soon
-        done = await write("append", self._appending(entry, sign))
-        if not durable or not isinstance(done, Success) or not self._beside:
-            return done  # the head of the next entry will be stored
-        try:
-            await anyio.to_thread.run_sync(_keep_head, self._beside, done.unwrap())
-        except OSError as error:
-            message = f"The head of the audit log {self._beside!r} cannot be kept: {error}."
-            _log.warning("%s", message)
-            return Failure(_failed(message, "append"))
-        return Success(done.unwrap())
-
-    def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sql.Transaction], AuditHead]:
-        def work(connection: sql.Transaction) -> AuditHead:
-            sequence, previous, is_signed = _last(connection)
-            _refuse_shortened(connection, kept_head(self._beside), sequence)
-            if is_signed and sign is None:
-                raise ValueError("the log is signed, and there is no signing key to continue it")
-            body = canonical(self._body(entry))
-            head = AuditHead(sequence + 1, link_hash(sequence + 1, previous, body, signed=sign is not None))
-            row = (head.sequence, previous, body, head.hash, sign and sign(entry_message(head.hash)))
-            connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
-            connection.execute(
-                "INSERT INTO heads VALUES (1, ?, ?, ?)"
-                if sequence == 0
-                else "UPDATE heads SET sequence = ?, hash = ?, signature = ?",
-                (head.sequence, head.hash, sign and sign(head_message(head))),
-            )
-            return head
-
-        return work
+    def _appended(self, connection: sql.Transaction, *, entry: AuditEntry, sign: Sign | None) -> AuditHead:
+        sequence, previous, is_signed = _last(connection)
+        _refuse_shortened(connection, kept_head(self._beside), sequence)
+        if is_signed and sign is None:
+            raise ValueError("the log is signed, and there is no signing key to continue it")
+        body = canonical(self._body(entry))
+        head = AuditHead(sequence + 1, link_hash(sequence + 1, previous, body, signed=sign is not None))
+        row = (head.sequence, previous, body, head.hash, sign and sign(entry_message(head.hash)))
+        connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
+        connection.execute(
+            "INSERT INTO heads VALUES (1, ?, ?, ?)"
+            if sequence == 0
+            else "UPDATE heads SET sequence = ?, hash = ?, signature = ?",
+            (head.sequence, head.hash, sign and sign(head_message(head))),
+        )
+        return head
 
     def _body(self, entry: AuditEntry) -> JsonObject:
         fields = cast(JsonObject, encode(entry))
@@ -652,10 +646,7 @@ def _verified_in(
     heads = connection.execute(_HEAD).fetchall()
     stored = Link(*heads[0]) if heads else None
     links = (Link(*row) for row in _pages(connection, "sequence, previous, body, hash, signature"))
-    verified = verify_chain(links, stored, known_head=known_head, check=check)
-    if isinstance(verified, Failure):
-        return Failure(verified.failure())
-    return Success(verified.unwrap())
+    return verify_chain(links, stored, known_head=known_head, check=check)
 
 
 def _pages(connection: sql.Transaction, columns: str) -> Iterator[tuple[Any, ...]]:

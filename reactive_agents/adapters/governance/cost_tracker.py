@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
@@ -83,7 +83,6 @@ _QUERIES: dict[Grouping, str] = {
     "day": f"SELECT day, {_SUMS} {_FROM.format('LEFT')} GROUP BY day ORDER BY 1",
     "run": f"SELECT run_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY run_id ORDER BY 3 DESC, 1",
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EVER = -(2**63)
 
 
@@ -215,4 +214,4 @@ def _total(row: tuple[str, int, int, int, int, int, int, int]) -> SpendingTotal:
 def _microseconds(moment: datetime) -> int:
     if moment.tzinfo is None:
         raise ValueError(f"the moment {moment.isoformat()} has no time zone")
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return sqlite.microseconds(moment)

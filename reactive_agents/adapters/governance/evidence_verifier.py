@@ -271,7 +271,6 @@ def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
 
 DEFAULT_THRESHOLD = 0.7
 NEUTRAL_CONFIDENCE = 0.5
-_NOT_CHECKED = "Statements that may come from an image, a sound or a document were not checked."
 """The confidence of an answer without checkable claims, such as a poem."""
 CONFIDENCE_WITH_A_FILE_MISSING = 0.3
 """The maximum confidence of an answer that says it wrote a missing file."""
@@ -284,6 +283,7 @@ _MISSING = {
     "file": "The answer says that the file {} was written, but it does not exist.",
     "statement": "A model found no support for: {}",
 }
+_NOT_CHECKED = "Statements that may come from an image, a sound or a document were not checked."
 _NOT_DELIVERED = "The deliverable {} does not exist."
 _SHOWN_CHARS = 120
 
@@ -341,8 +341,9 @@ class EvidenceVerifier:
             if isinstance(asked, Failure):
                 findings.append(f"The model judge failed ({asked.failure()}); it had no part in this.")
             else:
-                doubted = _doubted(asked.unwrap())
-                figures.append(asked.unwrap().score)
+                opinion = asked.unwrap()
+                doubted = [ClaimEvidence("statement", each, supported=False) for each in opinion.unsupported]
+                figures.append(opinion.score)
                 claims += doubted
                 findings += map(_finding, doubted)
         agreement = None
@@ -403,10 +404,6 @@ def receipt_of(result: ReasoningResult, claims: Sequence[ClaimEvidence], verdict
         missing=tuple(claim.claim for claim in files if not claim.supported),
         verdict=verdict,
     )
-
-
-def _doubted(opinion: Opinion) -> list[ClaimEvidence]:
-    return [ClaimEvidence("statement", sentence, supported=False) for sentence in opinion.unsupported]
 
 
 def _finding(claim: ClaimEvidence) -> str:

@@ -7,7 +7,6 @@ run ends or its time is over.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from threading import Lock
@@ -31,7 +30,7 @@ from reactive_agents.core.governance import (
 )
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId
 from reactive_agents.core.json import Json
-from reactive_agents.effects import Effect, calls_on_this_loop, effect, outcome_of
+from reactive_agents.effects import Effect, call_function, calls_on_this_loop, effect
 
 Answer: TypeAlias = bool | ApprovalDecision
 ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
@@ -264,17 +263,8 @@ async def _handle(
 ) -> None:
     """Settle a request by the result or exception of a handler."""
     try:
-        if inspect.iscoroutinefunction(handler):
-            answer = await outcome_of(handler(pending.request))
-        else:
-            # in a tuple, since trio refuses a sync function that returns an awaitable
-            (answer,) = await anyio.to_thread.run_sync(
-                lambda: (handler(pending.request),),
-                abandon_on_cancel=True,
-                limiter=anyio.CapacityLimiter(1),  # people are slow, so their threads use a separate limit
-            )
-            if inspect.isawaitable(answer):
-                answer = await outcome_of(answer)
+        # people are slow, so their threads use a separate limit
+        answer = await call_function(handler, pending.request, limiter=anyio.CapacityLimiter(1))
     except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code, and must not open the gate
         pending.decide(failed(f"failed ({type(error).__name__}: {error})."))
     except anyio.get_cancelled_exc_class():

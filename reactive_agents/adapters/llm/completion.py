@@ -431,8 +431,7 @@ class PartialText:
 
 
 def _continues(model: str) -> bool:
-    provider = provider_of(model)
-    if provider not in _PROVIDERS:
+    if provider_of(model) not in _PROVIDERS:
         return False
-    known = litellm.model_cost.get(model) or litellm.model_cost.get(model.partition("/")[2]) or {}
+    known = catalog.listed_model(model) or {}
     return bool(known.get("supports_assistant_prefill"))

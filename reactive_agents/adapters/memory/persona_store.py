@@ -23,6 +23,7 @@ from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Result
 
+from reactive_agents.adapters import sql
 from reactive_agents.adapters.leases import LEASE_S, LeaseRenewal, is_gone, new_holder
 from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
 from reactive_agents.adapters.memory.store import forget_owner, microseconds
@@ -57,11 +58,12 @@ The next wait is four times as long, later ones sixteen times.
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
 _LET_GO = "holder = '', lease_until = 0"
-_COLUMNS = (
-    "number, kind, persona_id, tenant, domain, context_id, key, status, attempts, holder, lease_until, due, "
-    "created_at, updated_at, reason, event, message, message_kind, plan_id, task_id, outcome, message_id, "
-    "cost_usd"
+_FIELDS = (
+    *("number", "kind", "key", "status", "attempts", "holder", "due", "created_at", "updated_at", "reason"),
+    *("event", "message", "message_kind", "plan_id", "task_id", "outcome", "message_id", "cost_usd"),
 )
+"""The columns of an item that have the names of its fields."""
+_COLUMNS = f"persona_id, tenant, domain, context_id, {', '.join(_FIELDS)}"
 
 Now: TypeAlias = Callable[[], int]
 """The database clock in microseconds, which a transaction reads when it begins."""
@@ -212,7 +214,8 @@ class SqlitePersonaStore:
         self, room: personas.Room, limit: int = 500
     ) -> Result[tuple[str, ...], MemoryErrors]:
         """Return the newest events of the other rooms of a tenant."""
-        return await self._database.rows(
+        return await sql.rows(
+            self._database,
             "texts_of_other_rooms",
             lambda event: decoded(event, personas.DomainEvent).content,
             "SELECT event FROM persona_work WHERE kind = 'event'"
@@ -765,7 +768,7 @@ class SqlitePersonaStore:
         self, operation: str, kind: Any, place: str, *values: object
     ) -> Result[tuple[Any, ...], MemoryErrors]:
         select = f"SELECT data FROM {place}"
-        return await self._database.rows(operation, lambda data: decoded(data, kind), select, *values)
+        return await sql.rows(self._database, operation, lambda data: decoded(data, kind), select, *values)
 
     async def _one(
         self, operation: str, kind: Any, place: str, *values: object
@@ -903,61 +906,29 @@ def _item_of(file: Transaction, room: personas.Room, kind: queue.WorkKind, key: 
 
 
 def _item(row: Sequence[Any]) -> queue.WorkItem:
-    (
-        number,
-        kind,
-        persona_id,
-        tenant,
-        domain,
-        context_id,
-        key,
-        status,
-        attempts,
-        holder,
-        _,
-        due,
-        created_at,
-        updated_at,
-        reason,
-        event,
-        message,
-        message_kind,
-        plan_id,
-        task_id,
-        outcome,
-        message_id,
-        cost_usd,
-    ) = row
-    made_at = moment_of(created_at)
+    persona_id, tenant, domain, context_id, *fields = row
+    room = personas.Room(PersonaId(persona_id), domain, ContextId(context_id), tenant)
+    known = dict(zip(_FIELDS, fields, strict=True))
+    created_at, holder, due = moment_of(known["created_at"]), known["holder"], known["due"]
     try:
-        stored = decoded(event, personas.DomainEvent)
-        ended = None if outcome is None else decoded(outcome, personas.PersonaOutcome)
+        event = decoded(known["event"], personas.DomainEvent)
+        ended = known["outcome"]
+        outcome = None if ended is None else decoded(ended, personas.PersonaOutcome)
     except ValueError:
-        stored = personas.DomainEvent(
-            EventId(key), ContextId(context_id), "unknown", UNREADABLE, made_at, tenant=tenant
+        event = personas.DomainEvent(
+            EventId(known["key"]), room.context_id, "unknown", UNREADABLE, created_at, tenant=tenant
         )
-        ended = None
-    return queue.WorkItem(
-        number,
-        kind,
-        personas.Room(PersonaId(persona_id), domain, ContextId(context_id), tenant),
-        key,
-        stored,
-        status,
-        attempts,
-        made_at,
-        moment_of(updated_at),
-        holder="" if not holder or is_gone(holder) else holder,
-        due=None if not due else moment_of(due),
-        reason=reason,
-        message=message,
-        message_kind=message_kind,
-        plan_id=PlanId(plan_id) if plan_id else None,
-        task_id=None if task_id is None else TaskId(task_id),
-        outcome=ended,
-        message_id=message_id,
-        cost_usd=cost_usd,
-    )
+        outcome = None
+    read = {
+        "event": event,
+        "created_at": created_at,
+        "updated_at": moment_of(known["updated_at"]),
+        "holder": "" if not holder or is_gone(holder) else holder,
+        "due": moment_of(due) if due else None,
+        "plan_id": known["plan_id"] or None,
+        "outcome": outcome,
+    }
+    return queue.WorkItem(room=room, **{**known, **read})
 
 
 def _waiting(

@@ -13,6 +13,7 @@ from attrs import Factory, evolve, field, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters import sql
 from reactive_agents.adapters.memory.database import MemoryStore, record_redactor
 from reactive_agents.adapters.memory.store import microseconds
 from reactive_agents.adapters.sql import Transaction, decoded
@@ -95,7 +96,8 @@ class SqlitePlanStore:
     @effect
     async def transitions(self, plan_id: PlanId) -> Result[tuple[StepTransition, ...], MemoryErrors]:
         """Return every update of the plan's steps, in the order of storage."""
-        return await self.database.rows(
+        return await sql.rows(
+            self.database,
             "transitions",
             lambda at, data: StepTransition(plan_id, decoded(data, PlanStep), datetime.fromisoformat(at)),
             "SELECT at, data FROM step_transitions WHERE plan_id = ? ORDER BY seq",
@@ -179,8 +181,7 @@ class SqliteEffectiveness:
     ) -> Result[None, MemoryErrors]:
         """Add a run to the record, durably."""
         figures = result.metadata
-        recorded = await self.database.change(
-            "record_effectiveness",
+        statement = (
             "INSERT INTO effectiveness "
             "(strategy, task_type, successes, executions, cost, duration, confidence, last_used) "
             "VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT (strategy, task_type) DO UPDATE SET "
@@ -188,7 +189,9 @@ class SqliteEffectiveness:
             "executions = effectiveness.executions + 1, "
             "cost = effectiveness.cost + excluded.cost, "
             "duration = effectiveness.duration + excluded.duration, "
-            "confidence = effectiveness.confidence + excluded.confidence, last_used = excluded.last_used",
+            "confidence = effectiveness.confidence + excluded.confidence, last_used = excluded.last_used"
+        )
+        values = (
             self.redactor.redact(strategy),
             self.redactor.redact(task_type),
             int(success),
@@ -197,7 +200,11 @@ class SqliteEffectiveness:
             figures.confidence,
             self.clock.now().isoformat(),
         )
-        return recorded.map(lambda _: None)
+
+        def work(connection: Transaction) -> None:
+            connection.execute(statement, values)
+
+        return await self.database.write("record_effectiveness", work)
 
     @effect
     async def get_effectiveness(
@@ -206,7 +213,9 @@ class SqliteEffectiveness:
         """Return the record, or ``Nothing``."""
         names = self.redactor.redact(strategy), self.redactor.redact(task_type)
         condition = "WHERE strategy = ? AND task_type = ?"
-        found = await self.database.rows("get_effectiveness", _effectiveness, _HISTORY + condition, *names)
+        found = await sql.rows(
+            self.database, "get_effectiveness", _effectiveness, _HISTORY + condition, *names
+        )
         return found.map(_first)
 
     @effect
@@ -217,13 +226,13 @@ class SqliteEffectiveness:
             "ORDER BY 1.0 * successes / executions DESC, executions DESC, seq LIMIT 1"
         )
         name = self.redactor.redact(task_type)
-        return (await self.database.rows("get_best_strategy", str, best, name)).map(_first)
+        return (await sql.rows(self.database, "get_best_strategy", str, best, name)).map(_first)
 
     @effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of a task type."""
         name, condition = self.redactor.redact(task_type), "WHERE task_type = ? ORDER BY strategy"
-        return await self.database.rows("history", _effectiveness, _HISTORY + condition, name)
+        return await sql.rows(self.database, "history", _effectiveness, _HISTORY + condition, name)
 
 
 def _effectiveness(

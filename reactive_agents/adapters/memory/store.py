@@ -31,7 +31,7 @@ from reactive_agents.adapters.sqlite import microseconds as microseconds
 from reactive_agents.adapters.sqlite import moment_of as moment_of
 from reactive_agents.core import memory
 from reactive_agents.core.codec import to_json
-from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.ids import AgentId
 
 HALF_LIFE: Mapping[memory.MemoryKind, timedelta] = {
     "working": timedelta(hours=1),
@@ -134,14 +134,11 @@ def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntr
     """
     entry = evolve(entry, content=one_line(entry.content), source=one_line(entry.source))
     mark = f"{entry.owner}\n{fingerprint(entry.content)}" if entry.owner else fingerprint(entry.content)
-    row = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE agent_id = ? AND kind = ? AND fingerprint = ?",
-        (entry.agent_id, entry.kind, mark),
-    ).fetchone()
-    if row is None:
+    equal = (entry.agent_id, entry.kind, mark)
+    known = next(iter(_entries(connection, "agent_id = ? AND kind = ? AND fingerprint = ?", equal)), None)
+    if known is None:
         _insert(connection, entry, mark)
         return entry
-    known = _entry_of(row)
     renewed = evolve(
         known,
         importance=reinforced(known.importance, entry.importance),
@@ -166,8 +163,7 @@ def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntr
 
 def get(connection: Transaction, entry_id: memory.MemoryId) -> memory.MemoryEntry | None:
     """Return the entry with an id, even if expired."""
-    row = connection.execute(f"SELECT {_COLUMNS} FROM memories WHERE id = ?", (entry_id,)).fetchone()
-    return None if row is None else _entry_of(row)
+    return next(iter(_entries(connection, "id = ?", (entry_id,))), None)
 
 
 def search(
@@ -309,12 +305,11 @@ def newest(
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return the unexpired entries of a kind, most recently seen first."""
     # the plus makes SQLite use the index by age, which is already in order
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE kind = ? AND +fades_at > ?{reach.condition} "
-        "ORDER BY seen_at DESC, seq DESC LIMIT ?",
+    return _entries(
+        connection,
+        f"kind = ? AND +fades_at > ?{reach.condition} ORDER BY seen_at DESC, seq DESC LIMIT ?",
         (kind, microseconds(now), *reach.values, limit),
     )
-    return tuple(_entry_of(row) for row in rows)
 
 
 def listed(
@@ -325,24 +320,29 @@ def listed(
     limit: int | None,
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return entries, expired ones too, most recently seen first."""
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE kind IN ({marks(kinds)}){reach.condition} "
-        "ORDER BY seen_at DESC, seq DESC LIMIT ?",
+    return _entries(
+        connection,
+        f"kind IN ({marks(kinds)}){reach.condition} ORDER BY seen_at DESC, seq DESC LIMIT ?",
         (*kinds, *reach.values, ALL_ROWS if limit is None else limit),
     )
-    return tuple(_entry_of(row) for row in rows)
 
 
 def strongest(
     connection: Transaction, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return the entries of a kind that will expire last."""
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE kind = ? AND fades_at > ?{reach.condition} "
-        "ORDER BY fades_at DESC, seq DESC LIMIT ?",
+    return _entries(
+        connection,
+        f"kind = ? AND fades_at > ?{reach.condition} ORDER BY fades_at DESC, seq DESC LIMIT ?",
         (kind, microseconds(now), *reach.values, limit),
     )
-    return tuple(_entry_of(row) for row in rows)
+
+
+def _entries(
+    connection: Transaction, chosen: str, values: Sequence[object]
+) -> tuple[memory.MemoryEntry, ...]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM memories WHERE {chosen}", values)
+    return tuple(map(_entry_of, rows))
 
 
 def delete_expired(connection: Transaction, now: datetime) -> int:
@@ -477,21 +477,6 @@ def _insert(connection: Transaction, entry: memory.MemoryEntry, mark: str) -> No
 
 
 def _entry_of(row: Any) -> memory.MemoryEntry:
-    entry_id, agent_id, kind, content, origin, source, task_id, importance, created, seen, good, tried = row[
-        :12
-    ]
-    return memory.MemoryEntry(
-        memory.MemoryId(entry_id),
-        AgentId(agent_id),
-        kind,
-        content,
-        origin,
-        source,
-        TaskId(task_id),
-        importance,
-        moment_of(created),
-        moment_of(seen),
-        good,
-        tried,
-        owner=row[12],
-    )
+    known = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    moments = {name: moment_of(known[name]) for name in ("created_at", "seen_at")}
+    return memory.MemoryEntry(**{**known, **moments})

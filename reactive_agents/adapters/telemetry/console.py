@@ -328,9 +328,6 @@ class SilentView:
         return result
 
 
-View: TypeAlias = SilentView
-
-
 class PlainView(SilentView):
     """A view that writes one line for each event worth showing."""
 
@@ -359,7 +356,7 @@ def agent_of(event: events.AgentEvent) -> str:
     return event.agent if event.parent_run_id is not None else ""
 
 
-def progress_view(output: TextIO) -> View:
+def progress_view(output: TextIO) -> SilentView:
     """Return the live view if the output is a terminal, else the plain one."""
     if not _is_terminal(output) or os.environ.get("TERM") == "dumb":
         return PlainView(output)
@@ -402,7 +399,7 @@ class RunConsole:
         self._running: set[RunId] = set()
 
     @cached_property
-    def _view(self) -> View:
+    def _view(self) -> SilentView:
         return progress_view(self._output or sys.stderr)
 
     @property

@@ -26,6 +26,7 @@ from reactive_agents.core import events
 from reactive_agents.core.ids import CallId, PlanId, RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.usage import Usage
 
 SCOPE = "reactive_agents"
@@ -105,8 +106,7 @@ class OpenTelemetryHandler:
         )
         self._content = self.wants_requests = content
         self._runs: dict[RunId, _RunSpans] = {}
-        self._handlers: Mapping[type, Callable[[Any], None]] = {
-            events.TaskStarted: self._begin_run,
+        self._handlers: Mapping[type, Callable[[Any, _RunSpans], None]] = {
             events.TaskCompleted: self._complete_run,
             events.TaskFailed: self._fail_run,
             events.ModelCallStarted: self._begin_model_call,
@@ -118,14 +118,18 @@ class OpenTelemetryHandler:
             events.PlanCreated: self._begin_plan,
             events.PlanStepChanged: self._tell_of_plan_step,
             events.PlanEnded: self._end_plan,
-            **dict.fromkeys(_NAMED_EVENTS, self._add_named_event),
+            **dict.fromkeys(_NAMED_EVENTS, _add_named_event),
         }
 
     def __call__(self, event: Any) -> None:
         """Update spans and metrics from an event."""
+        if isinstance(event, events.TaskStarted):
+            self._begin_run(event)
+            return
         handle = self._handlers.get(type(event))
-        if handle is not None:
-            handle(event)
+        spans = None if handle is None else self._runs.get(event.run_id)
+        if handle is not None and spans is not None:  # a run that began earlier has no spans
+            handle(event, spans)
 
     # --- runs ---------------------------------------------------------------------------------------
 
@@ -147,7 +151,7 @@ class OpenTelemetryHandler:
         opened = self._open(f"invoke_agent {event.agent}", SpanKind.INTERNAL, event, attributes)
         self._runs[event.run_id] = _RunSpans(opened)
 
-    def _complete_run(self, event: events.TaskCompleted) -> None:
+    def _complete_run(self, event: events.TaskCompleted, spans: _RunSpans) -> None:
         result = event.result
         attributes: Attributes = {
             "reactive_agents.run.status": result.status,
@@ -155,34 +159,31 @@ class OpenTelemetryHandler:
         }
         if self._content and result.output:
             attributes["gen_ai.output.messages"] = _message("assistant", str(result.output))
-        self._end_run(event, attributes | _usage(result.metadata.usage), "")
+        self._end_run(event, spans, result.metadata, attributes)
 
-    def _fail_run(self, event: events.TaskFailed) -> None:
+    def _fail_run(self, event: events.TaskFailed, spans: _RunSpans) -> None:
         attributes: Attributes = {"reactive_agents.run.status": event.status}
-        self._end_run(event, attributes | _usage(event.metadata.usage), _kind(event.error), event.error)
+        self._end_run(event, spans, event.metadata, attributes, event.error)
 
     def _end_run(
         self,
-        event: events.TaskCompleted | events.TaskFailed,
+        event: events.Event,
+        spans: _RunSpans,
+        figures: TaskResultMetadata,
         attributes: Attributes,
-        error_type: str,
         error: Any = None,
     ) -> None:
-        spans = self._runs.pop(event.run_id, None)
-        if spans is None:
-            return
+        del self._runs[event.run_id]
         for left in (*spans.models.values(), *spans.tools.values(), *spans.plans.values()):
             _end(left, event.at, {}, "cancelled")
-        spans.run.span.set_attribute("reactive_agents.run.cost_usd", _metadata(event).cost_usd)
-        self._close(spans.run, event.at, attributes, error_type, getattr(error, "message", ""))
+        spent = {"reactive_agents.run.cost_usd": figures.cost_usd, **_usage(figures.usage)}
+        error_type = "" if error is None else _kind(error)
+        self._close(spans.run, event.at, attributes | spent, error_type, getattr(error, "message", ""))
         contexts.attach(spans.run.before)
 
     # --- model calls --------------------------------------------------------------------------------
 
-    def _begin_model_call(self, event: events.ModelCallStarted) -> None:
-        spans = self._runs.get(event.run_id)
-        if spans is None:
-            return
+    def _begin_model_call(self, event: events.ModelCallStarted, spans: _RunSpans) -> None:
         attributes: Attributes = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": _provider(event.model),
@@ -198,8 +199,8 @@ class OpenTelemetryHandler:
         opened = self._open(name, SpanKind.CLIENT, event, attributes)
         spans.models[id(opened.span)] = opened
 
-    def _complete_model_call(self, event: events.ModelCallCompleted) -> None:
-        opened = self._current_model_call(event.run_id)
+    def _complete_model_call(self, event: events.ModelCallCompleted, spans: _RunSpans) -> None:
+        opened = _current_model_call(spans)
         if opened is None:
             return
         opened.attributes["gen_ai.response.model"] = event.model.rpartition("/")[2]
@@ -218,23 +219,15 @@ class OpenTelemetryHandler:
             if event.usage.reported:
                 self._tokens.record(tokens, _of_metrics(opened.attributes) | {"gen_ai.token.type": kind})
 
-    def _abandon_model_call(self, event: events.ModelCallAbandoned) -> None:
-        opened = self._current_model_call(event.run_id)
+    def _abandon_model_call(self, event: events.ModelCallAbandoned, spans: _RunSpans) -> None:
+        opened = _current_model_call(spans)
         if opened is not None:
             self._close(opened, event.at, {}, _kind(event.error), event.error.message)
             contexts.attach(opened.before)
 
-    def _current_model_call(self, run_id: RunId) -> _OpenSpan | None:
-        """Return the model call of this task; other tasks may have others."""
-        spans = self._runs.get(run_id)
-        return None if spans is None else spans.models.pop(id(trace.get_current_span()), None)
-
     # --- tool calls ---------------------------------------------------------------------------------
 
-    def _begin_tool_call(self, event: events.ToolCallStarted) -> None:
-        spans = self._runs.get(event.run_id)
-        if spans is None:
-            return
+    def _begin_tool_call(self, event: events.ToolCallStarted, spans: _RunSpans) -> None:
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": event.tool_name,
@@ -248,15 +241,13 @@ class OpenTelemetryHandler:
             f"execute_tool {event.tool_name}", SpanKind.INTERNAL, event, attributes
         )
 
-    def _show_observation(self, event: events.ReasoningStepCompleted) -> None:
-        spans = self._runs.get(event.run_id)
-        if self._content and spans is not None and event.observation is not None:
+    def _show_observation(self, event: events.ReasoningStepCompleted, spans: _RunSpans) -> None:
+        if self._content and event.observation is not None:
             for opened in list(spans.tools.values())[:1]:  # observations come in the order of the calls
                 opened.span.set_attribute("gen_ai.tool.call.result", event.observation)
 
-    def _complete_tool_call(self, event: events.ToolCallCompleted) -> None:
-        spans = self._runs.get(event.run_id)
-        opened = None if spans is None else spans.tools.pop(event.call_id, None)
+    def _complete_tool_call(self, event: events.ToolCallCompleted, spans: _RunSpans) -> None:
+        opened = spans.tools.pop(event.call_id, None)
         if opened is None:
             return
         is_current = trace.get_current_span() is opened.span
@@ -264,18 +255,14 @@ class OpenTelemetryHandler:
         if is_current:  # parallel calls have separate contexts
             contexts.attach(opened.before)
 
-    # --- plans, and other events of a run ------------------------------------------------------
+    # --- plans --------------------------------------------------------------------------------------
 
-    def _begin_plan(self, event: events.PlanCreated) -> None:
-        spans = self._runs.get(event.run_id)
-        if spans is not None:
-            attributes: Attributes = {"gen_ai.operation.name": "plan"}
-            opened = self._open("plan", SpanKind.INTERNAL, event, attributes, current=False)
-            spans.plans[event.plan_id] = opened
+    def _begin_plan(self, event: events.PlanCreated, spans: _RunSpans) -> None:
+        attributes: Attributes = {"gen_ai.operation.name": "plan"}
+        spans.plans[event.plan_id] = self._open("plan", SpanKind.INTERNAL, event, attributes, current=False)
 
-    def _tell_of_plan_step(self, event: events.PlanStepChanged) -> None:
-        spans = self._runs.get(event.run_id)
-        opened = None if spans is None else spans.plans.get(event.plan_id)
+    def _tell_of_plan_step(self, event: events.PlanStepChanged, spans: _RunSpans) -> None:
+        opened = spans.plans.get(event.plan_id)
         if opened is not None:
             step = {
                 "reactive_agents.plan.step.id": event.step_id,
@@ -283,16 +270,10 @@ class OpenTelemetryHandler:
             }
             opened.span.add_event(type(event).__name__, step, _nanoseconds(event.at))
 
-    def _end_plan(self, event: events.PlanEnded) -> None:
-        spans = self._runs.get(event.run_id)
-        opened = None if spans is None else spans.plans.pop(event.plan_id, None)
+    def _end_plan(self, event: events.PlanEnded, spans: _RunSpans) -> None:
+        opened = spans.plans.pop(event.plan_id, None)
         if opened is not None:
             self._close(opened, event.at, {"reactive_agents.plan.status": event.status})
-
-    def _add_named_event(self, event: events.Event) -> None:
-        spans = self._runs.get(event.run_id)
-        if spans is not None:
-            _add_event(spans.run.span, event)
 
     # --- spans --------------------------------------------------------------------------------------
 
@@ -330,8 +311,13 @@ _NAMED_EVENTS = (
 """Events that are added to the run's span by name only, since fields may have content."""
 
 
-def _add_event(span: Span, event: events.Event) -> None:
-    span.add_event(type(event).__name__, timestamp=_nanoseconds(event.at))
+def _add_named_event(event: events.Event, spans: _RunSpans) -> None:
+    spans.run.span.add_event(type(event).__name__, timestamp=_nanoseconds(event.at))
+
+
+def _current_model_call(spans: _RunSpans) -> _OpenSpan | None:
+    """Return the model call of this task; other tasks may have others."""
+    return spans.models.pop(id(trace.get_current_span()), None)
 
 
 def _end(opened: _OpenSpan, at: datetime, attributes: Attributes, error_type: str, error: str = "") -> None:
@@ -370,10 +356,6 @@ def _usage(usage: Usage) -> Attributes:
         "gen_ai.usage.output_tokens": usage.output_tokens,
         **{name: tokens for name, tokens in cached.items() if tokens},
     }
-
-
-def _metadata(event: events.TaskCompleted | events.TaskFailed) -> Any:
-    return event.result.metadata if isinstance(event, events.TaskCompleted) else event.metadata
 
 
 def _message(role: str, text: str) -> str:

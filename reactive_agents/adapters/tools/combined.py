@@ -56,26 +56,17 @@ class CombinedTools:
 
     Each service validates, approves and limits its own calls.
 
-    A tool keeps its name unless an earlier service has a tool with that name; then it is ``<label>-<name>``.
-    The service itself and its approver see the name without the label. A service that chooses names for its
-    tools is therefore given the taken names first.
+    A tool keeps its name unless an earlier service has a tool with that name; then the second service's is
+    ``tools2-<name>``. The service itself and its approver see the name without the number. A service that
+    chooses names for its tools is therefore given the taken names first.
 
     Args:
         services: the services, in the order of their tools. Their tools may change between calls, for example
             when a service is opened.
-        labels: a unique label for each service; by default ``tools1``, ``tools2`` and so on.
-
-    Raises:
-        ValueError: the number of distinct labels differs from that of services.
     """
 
-    def __init__(self, services: Sequence[ToolService], *, labels: Sequence[str] = ()) -> None:
+    def __init__(self, services: Sequence[ToolService]) -> None:
         self._services = tuple(services)
-        self._labels = tuple(labels) or tuple(f"tools{number}" for number in range(1, len(services) + 1))
-        if len(set(self._labels)) != len(self._services) or len(self._labels) != len(self._services):
-            raise ValueError(
-                f"labels: got {self._labels!r}, expected one for each of {len(services)} services."
-            )
         self._catalog = _Catalog()
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -120,11 +111,11 @@ class CombinedTools:
             return catalog
         routes: dict[str, _Route] = {}
         definitions = []
-        for service, label, listing in zip(self._services, self._labels, listings, strict=True):
+        for number, (service, listing) in enumerate(zip(self._services, listings, strict=True), 1):
             for definition in listing:
                 name = definition.name
                 if name in routes:
-                    name = prefixed_name(label, name, routes)
+                    name = prefixed_name(f"tools{number}", name, routes)
                 routes[name] = _Route(service, definition.name)
                 definitions.append(attrs.evolve(definition, name=name))
         catalog = self._catalog = _Catalog(listings, tuple(definitions), routes)

@@ -324,8 +324,7 @@ class LocalToolService:
         """Run a call and return its full result; fails as the port says.
 
         Checks in this order: the name, the form of the arguments, their types, approval, time. A refused tool
-            did not
-        run. Waiting for approval or a free thread does not count towards the timeout; both end at the
+        did not run. Waiting for approval or a free thread does not count towards the timeout; both end at the
         deadline. A call of an external tool is not run: its result has the checked arguments and the origin
         ``external``.
         """

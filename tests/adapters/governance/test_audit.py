@@ -14,6 +14,7 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
+from reactive_agents.adapters import sql
 from reactive_agents.adapters.governance.audit_log import (
     AuditHead,
     AuditSummary,
@@ -97,11 +98,11 @@ async def test_a_start_that_need_not_outlive_a_loss_of_power_waits_for_no_disk(
     assert await attempt(log.append(begin)) == Success(None)
     assert (kept_head(path) is not None) == durable_starts  # the file beside it is written with the next one
     level = "SELECT synchronous FROM pragma_synchronous"
-    assert await log._file.rows("look", int, level) == Success(
+    assert await sql.rows(log._file, "look", int, level) == Success(
         (2 if durable_starts else 1,)
     )  # FULL or NORMAL
     assert await attempt(log.append(ENTRY)) == Success(None)
-    assert await log._file.rows("look", int, level) == Success((2,))
+    assert await sql.rows(log._file, "look", int, level) == Success((2,))
     await log.aclose()
     assert verify(path).unwrap().entries == 2
     assert kept_head(path) == verify(path).unwrap().head

@@ -69,18 +69,17 @@ async def test_tools_are_in_the_order_of_the_services() -> None:
     assert (await attempt(tools.execute(call("add", a=1, b=2), SCOPE))).unwrap().result == 3
 
 
-async def test_a_name_that_is_taken_gets_a_label() -> None:
-    tools = CombinedTools([local(echo), local(shout, add)], labels=("near", "far"))
-    assert names(tools) == ["echo", "far-echo", "add"]
+async def test_a_name_that_is_taken_gets_the_number_of_its_service() -> None:
+    tools = CombinedTools([local(echo), local(shout, add)])
+    assert names(tools) == ["echo", "tools2-echo", "add"]
     assert tools.definitions()[1].description == "Say it louder."
-    result = (await attempt(tools.execute(call("far-echo", text="a"), SCOPE))).unwrap()
-    assert (result.tool_name, result.result) == ("far-echo", "A")
-    failed = (await attempt(tools.execute(call("far-echo", text="x"), SCOPE))).failure()
-    assert failed == ToolFailed("far-echo", "too short", "ValueError")
-    invalid = (await attempt(tools.execute(call("far-echo"), SCOPE))).failure()
+    result = (await attempt(tools.execute(call("tools2-echo", text="a"), SCOPE))).unwrap()
+    assert (result.tool_name, result.result) == ("tools2-echo", "A")
+    failed = (await attempt(tools.execute(call("tools2-echo", text="x"), SCOPE))).failure()
+    assert failed == ToolFailed("tools2-echo", "too short", "ValueError")
+    invalid = (await attempt(tools.execute(call("tools2-echo"), SCOPE))).failure()
     assert isinstance(invalid, InvalidToolArguments)
-    assert invalid.tool_name == "far-echo"
-    assert names(CombinedTools([local(echo), local(shout)])) == ["echo", "tools2-echo"]
+    assert invalid.tool_name == "tools2-echo"
 
 
 async def test_a_tool_that_nobody_has() -> None:
@@ -90,12 +89,6 @@ async def test_a_tool_that_nobody_has() -> None:
     empty = CombinedTools([])
     assert empty.definitions() == ()
     assert (await attempt(empty.execute(call("lost"), SCOPE))).failure() == ToolNotFound("lost", ())
-
-
-@pytest.mark.parametrize("labels", [("a",), ("a", "a"), ("a", "b", "c")])
-def test_each_service_has_a_label_of_its_own(labels: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match=r"labels: got .*, expected one for each of 2 services"):
-        CombinedTools([local(echo), local(add)], labels=labels)
 
 
 @pytest.mark.system

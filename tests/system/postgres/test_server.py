@@ -572,10 +572,10 @@ async def test_a_lock_that_is_held_for_too_long_is_a_failure(place: str) -> None
     assert settings == Success(("15s",))
     with psycopg.connect(place) as holder:
         holder.execute("LOCK TABLE reactive_agents.periods")
-        work = "INSERT INTO periods VALUES ('x', 1, '')"
-        failed = (await database.change("add", work)).failure()
+        add = "INSERT INTO periods VALUES ('x', 1, '')"
+        failed = (await database.write("add", lambda file: file.execute(add).rowcount)).failure()
     assert failed.endswith("is locked by another process.")
-    assert await database.change("add", work) == Success(1)
+    assert await database.write("add", lambda file: file.execute(add).rowcount) == Success(1)
     await database.aclose()
 
 

@@ -17,6 +17,7 @@ from reactive_agents.adapters.tools.call_checks import at_least_one
 from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
+from reactive_agents.effects import call_function
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -154,7 +155,7 @@ def web_search_tool(search: SearchEngine | None = None, *, timeout_s: float = 30
         if not query.strip():
             problem = ArgumentProblem("query", repr(query), "at least one word")
             return Failure(InvalidToolArguments(_WEB_SEARCH, (problem,)))
-        return await _ask(search or _default_engine(), query, max_results)
+        return await _ask(search or search_with_ddgs, query, max_results)
 
     return web_search
 
@@ -163,23 +164,10 @@ web_search = web_search_tool()
 """The default tool of :func:`web_search_tool`."""
 
 
-def _default_engine() -> SearchEngine:
-    from reactive_agents.adapters.tools.builtin.web import search_with_ddgs
-
-    return search_with_ddgs
-
-
 async def _ask(search: SearchEngine, query: str, max_results: int) -> Result[SearchHits, ToolErrors]:
     try:
-        answer: Any
-        if inspect.iscoroutinefunction(search):
-            answer = await search(query, max_results)
-        else:
-            (answer,) = await anyio.to_thread.run_sync(
-                _call, search, query, max_results, abandon_on_cancel=True
-            )
-            if inspect.isawaitable(answer):
-                answer = await answer
+        asked = search if inspect.iscoroutinefunction(search) else partial(_searched, search)
+        answer = await call_function(asked, query, max_results)
         if isinstance(answer, Failure):
             return Failure(ToolFailed(_WEB_SEARCH, as_text(answer.failure())))
         hits = answer.unwrap() if isinstance(answer, Success) else answer
@@ -189,12 +177,12 @@ async def _ask(search: SearchEngine, query: str, max_results: int) -> Result[Sea
     return Success(SearchHits(results=results))
 
 
-def _call(search: SearchEngine, query: str, max_results: int) -> tuple[Any]:
-    """Return the answer in a tuple, since trio lets no thread return a coroutine."""
+def _searched(search: SearchEngine, query: str, max_results: int) -> Any:
+    """Return the answer; reads results that are made while they are read."""
     answer: Any = search(query, max_results)
     if isinstance(answer, Success | Failure) or inspect.isawaitable(answer):
-        return (answer,)
-    return (list(islice(answer, max_results)),)
+        return answer
+    return list(islice(answer, max_results))
 
 
 def _hit(found: Mapping[str, Any]) -> SearchHit:

@@ -152,7 +152,7 @@ class _Fleet:
             return [""] * len(tools)
         known = KnownTools(path)
         try:
-            found = await attempt(known.changes([_seen(tool) for tool in tools]))
+            found = await attempt(known.changes(tools))
         finally:
             await known.aclose()
         if isinstance(found, Failure):
@@ -167,7 +167,7 @@ class _Fleet:
         """Store the definition of an approved tool; on the background loop."""
         known = KnownTools(self._path(entry.tool.server))
         try:
-            kept = await attempt(known.approve(_seen(entry.tool)))
+            kept = await attempt(known.approve(entry.tool))
         finally:
             await known.aclose()
         if isinstance(kept, Success):
@@ -179,10 +179,6 @@ class _Fleet:
 
     def _path(self, server: McpServer) -> str:
         return os.fspath(self._known_tools if server.known_tools is None else server.known_tools)
-
-
-def _seen(tool: ListedTool) -> SeenTool:
-    return SeenTool(tool.server, tool.name, tool.definition, tool.hints)
 
 
 class McpTools:
@@ -421,28 +417,15 @@ _UNKNOWN = "Whether the tool changed is not known: the file of approved definiti
 _NEW = "The tool is new: its server did not list it when it was first seen."
 
 
-@frozen
-class SeenTool:
-    """The definition of a tool that a server lists; ``name`` is the server's."""
+def _key(tool: ListedTool) -> tuple[str, str]:
+    server = tool.server
+    place = json.dumps([server.name, server.command, server.args, server.url])
+    return hashlib.sha256(place.encode(errors="replace")).hexdigest(), storable(tool.name)
 
-    server: McpServer
-    name: str
-    definition: ToolDefinition
-    hints: str
 
-    @property
-    def key(self) -> tuple[str, str]:
-        """The stored key: server and tool."""
-        server = self.server
-        place = json.dumps([server.name, server.command, server.args, server.url])
-        return hashlib.sha256(place.encode(errors="replace")).hexdigest(), storable(self.name)
-
-    @property
-    def texts(self) -> tuple[str, str, str]:
-        """The stored description, schema and hints."""
-        definition = self.definition
-        schema = json.dumps(definition.parameters, sort_keys=True)
-        return storable(definition.description), schema, self.hints
+def _texts(tool: ListedTool) -> tuple[str, str, str]:
+    schema = json.dumps(tool.definition.parameters, sort_keys=True)
+    return storable(tool.definition.description), schema, tool.hints
 
 
 class KnownTools:
@@ -456,7 +439,7 @@ class KnownTools:
         self._file = SqliteFile(path, KNOWN_TOOLS, _failed)
 
     @effect
-    async def changes(self, tools: Sequence[SeenTool]) -> Result[tuple[str, ...], errors.ServiceFailed]:
+    async def changes(self, tools: Sequence[ListedTool]) -> Result[tuple[str, ...], errors.ServiceFailed]:
         """Return the change of each tool as text; empty for none.
 
         Compares with the definition that was seen first, or approved last. The tools of a new server are
@@ -465,26 +448,27 @@ class KnownTools:
         """
 
         def work(connection: sqlite3.Connection) -> tuple[str, ...]:
-            servers = {tool.key[0] for tool in tools}
+            servers = {_key(tool)[0] for tool in tools}
             seen = {server for server in servers if connection.execute(_KNOWN, (server,)).fetchone()}
             found = []
             for tool in tools:
-                known = connection.execute(_SELECT, tool.key).fetchone()
-                is_new = known is None and tool.key[0] in seen and tool.server.only is None
-                change = _NEW if is_new else "" if known is None else _change(known, tool.texts)
-                if not change and known != tool.texts:
-                    connection.execute(_KEEP, (*tool.key, *tool.texts))
+                key, texts = _key(tool), _texts(tool)
+                known = connection.execute(_SELECT, key).fetchone()
+                is_new = known is None and key[0] in seen and tool.server.only is None
+                change = _NEW if is_new else "" if known is None else _change(known, texts)
+                if not change and known != texts:
+                    connection.execute(_KEEP, (*key, *texts))
                 found.append(change)
             return tuple(found)
 
         return await self._file.write("compare", work)
 
     @effect
-    async def approve(self, tool: SeenTool) -> Result[None, errors.ServiceFailed]:
+    async def approve(self, tool: ListedTool) -> Result[None, errors.ServiceFailed]:
         """Store the definition of a tool, replacing an earlier one."""
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute(_KEEP, (*tool.key, *tool.texts))
+            connection.execute(_KEEP, (*_key(tool), *_texts(tool)))
 
         return await self._file.write("approve", work)
 
