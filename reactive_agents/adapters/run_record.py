@@ -886,7 +886,8 @@ class SqliteRunRecord:
             done = await self._file.write("delete", work)
             found = done.value_or(0)
             deleted += found
-        await self._file.empty_log()
+        if deleted or isinstance(done, Success):
+            await self._file.empty_log()
         return done.map(lambda _: deleted)
 
     # --- leases -------------------------------------------------------------------------------------------

@@ -326,8 +326,8 @@ class SqliteFile(Generic[_E]):
         if self._in_process:
             return
         deadline = anyio.current_time() + self._patience_s
-        while not await self._works.run(self._log_emptied):
-            if anyio.current_time() >= deadline:
+        while not (emptied := await self._works.run(self._log_emptied)):
+            if emptied is None or anyio.current_time() >= deadline:
                 _log.warning(
                     "The log of the %s file %r has what was deleted until it is closed.",
                     self._store.name,
@@ -336,12 +336,14 @@ class SqliteFile(Generic[_E]):
                 return
             await anyio.sleep(_PAUSE_S)
 
-    def _log_emptied(self) -> bool:
+    def _log_emptied(self) -> bool | None:
+        """Return whether the log is empty now; ``None`` if it cannot be emptied."""
         with self._one_at_a_time:
             try:
                 (busy, *_) = self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            except FAILURES:
-                return False
+            except FAILURES as error:
+                is_locked = isinstance(error, sqlite3.OperationalError) and primary_code(error) in _LOCKED
+                return False if is_locked else None
             return not busy
 
     def _at_once(self, work: Work[_T]) -> _T | _Locked:

@@ -6,7 +6,7 @@ import re
 import sys
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
+from os.path import isfile
 from typing import Annotated, cast
 
 import typer
@@ -31,7 +31,7 @@ audit = output.command_group("Verify or read an audit log.", no_args_is_help=Tru
 
 
 def _log_place(text: str) -> str:
-    if is_postgres(text) or Path(text).is_file():
+    if is_postgres(text) or isfile(text):
         return text
     raise typer.BadParameter(f"File {text!r} does not exist.")
 
@@ -226,7 +226,7 @@ def _check_database(path: str) -> Result[None, InvalidConfig | ServiceFailed]:
     expected = "the path of a cost database, as with_cost writes it"
     if is_postgres(path):
         return Success(None)  # it is opened to be read, and is not changed by that
-    if not Path(path).is_file():
+    if not isfile(path):
         return Failure(InvalidConfig("--path", repr(path), f"{expected}; there is no such file"))
     held = cost_tracker.is_cost_database(path)
     if isinstance(held, Failure):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -142,7 +143,7 @@ def _find_records(
         return Failure(
             InvalidConfig("--persona", "nothing", "a persona's file, or an id together with --memory")
         )
-    if not is_postgres(memory) and not Path(memory).is_file():
+    if not is_postgres(memory) and not isfile(memory):
         return Failure(InvalidConfig("memory", repr(memory), "a memory file that exists"))
     return Success(PersonaRecords(memory, settings, as_json))
 

@@ -417,6 +417,23 @@ async def test_many_runs_are_listed_and_deleted_a_few_at_a_time(
     await record.aclose()
 
 
+async def test_nothing_is_waited_for_when_nothing_can_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent.toml").write_text('name = "a"\n' * 500)
+    record = SqliteRunRecord(tmp_path / "agent.toml", clock=FakeClock())
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    refused = (await attempt(record.delete(before=FakeClock().now()))).failure()
+    assert "is not a database" in refused.message
+    await record._file.empty_log()
+    assert slept == []
+
+
 async def test_runs_that_are_encrypted_with_another_key_hide_no_other(tmp_path: Path) -> None:
     path, clock = tmp_path / "runs.db", FakeClock()
     ours = SqliteRunRecord(path, clock=clock, key=b"1" * 32)

@@ -27,6 +27,7 @@ from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
 from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.store import add
+from reactive_agents.adapters.sql import rows
 from reactive_agents.adapters.sqlite import (
     APPLICATION_ID,
     LAYOUT,
@@ -531,11 +532,13 @@ async def test_a_row_that_cannot_be_read_leaves_no_old_view_of_the_file(tmp_path
     )
     gc.disable()
     try:
-        refused = await file.rows("read", unreadable, "SELECT * FROM notes")
+        refused = await rows(file, "read", unreadable, "SELECT * FROM notes")
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("INSERT INTO notes VALUES ('Lion')")
-        counted = await file.rows("count", int, "SELECT count(*) FROM notes")
-        added = await file.change("note", "INSERT INTO notes VALUES ('Bear')")
+        counted = await rows(file, "count", int, "SELECT count(*) FROM notes")
+        added = await file.write(
+            "note", lambda each: each.execute("INSERT INTO notes VALUES ('Bear')").rowcount
+        )
     finally:
         gc.enable()
     assert "Zebra cannot be read" in refused.failure().message
@@ -548,8 +551,8 @@ async def test_a_row_that_cannot_be_read_leaves_no_old_view_of_the_file(tmp_path
 
 async def test_a_stored_value_of_a_wrong_type_is_a_failure(tmp_path: Path) -> None:
     file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
-    await file.change("note", "INSERT INTO notes VALUES ('yesterday')")
-    refused = await file.rows("read", moment_of, "SELECT note FROM notes")
+    await file.write("note", lambda each: each.execute("INSERT INTO notes VALUES ('yesterday')").rowcount)
+    refused = await rows(file, "read", moment_of, "SELECT note FROM notes")
     assert isinstance(refused.failure(), MemoryUnavailable)
     await file.aclose()
 

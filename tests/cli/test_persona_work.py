@@ -59,6 +59,13 @@ def place(path: Path) -> tuple[Any, ...]:
     return ("--persona", "ada", "--memory", path)
 
 
+@pytest.mark.parametrize("memory", ["none.db", "a" * 5000])
+def test_a_memory_that_is_not_there_is_bad_usage(memory: str) -> None:
+    refused = command("persona", "plans", "list", "--memory", memory)
+    assert refused.exit_code == 2
+    assert "expected a memory file that exists" in refused.stderr
+
+
 def test_a_dead_letter_is_listed_and_sent_after_a_retry(tmp_path: Path) -> None:
     path, channel = tmp_path / "ada.db", Closed()
     options = {"deliver": channel.post, "reasoning": False}
