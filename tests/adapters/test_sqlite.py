@@ -27,7 +27,7 @@ from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
 from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.store import add
-from reactive_agents.adapters.sql import rows
+from reactive_agents.adapters.sql import Transaction, rows
 from reactive_agents.adapters.sqlite import (
     APPLICATION_ID,
     LAYOUT,
@@ -518,6 +518,10 @@ async def test_what_is_erased_leaves_the_log_as_soon_as_nobody_reads_it(
     await file.erase("erase", lambda each: each.execute("DELETE FROM notes").rowcount)
     assert [bytes_of(each).count(b"Zebra") for each in (path, tmp_path / "notes.db-wal")] == [0, 0]
     await file.aclose()
+
+
+def add_bear(file: Transaction) -> int:
+    return file.execute("INSERT INTO notes VALUES ('Bear')").rowcount
 
 
 def unreadable(note: str) -> str:
