@@ -485,7 +485,18 @@ class Border:
                 ):  # the rest of the body would block the connection, or be taken for the next request
                     own.append((b"connection", b"close"))
                 message = {**message, "headers": [*message["headers"], *own]}
+            elif not (is_read or message.get("more_body")):
+                await send({**message, "more_body": True})
+                await discard()
+                message = {"type": "http.response.body", "body": b""}
             await send(message)
+
+        async def discard() -> None:
+            """Read what the client still sends, since it may read the answer only after that."""
+            left = 0 if _awaits_continue(scope) else _MOST_DISCARDED
+            with anyio.move_on_after(_DISCARDS_S):
+                while left > 0 and not is_read:
+                    left -= len((await receive_counted()).get("body", b"")) + 1
 
         problem = self._problem(scope)
         if problem is not None:
@@ -525,6 +536,12 @@ def _has_body(scope: Scope) -> bool:
     return announced and scope.get("http_version", "").startswith("1")
 
 
+def _awaits_continue(scope: Scope) -> bool:
+    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in scope["headers"])
+
+
+_MOST_DISCARDED = 64_000_000
+_DISCARDS_S = 5.0
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _SINGLE = frozenset(
     {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -141,6 +142,17 @@ async def test_a_stream_that_nobody_reads_is_ended() -> None:
             await until(lambda: uses.open_streams == 1)
             await until(lambda: uses.open_streams == 0)
         assert (await found.client.get(f"/v1/runs/{run}")).json()["status"] == "running"
+
+
+async def test_a_body_over_the_limit_is_answered_though_its_sender_reads_last() -> None:
+    async with process() as found:
+        address = http.client.HTTPConnection("127.0.0.1", found.client.base_url.port)
+
+        def post() -> int:
+            address.request("POST", "/v1/runs", b"x" * 30_000_000, {"content-type": "application/json"})
+            return address.getresponse().status
+
+        assert await asyncio.to_thread(post) == 413
 
 
 async def test_a_request_that_takes_longer_than_its_head_is_answered() -> None:
