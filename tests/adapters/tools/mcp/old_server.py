@@ -78,6 +78,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
 def call(name: str) -> dict[str, Any]:
     """Return the answer to a call."""
     match name:
+        case "fine" if "TEST_CONTENT" in os.environ:
+            return {"result": {"content": json.loads(os.environ["TEST_CONTENT"])}}
         case "fine" | "described":
             return {"result": {"content": [{"type": "text", "text": "fine"}]}}
         case "refused":
