@@ -240,7 +240,7 @@ _MOST_RECORDS = 10
 
 
 class _Sparing(logging.Filter):
-    """Limits what the library logs: each unreadable message of a server would be a record, and fill a disk."""
+    """Limits what the library logs: a record for each unreadable message of a server would fill a disk."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
