@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from itertools import count
@@ -316,6 +317,10 @@ def read_completion(
 
 
 _NO_PLAIN_CONTENT: Final = re.compile(rb'"content"\s*:\s*[\[{]|"refusal"\s*:\s*"')
+_NO_COUNT: Final = re.compile(
+    rb'"usage"\s*:\s*(?![{n])|"\w*tokens_details"\s*:\s*(?![{n])|"\w*tokens"\s*:\s*(?!-?\d{1,18}\s*[,}]|null)'
+)
+_MOST_DIGITS: Final = 4_000
 _TEXTS: Final = frozenset({"text", "output_text", "input_text", "refusal"})
 _THOUGHTS: Final = frozenset({"thinking", "reasoning", "reasoning_text", "summary_text"})
 _SHOWN: Final = {
@@ -331,17 +336,20 @@ def with_plain_content(body: bytes) -> bytes:
     """Return the JSON of an answer in OpenAI's format with contents as texts.
 
     Some servers send lists of parts, which litellm cannot read. Thinking parts become exposed reasoning. A
-    refusal without content becomes the text, since litellm drops refusals in streams. Everything else stays
-    byte for byte.
+    refusal without content becomes the text, since litellm drops refusals in streams. A usage with counts
+    that are no integers becomes an empty one, since litellm would lose the whole answer. Everything else
+    stays byte for byte.
     """
-    if _NO_PLAIN_CONTENT.search(body) is None:
+    if _NO_PLAIN_CONTENT.search(body) is None and _NO_COUNT.search(body) is None:
         return body
     try:
-        answer = json.loads(body)
+        answer = json.loads(body, parse_int=_read_int)
     except (ValueError, RecursionError):
         return body
     choices = answer.get("choices") if isinstance(answer, dict) else None
-    changed = False
+    changed = isinstance(answer, dict) and not _is_usage(answer.get("usage"))
+    if changed:
+        answer["usage"] = {}
     for choice in choices if isinstance(choices, list) else ():
         for name in ("message", "delta"):
             said = choice.get(name) if isinstance(choice, dict) else None
@@ -352,6 +360,20 @@ def with_plain_content(body: bytes) -> bytes:
                 said["content"] = said["refusal"]
                 changed = True
     return json.dumps(answer).encode() if changed else body
+
+
+def _read_int(digits: str) -> float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else math.inf
+
+
+def _is_usage(usage: Any) -> bool:
+    """Return whether all counts of a usage, and of its details, are integers."""
+    if not isinstance(usage, dict):
+        return usage is None
+    counts = [count for name, count in usage.items() if name.endswith("tokens")]
+    details = (each for name, each in usage.items() if name.endswith("tokens_details"))
+    whole = all(count is None or isinstance(count, int) for count in counts)
+    return whole and all(map(_is_usage, details))
 
 
 def _make_plain(said: dict[str, Any]) -> None:
