@@ -492,7 +492,7 @@ class Border:
             await send(message)
 
         async def discard() -> None:
-            """Read what the client still sends, since it may read the answer only after that."""
+            """Read on, since a client may read the answer only after it has sent all."""
             left = 0 if _awaits_continue(scope) else _MOST_DISCARDED
             with anyio.move_on_after(_DISCARDS_S):
                 while left > 0 and not is_read:
@@ -518,6 +518,8 @@ class Border:
         for name, values in given.items():
             if len(values) > 1:
                 return Problem(400, "repeated-header", f"The header {name.decode()} is given twice.")
+        if given.keys() >= _FRAMING:  # a proxy may go by the one, this server by the other
+            return Problem(400, "two-lengths", "The body has a length, and comes in chunks as well.")
         host = given.get(b"host", [""])[0]
         if "*" not in self._hosts and host_name(host) not in self._hosts:
             return Problem(421, "unknown-host", "The server does not accept this host name.")
@@ -554,6 +556,7 @@ _SINGLE = frozenset(
         b"last-event-id",
         b"sec-fetch-mode",
         b"sec-fetch-site",
+        b"transfer-encoding",
     }
 )
 

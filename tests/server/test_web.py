@@ -218,6 +218,8 @@ def test_a_line_break_in_a_field_is_refused(field: dict[str, Any]) -> None:
         ([("host", "")], 421),
         ([("host", "localhost"), ("host", "evil.example")], 400),
         ([("host", "localhost"), ("authorization", "Bearer a"), ("authorization", "Bearer b")], 400),
+        ([("host", "localhost"), ("content-length", "6"), ("transfer-encoding", "chunked")], 400),
+        ([("host", "localhost"), ("transfer-encoding", "x"), ("transfer-encoding", "chunked")], 400),
         ([("host", "localhost:8000"), ("origin", "http://localhost:8000")], 404),
         ([("host", "localhost"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], 403),
         ([("host", "localhost"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], 404),

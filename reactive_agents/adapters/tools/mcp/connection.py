@@ -240,14 +240,14 @@ _MOST_RECORDS = 10
 
 
 class _Sparing(logging.Filter):
-    """Limits what the library logs: a record for each unreadable message of a server would fill a disk."""
+    """Limits what the library logs, so that no server fills a disk with it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._minute = self._count = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let the first records of each minute through, shortened; all those of other programs."""
+        """Let through the first records of a minute, and all of other programs."""
         if not record.pathname.startswith(self.name):
             return True
         minute = int(record.created) // 60
