@@ -111,6 +111,15 @@ async def test_compressed_answers_and_parts_that_grow_are_read() -> None:
     assert [each.text for each in chunks if isinstance(each, TextDelta)] == ["It ", "is ", "so."]
 
 
+async def test_an_answer_that_unpacks_to_more_than_any_is_not_read() -> None:
+    reply = Raw(200, gzip.compress(b" " * 51_000_000), {"Content-Encoding": "gzip"})
+    with OpenAIServer(reply) as server:
+        llm = LiteLLM(ModelConfig(model="openai/m", api_key="k", base_url=server.base_url, max_attempts=1))
+        error = (await attempt(llm.complete(REQUEST))).failure()
+        await llm.aclose()
+    assert "the answer has more than 50000000 bytes" in error.message
+
+
 @pytest.mark.parametrize("content", [None, "", []])
 @pytest.mark.parametrize("model", ["openai/m", "mistral/m", "openrouter/m"])
 async def test_a_refusal_is_the_answer_whole_and_streamed(model: str, content: Any) -> None:
