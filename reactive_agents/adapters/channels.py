@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import sha256
@@ -25,6 +24,7 @@ from attrs import define, field, frozen
 from attrs.validators import and_, ge, le, matches_re, max_len
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.system import retry_after_s
 from reactive_agents.core.channels import (
     ChannelConfig,
     ChannelRefused,
@@ -294,24 +294,6 @@ class _UserChannel(_Channel):
     _token: str
     _name: str
     _clock: Clock
-
-
-def retry_after_s(value: str, now: datetime) -> float | None:
-    """Return the seconds of a ``Retry-After`` header; ``None`` if it is invalid.
-
-    The header contains seconds or a date.
-
-    >>> retry_after_s("3", datetime.now(UTC)), retry_after_s("soon", datetime.now(UTC))
-    (3.0, None)
-    """
-    if value.isascii() and value.isdecimal():
-        return float(value[:_MOST_DIGITS])
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return max(0.0, (moment - now).total_seconds())
 
 
 def _text(value: Any, *path: str) -> str:

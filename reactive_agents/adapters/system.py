@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _Result = TypeVar("_Result")
+_YEAR_S = 31_536_000.0
 
 
 class SystemClock:
@@ -54,6 +55,26 @@ def trace_headers() -> dict[str, str]:
     headers: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(headers)
     return {name: value for name, value in headers.items() if name == "traceparent"}
+
+
+def retry_after_s(value: str, now: datetime) -> float | None:
+    """Return the seconds of a ``Retry-After`` header; ``None`` if it is invalid.
+
+    The header contains seconds or a date. More than a year counts as one.
+
+    >>> retry_after_s("3", datetime.now(UTC)), retry_after_s("soon", datetime.now(UTC))
+    (3.0, None)
+    """
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value.strip()):
+        return min(float(value), _YEAR_S)
+    from email.utils import parsedate_to_datetime  # here, since few processes need it
+
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return min(max(0.0, (moment - now).total_seconds()), _YEAR_S)
 
 
 @contextmanager

@@ -92,7 +92,7 @@ _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
-_PERSON = lazy_pattern(r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]")
+_PERSON = lazy_pattern(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]")
 _PAGE = lazy_pattern(r"https?://[^\s\"'<>()]*\w")
 _TAKERS = (
     (_PERSON, re.compile(r"mail|recipient|contact|message|invit|send|\bto\b", re.IGNORECASE)),
@@ -100,7 +100,7 @@ _TAKERS = (
 )
 """Patterns of addresses and files, with words in the names of tools that take them."""
 _TELLING = lazy_pattern(
-    r"\A\W*(?:\S+ ){0,2}(?:erklär|nenn|erzähl|sag|expliqu|racont|explica|cuénta|spiega|raccont"
+    r"\A\W*+(?:\S+ ){0,2}(?:erklär|nenn|erzähl|sag|expliqu|racont|explica|cuénta|spiega|raccont"
     r"|objaśni|объясни|расскаж)"
     r"|解释|说明|介绍|讲|写|翻译|総括|説明|教えて|書いて|설명|알려",
     re.IGNORECASE,

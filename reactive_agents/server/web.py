@@ -490,7 +490,18 @@ class Border:
                 ):  # the rest of the body would block the connection, or be taken for the next request
                     own.append((b"connection", b"close"))
                 message = {**message, "headers": [*message["headers"], *own]}
+            elif not (is_read or message.get("more_body")):
+                await send({**message, "more_body": True})
+                await discard()
+                message = {"type": "http.response.body", "body": b""}
             await send(message)
+
+        async def discard() -> None:
+            """Read on, since a client may read the answer only after it has sent all."""
+            left = 0 if _awaits_continue(scope) else _MOST_DISCARDED
+            with anyio.move_on_after(_DISCARDS_S):
+                while left > 0 and not is_read:
+                    left -= len((await receive_counted()).get("body", b"")) + 1
 
         problem = self._problem(scope)
         if problem is not None:
@@ -512,6 +523,8 @@ class Border:
         for name, values in given.items():
             if len(values) > 1:
                 return Problem(400, "repeated-header", f"The header {name.decode()} is given twice.")
+        if given.keys() >= _FRAMING:  # a proxy may go by the one, this server by the other
+            return Problem(400, "two-lengths", "The body has a length, and comes in chunks as well.")
         host = given.get(b"host", [""])[0]
         if "*" not in self._hosts and host_name(host) not in self._hosts:
             return Problem(421, "unknown-host", "The server does not accept this host name.")
@@ -530,6 +543,12 @@ def _has_body(scope: Scope) -> bool:
     return announced and scope.get("http_version", "").startswith("1")
 
 
+def _awaits_continue(scope: Scope) -> bool:
+    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in scope["headers"])
+
+
+_MOST_DISCARDED = 64_000_000
+_DISCARDS_S = 5.0
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _SINGLE = frozenset(
     {
@@ -542,6 +561,7 @@ _SINGLE = frozenset(
         b"last-event-id",
         b"sec-fetch-mode",
         b"sec-fetch-site",
+        b"transfer-encoding",
     }
 )
 

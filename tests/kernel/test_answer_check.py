@@ -25,6 +25,7 @@ from reactive_agents.kernel.clauses import (
     is_english,
     is_open_for,
     lacks_figure,
+    may_be_order,
     names_particulars,
     only_asks,
 )
@@ -655,6 +656,13 @@ def test_a_task_of_a_summary_asks_for_no_figure(task: str) -> None:
 @pytest.mark.parametrize("part", ["-a", "a,", ", b ", "$", ".", "\n", "a/", "- ", "a.b", ": c "])
 def test_the_form_of_a_task_is_read_in_linear_time(part: str) -> None:
     assert_linear(lambda size: (names_particulars(part * size), lacks_figure(part * size, "How much?")), 500)
+
+
+@pytest.mark.parametrize("sign", ["x", "-", "-@"])
+def test_a_task_of_a_million_signs_holds_up_nothing(sign: str) -> None:
+    task = sign * (1_000_000 // len(sign))  # in quadratic time this would take hours
+    assert not names_particulars(task)
+    may_be_order(task, {"book": "Book a flight."})
 
 
 def test_digits_of_an_identifier_are_no_number_to_reckon_with() -> None:

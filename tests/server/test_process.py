@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -141,6 +142,33 @@ async def test_a_stream_that_nobody_reads_is_ended() -> None:
             await until(lambda: uses.open_streams == 1)
             await until(lambda: uses.open_streams == 0)
         assert (await found.client.get(f"/v1/runs/{run}")).json()["status"] == "running"
+
+
+async def test_a_body_over_the_limit_is_answered_though_its_sender_reads_last() -> None:
+    async with process() as found:
+        address = http.client.HTTPConnection("127.0.0.1", found.client.base_url.port)
+
+        def post() -> int:
+            address.request("POST", "/v1/runs", b"x" * 30_000_000, {"content-type": "application/json"})
+            return address.getresponse().status
+
+        assert await asyncio.to_thread(post) == 413
+
+
+async def test_a_request_with_two_lengths_hides_no_other() -> None:
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\n"
+    head += b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n"
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with process() as found:
+        connection = await anyio.connect_tcp("127.0.0.1", found.client.base_url.port or 0)
+        await connection.send(head + b"0\r\n\r\n" + hidden)
+        answered = b""
+        with suppress(anyio.EndOfStream):
+            while True:
+                answered += await connection.receive()
+        await connection.aclose()
+    assert answered.startswith(b"HTTP/1.1 400 ")
+    assert answered.count(b"HTTP/1.1") == 1
 
 
 async def test_a_request_that_takes_longer_than_its_head_is_answered() -> None:

@@ -176,7 +176,7 @@ async def test_a_body_without_a_length_is_read_no_further_than_allowed() -> None
     scope = {"type": "http", "method": "POST", "path": "/orders", "raw_path": b"/orders", "headers": headers}
     await app()({**scope, "query_string": b"", "root_path": "", "http_version": "1.1"}, receive, send)
     assert messages[0]["status"] == 413
-    assert sent == 2
+    assert sent < 200_000  # the rest is not kept, but read so far that its sender reads the answer
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
@@ -218,6 +218,8 @@ def test_a_line_break_in_a_field_is_refused(field: dict[str, Any]) -> None:
         ([("host", "")], 421),
         ([("host", "localhost"), ("host", "evil.example")], 400),
         ([("host", "localhost"), ("authorization", "Bearer a"), ("authorization", "Bearer b")], 400),
+        ([("host", "localhost"), ("content-length", "6"), ("transfer-encoding", "chunked")], 400),
+        ([("host", "localhost"), ("transfer-encoding", "x"), ("transfer-encoding", "chunked")], 400),
         ([("host", "localhost:8000"), ("origin", "http://localhost:8000")], 404),
         ([("host", "localhost"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], 403),
         ([("host", "localhost"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], 404),

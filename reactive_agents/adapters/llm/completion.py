@@ -8,7 +8,7 @@ import os
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 import httpx
@@ -305,6 +305,10 @@ async def _make_content_plain(response: httpx.Response) -> None:
         response.stream = _PlainContent(inner, by_line=by_line, compressed=coding != "identity")
 
 
+_MOST_BYTES: Final = 50_000_000
+"""Bytes of an answer, or of an event of a stream, which a small compressed body may exceed by far."""
+
+
 class _PlainContent(httpx.AsyncByteStream):
     """The body of an answer, with contents converted to texts.
 
@@ -323,6 +327,8 @@ class _PlainContent(httpx.AsyncByteStream):
         held = b""
         async for chunk in self._inner:
             held += chunk if self._inflating is None else self._inflated(chunk)
+            if len(held) > _MOST_BYTES:
+                raise httpx.ReadError(f"the answer has more than {_MOST_BYTES} bytes")
             whole, end, rest = held.rpartition(b"\n") if self._by_line else (b"", b"", held)
             if end:
                 yield b"".join(_plain_line(line) for line in (whole + end).splitlines(keepends=True))
@@ -333,7 +339,7 @@ class _PlainContent(httpx.AsyncByteStream):
     def _inflated(self, chunk: bytes) -> bytes:
         assert self._inflating is not None
         try:
-            return self._inflating.decompress(chunk)
+            return self._inflating.decompress(chunk, _MOST_BYTES + 1)  # the rest is not needed then
         except zlib.error as error:
             raise httpx.DecodingError(str(error)) from error
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from difflib import get_close_matches
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 import httpx
@@ -17,6 +16,7 @@ from litellm import exceptions
 
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
 from reactive_agents.adapters.llm.providers import PROVIDERS, default_model
+from reactive_agents.adapters.system import retry_after_s
 from reactive_agents.core.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -231,25 +231,12 @@ def _limit(text: str) -> int | None:
 
 def _retry_after(headers: Mapping[str, str] | None, text: str, now: datetime) -> float | None:
     headers = headers or {}
-    if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
+    if (milliseconds := retry_after_s(headers.get("retry-after-ms", ""), now)) is not None:
         return milliseconds / 1000
     if value := headers.get("retry-after", ""):
-        return _number(value) if _number(value) is not None else _until(value, now)
+        return retry_after_s(value, now)
     found = _RETRY_DELAY.search(text)
-    return float(found[1]) if found else None
-
-
-def _number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text.strip()) else None
-
-
-def _until(date: str, now: datetime) -> float | None:
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
+    return retry_after_s(found[1], now) if found else None
 
 
 # --- names of models close to a misspelled one ------------------------------------------------------------

@@ -144,9 +144,9 @@ async def _ask(
             location = response.headers.get("location", "")
             if response.status_code in _REDIRECTS and location:
                 return Success(str(target.url.join(location)))
-            content_type = response.headers.get("content-type", "").strip()
+            content_type = response.headers.get("content-type", "").strip()[:_SHOWN_CHARS]
             if text_only and not is_text(content_type):
-                return Failure(ToolFailed(tool_name, f"{url} is not text: {content_type[:_SHOWN_CHARS]}"))
+                return Failure(ToolFailed(tool_name, f"{url} is not text: {content_type}"))
             coding = coding_of(response.headers.get("content-encoding", ""))
             if coding is None:
                 return Failure(ToolFailed(tool_name, f"{url} is compressed in an unknown way"))

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from reactive_agents.adapters.llm.chat_format import with_plain_content
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
@@ -110,6 +111,15 @@ async def test_compressed_answers_and_parts_that_grow_are_read() -> None:
     assert [each.text for each in chunks if isinstance(each, TextDelta)] == ["It ", "is ", "so."]
 
 
+async def test_an_answer_that_unpacks_to_more_than_any_is_not_read() -> None:
+    reply = Raw(200, gzip.compress(b" " * 51_000_000), {"Content-Encoding": "gzip"})
+    with OpenAIServer(reply) as server:
+        llm = LiteLLM(ModelConfig(model="openai/m", api_key="k", base_url=server.base_url, max_attempts=1))
+        error = (await attempt(llm.complete(REQUEST))).failure()
+        await llm.aclose()
+    assert "the answer has more than 50000000 bytes" in error.message
+
+
 @pytest.mark.parametrize("content", [None, "", []])
 @pytest.mark.parametrize("model", ["openai/m", "mistral/m", "openrouter/m"])
 async def test_a_refusal_is_the_answer_whole_and_streamed(model: str, content: Any) -> None:
@@ -120,6 +130,36 @@ async def test_a_refusal_is_the_answer_whole_and_streamed(model: str, content: A
     )
     assert answer.content == chunks[-1].response.content == "I can't."
     assert [each.text for each in chunks if isinstance(each, TextDelta)] == ["I ", "can't."]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("model", ["openai/m", "mistral/m", "openrouter/m"])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        '{"prompt_tokens": NaN, "completion_tokens": 1, "total_tokens": 2}',
+        '{"prompt_tokens": 1e400, "completion_tokens": -Infinity, "total_tokens": 2}',
+        '{"prompt_tokens": 1.5, "completion_tokens": 2.5, "total_tokens": 4}',
+        '{"prompt_tokens": -5, "completion_tokens": -1, "total_tokens": -6}',
+        f'{{"prompt_tokens": {"9" * 30}, "completion_tokens": 1, "total_tokens": 2}}',
+        f'{{"prompt_tokens": {"9" * 5_000}, "completion_tokens": 1, "total_tokens": 2}}',
+        '{"prompt_tokens": "12", "completion_tokens": "x", "total_tokens": [null]}',
+        '{"prompt_tokens": 1, "completion_tokens_details": {"reasoning_tokens": 1e30}}',
+        '{"prompt_tokens": 1, "completion_tokens": 1, "prompt_tokens_details": [7]}',
+        "[]",
+        '"none"',
+        "7",
+    ],
+)
+async def test_an_answer_with_a_usage_that_cannot_be_is_not_lost(model: str, usage: str) -> None:
+    def told(reply: Raw) -> Raw:
+        return evolve(reply, body=str(reply.body).replace(json.dumps(USAGE), usage))
+
+    answer, chunks = await both_ways(
+        model, told(whole({"content": "Yes."})), told(stream({"content": "Yes."}))
+    )
+    for response in (answer, chunks[-1].response):
+        assert (response.content, response.usage.reported, response.cost_usd) == ("Yes.", False, None)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +175,8 @@ async def test_a_refusal_is_the_answer_whole_and_streamed(model: str, content: A
         b'{"choices": [{"message": {"content": "a \\"content\\": [1]"}}]}',
         b'{"choices": [{"message": {"content": "Yes.",  "refusal": ""}}]}',
         b'{"choices": [{"message": {"content": "Yes.",  "refusal": "No."}}]}',
+        b'{"choices": [],  "usage": null}',
+        b'{"choices": [],  "usage": {"total_tokens":  7, "cached_tokens": null, "cost": 1.5}}',
     ],
 )
 def test_everything_else_stays_byte_for_byte(body: bytes) -> None:

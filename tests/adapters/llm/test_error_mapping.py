@@ -127,6 +127,12 @@ async def test_refusals_become_typed_errors(reply: Reply, expected: LLMErrors) -
         ({"retry-after": "Thu, 01 Jan 2026 12:00:30 GMT"}, 30.0),
         ({"retry-after": "Thu, 01 Jan 2026 11:00:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "9" * 400}, 31_536_000.0),
+        ({"retry-after-ms": "9" * 400}, 31_536.0),
+        ({"retry-after": "Thu, 01 Jan 9999 12:00:30 GMT"}, 31_536_000.0),
+        ({"retry-after": "Thu, 01 Jan -1 12:00:30 GMT"}, None),
+        ({"retry-after": "Thu, 01 Jan 9999999999999999999999 12:00:30"}, None),
+        ({"retry-after": "Thu, 01 Jan 2026 12:00:30 +99999999999999999999"}, None),
         ({}, None),
     ],
 )

@@ -253,6 +253,11 @@ async def test_a_long_text_is_cut(server: Server, content_type: str) -> None:
     assert (part["text"], part["truncated"]) == ("abcdefghi " * 10, True)
 
 
+async def test_a_long_content_type_is_cut(server: Server) -> None:
+    found = await result_of(server.answer("/long", b"abc", "text/plain; " + "x" * 50_000))
+    assert (found["text"], found["content_type"]) == ("abc", "text/plain; " + "x" * 188)
+
+
 async def test_at_least_one_character(server: Server) -> None:
     error = (await get(server.url("/"), max_chars=0)).failure()
     assert isinstance(error, InvalidToolArguments)

@@ -334,7 +334,7 @@ _PRIVATE_FILE = r"~/\.|\.ssh\b|id_(?:rsa|ed25519|ecdsa)|\.aws\b|\.env\b|/etc/(?:
 _CONVERSATION = r"(?:full|whole|entire|complete) (?:conversation|chat)|system prompt"
 _PRIVATE = re.compile(
     rf"{_PRIVATE_FILE}|{_CONVERSATION}|credentials?\b|api[ _-]?keys?\b|\bpasswords?\b|private keys?\b|"
-    r"\bbcc\b|other tools?\b|\w+ tool\b.{0,40}\b(?:recipient|address|to)\b"
+    r"\bbcc\b|other tools?\b|\w tool\b.{0,40}\b(?:recipient|address|to)\b"
 )
 _HANDED_OVER = re.compile(
     r"\b(?:pass|include|send|provide|supply|attach|forward|put|append|copy)\b.{0,40}\bcontents?\b.{0,30}"

@@ -10,8 +10,9 @@ import base64
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -28,6 +29,7 @@ from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ProgressReport
+from reactive_agents.core.texts import shortened
 from reactive_agents.effects import attempt, effect
 
 if TYPE_CHECKING:
@@ -233,6 +235,36 @@ def is_lost(error: BaseException) -> bool:
 
 _CONNECT_S = 30.0
 _SILENCE_S = 300.0
+_LIBRARY_LOGGERS = ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher")
+_MOST_RECORDS = 10
+
+
+class _Sparing(logging.Filter):
+    """Limits what the library logs, so that no server fills a disk with it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._minute = self._count = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let through the first records of a minute, and all of other programs."""
+        if not record.pathname.startswith(self.name):
+            return True
+        minute = int(record.created) // 60
+        self._count = self._count + 1 if minute == self._minute else 1
+        self._minute = minute
+        more = " (further records of this minute are left out)" if self._count == _MOST_RECORDS else ""
+        record.msg, record.args = shortened(record.getMessage(), _SHOWN_CHARS) + more, ()
+        return self._count <= _MOST_RECORDS
+
+
+@cache
+def _limit_log() -> None:
+    import mcp
+
+    limit = _Sparing(str(Path(mcp.__file__).parent))
+    for name in _LIBRARY_LOGGERS:
+        logging.getLogger(name).addFilter(limit)
 
 
 @asynccontextmanager
@@ -252,6 +284,7 @@ async def connected_client(
     """
     from mcp import Client
 
+    _limit_log()
     streams = (
         stdio.stdio_streams(server, output, on_end)
         if server.url is None

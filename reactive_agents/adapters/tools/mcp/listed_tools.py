@@ -24,6 +24,7 @@ from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.server import McpServer, read_as, shown
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ASK_USER, RESERVED_NAMES, Risk, ToolDefinition
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _LENIENT_VERSION = "2025-11-25"
 
 _LONGEST_TEXTS = 100_000
 """Characters of a definition; longer ones would take too long to check and send."""
+_SHOWN_BLOCK = 2_000
 
 _log = logging.getLogger("reactive_agents")
 
@@ -168,10 +170,11 @@ def _texts_of(schema: Json) -> Iterator[str]:
 
 
 class ListingFilter:
-    """Removes tools from a server's messages that would fail the whole listing.
+    """Takes out of a server's messages what would fail a whole listing or result.
 
-    The MCP library rejects a whole page for one malformed tool. A schema without type gets ``object``, the
-    only possible one.
+    The MCP library rejects a whole page for one malformed tool, and a whole result for one block of unknown
+    or malformed content: such a block becomes a text. A schema without type gets ``object``, the only
+    possible one.
     """
 
     def __init__(self, server: McpServer) -> None:
@@ -179,7 +182,7 @@ class ListingFilter:
         self._version = _LENIENT_VERSION
 
     def __call__(self, result: object) -> None:
-        """Change the result of a request in place, if it is a listing."""
+        """Change the result of a request in place, if it is a listing or that of a call."""
         if not isinstance(result, dict):
             return
         version = result.get("protocolVersion")
@@ -188,6 +191,9 @@ class ListingFilter:
         tools = result.get("tools")
         if isinstance(tools, list):
             result["tools"] = [entry for entry in tools if self._is_readable(entry)]
+        blocks = result.get("content")
+        if isinstance(blocks, list) and not _are_blocks(blocks):
+            result["content"] = [each if _are_blocks([each]) else _as_text_block(each) for each in blocks]
 
     def _is_readable(self, entry: Any) -> bool:
         from mcp_types.methods import validate_server_result
@@ -204,6 +210,22 @@ class ListingFilter:
             _leave_out(self._server, entry.get("name") if isinstance(entry, dict) else entry, error)
             return False
         return True
+
+
+def _are_blocks(blocks: list[object]) -> bool:
+    from mcp.types import CallToolResult
+
+    try:
+        CallToolResult.model_validate({"content": blocks}, by_name=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_text_block(block: object) -> dict[str, object]:
+    kind = block.get("type") if isinstance(block, dict) else type(block).__name__
+    text = shortened(json.dumps(block, ensure_ascii=False), _SHOWN_BLOCK)
+    return {"type": "text", "text": f"[{kind}: content of an unknown form]\n{text}"}
 
 
 def _leave_out(server: McpServer, name: object, error: Exception) -> WithheldTool:

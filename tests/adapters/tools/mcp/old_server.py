@@ -78,6 +78,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
 def call(name: str) -> dict[str, Any]:
     """Return the answer to a call."""
     match name:
+        case "fine" if "TEST_CONTENT" in os.environ:
+            return {"result": {"content": json.loads(os.environ["TEST_CONTENT"])}}
         case "fine" | "described":
             return {"result": {"content": [{"type": "text", "text": "fine"}]}}
         case "refused":
@@ -130,6 +132,10 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             return {"result": {"content": [{"type": "text", "text": text}]}}
         case {"method": "tools/call", "params": {"name": "described", "arguments": {"text": text}}}:
             return {"result": {"content": [{"type": "text", "text": f"said {text}"}]}}
+        case {"method": "tools/call"} if "--garbage" in sys.argv:
+            for _ in range(1_000):
+                write({"method": "notifications/progress", "params": {"progressToken": [], "progress": "x"}})
+            return call("fine")
         case {"method": "tools/call"}:
             return call(message["params"]["name"])
         case {"id": _}:

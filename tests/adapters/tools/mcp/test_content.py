@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from mcp.types import (
 
 from reactive_agents.adapters.tools.mcp.connection import result_text, result_value
 from reactive_agents.core.content import Audio, Document, Image
+from tests.adapters.tools.mcp.servers import old, opened, value
+
+pytestmark = pytest.mark.anyio
 
 
 def encoded(size: int) -> str:
@@ -66,6 +70,24 @@ def test_the_kind_of_a_resource_is_that_of_its_bytes() -> None:
 )
 def test_each_kind_of_block_becomes_text(block: Any, text: str) -> None:
     assert result_value(CallToolResult(content=[block])) == text
+
+
+async def test_a_block_of_an_unknown_form_is_named_and_the_others_are_used() -> None:
+    content = [
+        {"type": "text", "text": "The first."},
+        {"type": "video", "data": "x" * 9_000},
+        {"type": "image", "data": "AA=="},
+        None,
+        {"type": "text", "text": "The last."},
+    ]
+    async with opened(old(env={"TEST_CONTENT": json.dumps(content)})) as tools:
+        lines = (await value(tools, "fine")).splitlines()
+    assert (lines[0], lines[-1]) == ("The first.", "The last.")
+    assert lines[1] == "[video: content of an unknown form]"
+    assert lines[2].startswith('{"type": "video", "data": "xxx')
+    assert len(lines[2]) == 2_000
+    assert lines[3:5] == ["[image: content of an unknown form]", '{"type": "image", "data": "AA=="}']
+    assert lines[5:7] == ["[NoneType: content of an unknown form]", "null"]
 
 
 def test_structured_content_comes_before_its_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import stat
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,10 @@ def test_a_tool_whose_texts_give_orders_is_left_out_with_a_warning(
     assert "The tool \"add\" of the MCP server 'far' is left out" in caplog.text
     trusted = McpServer("far", command="a", trust_descriptions=True)
     assert len(define_tools([(trusted, [bad, good])], (), find_orders)) == 2
+
+
+def test_a_description_of_one_long_word_holds_up_nothing() -> None:
+    assert find_orders("You must always call this first. " + "x" * 90_000) == ""  # minutes in quadratic time
 
 
 POISON = [
@@ -355,3 +360,12 @@ async def test_a_server_of_an_older_protocol_gets_the_refusal(
     async with opened(old()) as tools:
         assert await value(tools, tool) == answer
     assert f"asked for {method}, which is refused." in caplog.text
+
+
+async def test_a_flood_of_unreadable_messages_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(old("--garbage")) as tools:
+        assert await value(tools, "fine") == "fine"
+    logged = [each.getMessage() for each in caplog.records if each.name == "client"]
+    assert len(logged) <= 20  # ten a minute, and a minute may begin in between
+    logging.getLogger("client").warning("of another program")
+    assert "of another program" in caplog.text
