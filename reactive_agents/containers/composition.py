@@ -323,22 +323,23 @@ class Lifetimes:
 
     def __init__(self) -> None:
         self._opens: list[Open] = []
-        self._closes: list[Close] = []
+        self._closes: list[tuple[Close, Close]] = []
 
     def keep(self, service: _Closable) -> _Closable:
         """Return a service, which will be closed whenever the agent is."""
         self.add(service.aclose)
         return service
 
-    def add(self, close: Close, open: Open | None = None) -> None:
+    def add(self, close: Close, open: Open | None = None, leave: Close | None = None) -> None:
         """Manage a service.
 
         Args:
             close: called whenever the agent is closed; a second call must do no harm.
+            leave: called in its place when only this event loop ends; leaves the service to others.
             open: called before each run, possibly by several runs and event loops at the same time; opens the
                 service once, and does nothing if it is open.
         """
-        self._closes.append(close)
+        self._closes.append((close, leave or close))
         if open is not None:
             self._opens.append(open)
 
@@ -351,16 +352,19 @@ class Lifetimes:
                 return opened
         return Success(None)
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, leaving: bool = False) -> None:
         """Close everything, for the event loop that is running.
+
+        Args:
+            leaving: whether services that other event loops use stay open.
 
         Raises:
             ExceptionGroup: the failures; every service was asked to close nevertheless.
         """
         problems: list[Exception] = []
-        for close in reversed(tuple(self._closes)):
+        for close, leave in reversed(tuple(self._closes)):
             try:
-                await close()
+                await (leave() if leaving else close())
             except Exception as error:  # noqa: BLE001 - one service must not keep the others open
                 problems.append(error)
         if problems:

@@ -252,7 +252,7 @@ def build_tools(settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes
             inspect=find_orders,
             known_tools=system.state_directory(os.environ) / FILE_NAME,
         )
-        lifetimes.add(remote.aclose, remote.open)
+        lifetimes.add(remote.aclose, remote.open, partial(remote.aclose, leaving=True))
         services.append(remote)
     match services:
         case []:
