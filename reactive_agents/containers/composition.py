@@ -236,11 +236,20 @@ class EngineProvider(Singleton):
     Args:
         make: makes the engine of the other arguments.
         by_path: the providers whose overrides the engine uses, if they are set before it is made.
+        types: the types of what providers may be overridden with, by their paths, where not a service.
     """
 
-    def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        *args: Any,
+        by_path: ByPath,
+        types: Mapping[str, tuple[type, ...]] = EMPTY,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(make, *args, **kwargs)
         self._by_path = by_path
+        self._types = types
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the engine, or its override.
@@ -248,6 +257,7 @@ class EngineProvider(Singleton):
         Raises:
             LateOverrideError: the override of a service has changed since the engine, or a service that it
                 uses, was made.
+            TypeError: a provider is overridden with a value of a wrong type.
         """
         made = super().__call__(*args, **kwargs)
         if self.last_overriding is None:
@@ -264,7 +274,14 @@ class EngineProvider(Singleton):
             ports()
             self.inputs = ports.inputs
             return
-        services = [each for _, each in self._by_path()]
+        services = []
+        for path, each in self._by_path():
+            services.append(each)
+            if each.last_overriding is not None and path in self._types:
+                given, types = each(), self._types[path]
+                if not isinstance(given, types):
+                    expected = " or ".join(kind.__name__ for kind in types)
+                    raise TypeError(f"{path}: got {given!r:.80}, expected {expected}")
         for each in services:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton):

@@ -6,6 +6,7 @@ result says what failed. It never raises anything but ``AgentError``.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import Callable, Iterator
@@ -19,7 +20,9 @@ from returns.maybe import Some
 from returns.result import Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.adapters.system import WITHHELD, EnvironmentRedactor
+from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.system import WITHHELD, EnvironmentRedactor, SystemClock
+from reactive_agents.core.config import IN_PROCESS
 from reactive_agents.core.conversation import History
 from reactive_agents.core.errors import (
     MemoryErrors,
@@ -53,6 +56,7 @@ from reactive_agents.testing import (
     answer,
     call,
     forever,
+    say,
 )
 from tests.support.virtual_time import LoopClock, in_virtual_time
 
@@ -260,6 +264,42 @@ async def test_a_service_that_lacks_a_method_loses_no_answer(
         assert (await agent.run("Do it.")).output == "It is done."
     gc.collect()
     assert "never retrieved" not in caplog.text
+
+
+async def test_an_event_handler_that_asks_for_what_was_cancelled_ends_no_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def report(event: AgentEvent) -> None:
+        raise asyncio.CancelledError  # as the result of a cancelled future does
+
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("It is done."))).build()
+    agent.subscribe(report)
+    assert (await agent.run("Do it.")).output == "It is done."
+    assert "report failed on TaskStarted" in caplog.text
+
+
+async def test_a_clock_whose_attributes_raise_is_named() -> None:
+    class Remote(FakeClock):
+        @property
+        def now(self) -> Any:  # type: ignore[override]
+            raise ConnectionError("no clock is reached")
+
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("It is done."))).build()
+    agent.container.core.clock.override(Remote())
+    with pytest.raises(AgentError, match="now of the clock service Remote raised ConnectionError"):
+        await agent.run("Do it.")
+
+
+async def test_a_record_that_counts_as_empty_is_used() -> None:
+    class Empty(SqliteRunRecord):
+        def __len__(self) -> int:
+            return 0
+
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("It is done."))).build()
+    agent.container.memory.record.override(Empty(IN_PROCESS, clock=SystemClock()))
+    assert (await agent.run("Do it.", run_id="r")).output == "It is done."
+    assert [each.run_id for each in await agent.runs.list()] == ["r"]
+    await agent.aclose()
 
 
 @pytest.mark.parametrize("method", ["begin", "end"])
