@@ -561,12 +561,12 @@ def spawn_on_this_loop(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def calls_on_this_loop() -> CallSoon:
     """Return a function that calls another on this event loop, from any thread.
 
-    On the loop's own thread the function is called at once, from other threads soon. Nothing waits for it.
+    While the loop runs its own thread the function is called at once, else soon. Nothing waits for it.
     """
-    schedule, thread = schedule_on_this_loop(), get_ident()
+    schedule = schedule_on_this_loop()
 
     def call_soon(function: Callable[[], object]) -> bool:
-        if get_ident() == thread:
+        if _runs_here(schedule):
             function()
             return True
         try:
@@ -576,6 +576,13 @@ def calls_on_this_loop() -> CallSoon:
         return True
 
     return call_soon
+
+
+def _runs_here(schedule: object) -> bool:
+    try:
+        return schedule_on_this_loop() == schedule
+    except RuntimeError:  # this thread runs no loop now
+        return False
 
 
 class _Rest(Generic[_A], Generator[Any, Any, _A]):

@@ -23,6 +23,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, le, min_len, optional
 from returns.result import Result, Success
 
+from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import read_document
 from reactive_agents.agent.errors import AgentError, value_or_raise
@@ -399,13 +400,12 @@ def _calls_in(steps: Sequence[ReasoningStep]) -> tuple[ToolCall, ...]:
 async def _score_of(evaluator: Evaluator, run: CaseRun, pass_score: float) -> Score:
     name = getattr(evaluator, "__name__", type(evaluator).__name__)
     try:
-        given = evaluator(run)
-        said = await outcome_of(cast(Awaitable[Any], given)) if isawaitable(given) else given
+        said = await outcome_of(_asked(evaluator, run))
         value = said.value if isinstance(said, Score) else said
         if not isinstance(value, int | float) or not 0 <= value <= 1:
             raise ValueError(f"got {value!r}, expected True, False or a score from 0 to 1")
     except Exception as error:  # noqa: BLE001 - a defect of the evaluator, which must not lose the other runs
-        reason = f"the evaluator raised {type(error).__name__}: {error}"
+        reason = f"the evaluator raised {type(error).__name__}: {as_text(error)}"
         score = Score(0.0, reason, is_error=True)
     else:
         score = said if isinstance(said, Score) else Score(float(value))
@@ -420,6 +420,11 @@ async def _score_of(evaluator: Evaluator, run: CaseRun, pass_score: float) -> Sc
         )
         return evolve(score, passed=False)
     return evolve(score, passed=score.value >= pass_score)
+
+
+async def _asked(evaluator: Evaluator, run: CaseRun) -> Any:
+    given = evaluator(run)
+    return await given if isawaitable(given) else given
 
 
 # --- evaluators -----------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ class ReactiveAgent(Generic[R, D]):
                     results.append(await self._conducted(ready, changes))
             finally:
                 with anyio.CancelScope(shield=True):
-                    await self.aclose()
+                    await self._close(leaving=True)
 
         async def run_on_this_thread() -> None:
             with system.cancel_on_sigterm():
@@ -696,12 +696,17 @@ class ReactiveAgent(Generic[R, D]):
         Objects that were given to it are not closed. Async event handlers of this event loop first handle the
         events that have been published until now, within five seconds.
         """
+        await self._close()
+
+    async def _close(self, *, leaving: bool = False) -> None:
+        """Close everything; when leaving, only what no other event loop uses."""
         for runs in self._runs:
-            await runs.stop_workers()
-        del self._runs[:-1]
+            await runs.stop_workers(leaving=leaving)
+        if not leaving:
+            del self._runs[:-1]
         await self._subscriptions.drain()
         lifetimes: Lifetimes = self.container.core.lifetimes()
-        await lifetimes.aclose()
+        await lifetimes.aclose(leaving=leaving)
 
     async def __aenter__(self) -> Self:
         durability = self.container.settings().durability

@@ -272,13 +272,17 @@ class Runs(Generic[R]):
 
         spawn_on_this_loop(work)
 
-    async def stop_workers(self) -> None:
-        """Interrupt the runs of this object's workers, so that others can continue them."""
-        workers, self._workers = self._workers, []
+    async def stop_workers(self, *, leaving: bool = False) -> None:
+        """Interrupt the runs of this object's workers, so that others can continue them.
+
+        ``leaving``: stop only the workers of this event loop.
+        """
+        here = schedule_on_this_loop()
+        workers = [each for each in self._workers if each.schedule == here or not leaving]
+        self._workers = [each for each in self._workers if each not in workers]
         for worker in workers:
             with suppress(RuntimeError):  # its event loop has ended
                 worker.schedule(worker.scope.cancel)
-        here = schedule_on_this_loop()
         with anyio.CancelScope(shield=True):
             for worker in workers:
                 if worker.schedule == here:  # another event loop may run no more

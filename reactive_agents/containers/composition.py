@@ -236,11 +236,20 @@ class EngineProvider(Singleton):
     Args:
         make: makes the engine of the other arguments.
         by_path: the providers whose overrides the engine uses, if they are set before it is made.
+        types: the types of what providers may be overridden with, by their paths, where not a service.
     """
 
-    def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        *args: Any,
+        by_path: ByPath,
+        types: Mapping[str, tuple[type, ...]] = EMPTY,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(make, *args, **kwargs)
         self._by_path = by_path
+        self._types = types
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the engine, or its override.
@@ -248,6 +257,7 @@ class EngineProvider(Singleton):
         Raises:
             LateOverrideError: the override of a service has changed since the engine, or a service that it
                 uses, was made.
+            TypeError: a provider is overridden with a value of a wrong type.
         """
         made = super().__call__(*args, **kwargs)
         if self.last_overriding is None:
@@ -264,7 +274,14 @@ class EngineProvider(Singleton):
             ports()
             self.inputs = ports.inputs
             return
-        services = [each for _, each in self._by_path()]
+        services = []
+        for path, each in self._by_path():
+            services.append(each)
+            if each.last_overriding is not None and path in self._types:
+                given, types = each(), self._types[path]
+                if not isinstance(given, types):
+                    expected = " or ".join(kind.__name__ for kind in types)
+                    raise TypeError(f"{path}: got {given!r:.80}, expected {expected}")
         for each in services:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton):
@@ -323,22 +340,23 @@ class Lifetimes:
 
     def __init__(self) -> None:
         self._opens: list[Open] = []
-        self._closes: list[Close] = []
+        self._closes: list[tuple[Close, Close]] = []
 
     def keep(self, service: _Closable) -> _Closable:
         """Return a service, which will be closed whenever the agent is."""
         self.add(service.aclose)
         return service
 
-    def add(self, close: Close, open: Open | None = None) -> None:
+    def add(self, close: Close, open: Open | None = None, leave: Close | None = None) -> None:
         """Manage a service.
 
         Args:
             close: called whenever the agent is closed; a second call must do no harm.
+            leave: called in its place when only this event loop ends; leaves the service to others.
             open: called before each run, possibly by several runs and event loops at the same time; opens the
                 service once, and does nothing if it is open.
         """
-        self._closes.append(close)
+        self._closes.append((close, leave or close))
         if open is not None:
             self._opens.append(open)
 
@@ -351,16 +369,19 @@ class Lifetimes:
                 return opened
         return Success(None)
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, leaving: bool = False) -> None:
         """Close everything, for the event loop that is running.
+
+        Args:
+            leaving: whether services that other event loops use stay open.
 
         Raises:
             ExceptionGroup: the failures; every service was asked to close nevertheless.
         """
         problems: list[Exception] = []
-        for close in reversed(tuple(self._closes)):
+        for close, leave in reversed(tuple(self._closes)):
             try:
-                await close()
+                await (leave() if leaving else close())
             except Exception as error:  # noqa: BLE001 - one service must not keep the others open
                 problems.append(error)
         if problems:

@@ -252,7 +252,7 @@ def build_tools(settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes
             inspect=find_orders,
             known_tools=system.state_directory(os.environ) / FILE_NAME,
         )
-        lifetimes.add(remote.aclose, remote.open)
+        lifetimes.add(remote.aclose, remote.open, partial(remote.aclose, leaving=True))
         services.append(remote)
     match services:
         case []:
@@ -463,7 +463,30 @@ def build_ports(*, llm: ports.LLM, redactor: Redactor, **services: Any) -> Engin
         has_all = True
     if not has_all:
         raise TypeError(f"models.llm: got {llm!r:.80}, expected an object with complete, stream and model")
-    return EnginePorts(llm=llm, redactor=system.checked_redactor(redactor), **services)
+    listed = {name: tuple(services[name]) for name in ("policies", "output_validators", "instructions")}
+    return EnginePorts(llm=llm, redactor=system.checked_redactor(redactor), **{**services, **listed})
+
+
+_LISTED = (tuple, list)
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "settings": (RunSettings,),
+    "model_config": (ModelConfig,),
+    "tool_settings": (ToolSettings,),
+    "core.patterns": _LISTED,
+    "core.secrets": _LISTED,
+    "core.subscribers": _LISTED,
+    "reasoning.strategies": (Mapping,),
+    "reasoning.kernels": (Mapping,),
+    "reasoning.compaction_functions": (Mapping,),
+    "reasoning.registry": (StrategyRegistry,),
+    "engine.given_hooks": _LISTED,
+    "engine.hooks": (LifecycleHookRegistry,),
+    "engine.policies": _LISTED,
+    "engine.output_validators": _LISTED,
+    "engine.instructions": _LISTED,
+    "engine.handoffs": (Mapping,),
+}
+"""The types of what is no service of a port, which a call checks, by the paths of the providers."""
 
 
 class EngineLayer(Layer):
@@ -501,6 +524,7 @@ class EngineLayer(Layer):
         self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
             build_ports,
             by_path=by_path,
+            types=TYPES,
             llm=models.llm,
             events=core.events,
             clock=core.clock,

@@ -29,6 +29,7 @@ from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of
+from reactive_agents.kernel.termination import in_time
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
 from reactive_agents.reasoning.strategies import reactive
 
@@ -90,12 +91,17 @@ async def agent_loop(
         run = reactive.direct(given, ready)
     else:
         run = reasoning.execute(context.selected_strategy or "", given, ready)
-    outcome = await (_until_handoff(run, handle) if services.ports.handoffs else attempt(run))
+    loop = _until_handoff(run, handle) if services.ports.handoffs else attempt(run)
+    # the strategies of this package end by themselves at the deadline
+    outcome = await in_time(loop, services.seconds_left() + services.settings.timeouts.grace_s)
     ended = handle.ending_error()
     if ended is not None:  # a strategy of several kernel runs may have continued after it
         return Failure(ended)
-    if handle.handoff is not None or outcome is None:
+    if handle.handoff is not None:
         return await _handed_over(context, services)
+    if outcome is None:
+        reason = "The time limit of the run was reached. Missing: a final answer."
+        return await guard_output(partial_result("deadline", reason, context, services), services)
     if not isinstance(outcome, Success):
         error = outcome.failure()
         refusal = budget_refusal(error)

@@ -26,6 +26,7 @@ from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE
+from reactive_agents.engine.run_records import with_patience
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.kernel.context_window.window import merge_profile, model_window, profile_for
@@ -116,9 +117,15 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
     turn = None
     if result is not None and result.output is not None:
         turn = _turn(result, services)
-    ended: Result[None, errors.SessionErrors | errors.ServiceFailed] = Success(None)
-    with anyio.CancelScope(shield=True):
+    unknown = errors.ServiceFailed("The sessions service did not answer in time.", "sessions", "end")
+    ended: Result[None, errors.SessionErrors | errors.ServiceFailed] = Failure(unknown)
+
+    async def end() -> None:
+        nonlocal ended
         ended = await call_service("sessions", store, SessionStore.end, None, key, run_id, turn)
+        services.progress.recorded += 1
+
+    await with_patience(end(), services)
     if not isinstance(ended, Success):
         error = errors.ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
         _log.warning("Run %s was not added to session %r: %s", run_id, key.session, error.message)

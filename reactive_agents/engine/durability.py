@@ -776,7 +776,7 @@ async def conduct_durably(
     """
     caller = BRANCH.get()
     parent = caller.journal if isinstance(caller, RunBranch) else None
-    record = engine.ports.record.value_or(None) or (None if parent is None else parent.record)
+    record = engine.ports.record.value_or(None if parent is None else parent.record)
     accept_changes = overrides.accept_changes or (parent is not None and parent.lenient)
     if run_id is None and parent is not None:
         name = _branch_of(parent).name("r")

@@ -161,7 +161,7 @@ class ExecutionEngine:
                 return await self._run_and_close(refused, services)
         finally:
             handle.control.close()
-            if refused is None:
+            if self._running.handles.get(task.id) is handle:
                 del self._running.handles[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:
@@ -179,7 +179,8 @@ class ExecutionEngine:
 
     def running(self) -> tuple[TaskId, ...]:
         """Return the ids of the running tasks."""
-        return tuple(self._running.handles)
+        handles = tuple(self._running.handles.items())  # other threads may begin a run meanwhile
+        return tuple(task_id for task_id, handle in handles if not handle.control.is_lost())
 
     def cancel(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Cancel a run, from any thread; it then ends with ``RunCancelled``.
@@ -245,7 +246,8 @@ class ExecutionEngine:
         if missing is not None:
             return errors.ExecutionError(missing.message, task.id, "bootstrap", missing)
         with self._running.beginning:
-            if task.id in self._running.handles:
+            known = self._running.handles.get(task.id)
+            if known is not None and not known.control.is_lost():
                 return errors.TaskError(f"Task {task.id} is already running.", task.id)
             self._running.handles[task.id] = handle
         return None

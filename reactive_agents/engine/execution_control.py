@@ -20,7 +20,7 @@ from attrs import frozen
 
 from reactive_agents.core import events
 from reactive_agents.core.values import Value
-from reactive_agents.effects import calls_on_this_loop
+from reactive_agents.effects import calls_on_this_loop, end_of_this_loop
 from reactive_agents.kernel import RunEvents
 
 
@@ -53,6 +53,7 @@ class ExecutionControl:
         scope: the phases of the run, cancelled by ``cancel`` and, until there is an answer, by ``stop``.
         stopped: the accepted request to stop.
         call_soon: calls a function on the event loop of the run, from any thread.
+        is_lost: returns whether the event loop was closed, so that the run never goes on.
     """
 
     def __init__(self, events: RunEvents, above: ExecutionControl | None = None) -> None:
@@ -64,6 +65,7 @@ class ExecutionControl:
         if above is not None:
             above._below = self
         self.call_soon = calls_on_this_loop()
+        self.is_lost = end_of_this_loop()
         self._lock = Lock()
         self._cancelled = False
         self._answered = False
@@ -75,7 +77,7 @@ class ExecutionControl:
     @property
     def is_closing(self) -> bool:
         """Return whether the phases of the run are over."""
-        return self._closing
+        return self._closing or self.is_lost()
 
     @property
     def is_held(self) -> bool:

@@ -29,6 +29,7 @@ from reactive_agents.engine.lifecycle import run_error_hooks
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState, RunEvents
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.termination import in_time
 from reactive_agents.ports import Guardrail, PlanStore
 from reactive_agents.reasoning import structured_output
 
@@ -277,7 +278,10 @@ async def guard_output(
         return Success(replaced(context, reasoning=result))
     from reactive_agents.core.governance import GuardrailReport
 
-    checked = await check_text(output, "output", services)
+    checked = await in_time(check_text(output, "output", services), services.seconds_left())
+    if checked is None:
+        late = "The guardrail service did not check the output before the time limit of the run."
+        checked = Failure(errors.ServiceFailed(late, "guardrail", "check"))
     error: RuntimeErrors | None = None
     if not isinstance(checked, Success):
         error = context.failure_of(handle.phase)(checked.failure())

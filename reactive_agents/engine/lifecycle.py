@@ -105,7 +105,7 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
     handle.reached[name] = "begun"
     outcome: Result[ExecutionContext, errors.RuntimeErrors]
     try:
-        body = phase.body if context.deadline is None else partial(_until_deadline, phase, context.deadline)
+        body = phase.body if context.deadline is None else partial(_until_deadline, phase)
         outcome = await body(context, services)
     except Exception as error:  # noqa: BLE001 - a defect of the phase, or of a service that it reads
         outcome = Failure(phase_error(name, error, context, services.ports))
@@ -155,11 +155,10 @@ def _lacking_service(error: BaseException, ports: EnginePorts) -> ServiceFailed 
 
 
 async def _until_deadline(
-    phase: Phase, deadline: float, context: ExecutionContext, services: EngineServices
+    phase: Phase, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Run the phase's body until the deadline, but for at least ``grace_s`` seconds."""
-    seconds_left = deadline - services.ports.clock.monotonic()
-    with anyio.move_on_after(max(seconds_left, services.settings.timeouts.grace_s)):
+    with anyio.move_on_after(services.seconds_left()):
         return await phase.body(context, services)
     message = f"The phase {phase.name} was cancelled at the time limit of the run."
     return Failure(errors.ExecutionError(message, context.task_id, phase.name))

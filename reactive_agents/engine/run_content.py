@@ -35,6 +35,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.conversations import with_history
 from reactive_agents.engine.lifecycle import DONE
+from reactive_agents.engine.run_records import with_patience
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import ContentLoader, ContentStore
@@ -126,10 +127,16 @@ async def release_content(services: EngineServices) -> None:
     content = services.handle.content
     if content is None:
         return
-    with anyio.CancelScope(shield=True):
+    unknown = errors.ServiceFailed("The content service did not answer in time.", "content", "release")
+    released: Result[None, TakingErrors] = Failure(unknown)
+
+    async def release() -> None:
+        nonlocal released
         released = await content.release()
-        if isinstance(released, Failure):
-            _log.warning("The content of a run was not released: %s", released.failure().message)
+
+    await with_patience(release(), services)
+    if isinstance(released, Failure):
+        _log.warning("The content of a run was not released: %s", released.failure().message)
 
 
 @define(eq=False, repr=False)

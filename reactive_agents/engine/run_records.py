@@ -160,7 +160,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
     reached = services.handle.reached
     begun_before = {phase.name for phase in CLOSING if reached.get(phase.name) == "begun"}
     try:
-        await _with_patience(_run_phases(services), services)
+        await with_patience(_run_phases(services), services)
     finally:  # a task that is cancelled twice is not held up by a shield
         try:
             again = [
@@ -170,7 +170,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
                 or (phase.repeatable and phase.name in begun_before)
             ]
             if again:
-                await _with_patience(_record(again, context, services), services)
+                await with_patience(_record(again, context, services), services)
         finally:
             _publish_gaps(context, services)
 
@@ -192,7 +192,7 @@ async def _record(phases: Iterable[Phase], context: ExecutionContext, services: 
             publish_failure(phase.name, recorded.failure(), services, fatal=False)
 
 
-async def _with_patience(work: Awaitable[None], services: EngineServices) -> None:
+async def with_patience(work: Awaitable[None], services: EngineServices) -> None:
     """Await the work, shielded from cancellation, while runs are being recorded."""
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
     raised: list[BaseException] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from threading import Lock
@@ -387,6 +388,13 @@ class EngineServices(Value):
             metadata=task.metadata,
             tags=task.tags,
         )
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the deadline, at least ``grace_s``; else infinity."""
+        deadline = self.handle.context.deadline
+        if deadline is None:
+            return math.inf
+        return max(deadline - self.ports.clock.monotonic(), self.settings.timeouts.grace_s)
 
     def documents(self) -> tuple[str, ...]:
         """Return the texts of the documents that models were shown."""

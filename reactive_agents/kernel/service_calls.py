@@ -224,8 +224,8 @@ def checked_sources(
     clock: Clock, ids: IdSource, faults: ServiceFaults, prefix: str
 ) -> tuple[Clock, IdSource]:
     """Return a clock and a source of ids that do not raise; built-in ones unchanged."""
-    complete = hasattr(clock, "now") and hasattr(clock, "monotonic") and hasattr(ids, "new")
-    if complete and is_built_in(clock) and is_built_in(ids):
+    is_own = is_built_in(clock) and is_built_in(ids)
+    if is_own and hasattr(clock, "now") and hasattr(clock, "monotonic") and hasattr(ids, "new"):
         return clock, ids
     return CheckedClock(clock, faults), CheckedIds(ids, faults, prefix)
 

@@ -49,6 +49,7 @@ from reactive_agents.reasoning.strategy import (
     conclude,
     kernel_input,
     profile_of,
+    seconds_left,
 )
 
 
@@ -306,8 +307,7 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
     """Return the limit that ends the run, of its time, its budget or its controller."""
     if services.control is not None and services.control.ending is not None:
         return Limit("controller", services.control.ending.reason)
-    deadline = strategy_input.deadline
-    if deadline is not None and services.kernel.clock.monotonic() >= deadline:
+    if seconds_left(strategy_input, services) <= 0:
         return Limit("deadline", "The time limit of the run was reached.")
     used_up = budget_reached_by_run(strategy_input.settings.budget, services.meter.account)
     if used_up is None and services.meter.refusal is not None:

@@ -15,6 +15,7 @@ from reactive_agents.core.ids import TaskId
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, RunEvents, ThoughtKernel
+from reactive_agents.kernel.termination import FINISHING_S, in_time
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.fallback import run_contained, run_with_fallback, with_kernels_wrapped
 from reactive_agents.reasoning.selection.history import learn, record_of, tracker_of
@@ -26,6 +27,7 @@ from reactive_agents.reasoning.strategy import (
     StrategyServices,
     begin_measure,
     reasoning_result,
+    seconds_left,
 )
 
 if TYPE_CHECKING:
@@ -127,7 +129,8 @@ class ReasoningService:
         outcome = await _controlled(await run, strategy, ready)
         if not isinstance(outcome, Success):
             return outcome
-        return Success(await self._with_effectiveness(self._routed(outcome.unwrap()), strategy_input))
+        result = self._routed(outcome.unwrap())
+        return Success(await self._with_effectiveness(result, strategy_input, ready))
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a custom strategy under a name."""
@@ -174,14 +177,16 @@ class ReasoningService:
         )
 
     async def _with_effectiveness(
-        self, result: ReasoningResult, strategy_input: StrategyInput
+        self, result: ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
     ) -> ReasoningResult:
         """Return the result with the success rate of its strategy, if that is recorded."""
         tracker = tracker_of(result.strategy, self.config, self._effectiveness)
         if tracker is None:
             return result
         task = strategy_input.task_description
-        known = await record_of(tracker, result.strategy, task, strategy_input.task_type)
+        reading = record_of(tracker, result.strategy, task, strategy_input.task_type)
+        seconds = max(seconds_left(strategy_input, services), FINISHING_S)
+        known = await in_time(reading, seconds)  # a tracker that hangs withholds no answer
         rate, runs = (None, 0) if known is None else (known.success_rate, known.executions)
         return evolve(result, metadata=evolve(result.metadata, effectiveness=rate, earlier_runs=runs))
 

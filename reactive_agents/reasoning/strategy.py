@@ -8,6 +8,7 @@ come from the clock and the meter of the run; a strategy never sums them up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from attrs import field, frozen
@@ -246,6 +247,12 @@ def compaction_of(
     functions = services.compaction_functions
     function = functions.get(chosen.function or GIVEN_FUNCTION)
     return CompactionSettings(chosen.method, chosen.model_name, chosen.temperature, function)
+
+
+def seconds_left(strategy_input: StrategyInput, services: StrategyServices) -> float:
+    """Return the seconds until the deadline of the run, infinite without one."""
+    deadline = strategy_input.deadline
+    return inf if deadline is None else deadline - services.kernel.clock.monotonic()
 
 
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:

@@ -34,6 +34,7 @@ from reactive_agents.core.events import (
     TaskCompleted,
     TaskFailed,
     TaskStarted,
+    ToolCallStarted,
 )
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.effects import attempt
@@ -314,6 +315,26 @@ async def test_what_a_tool_raises_is_logged_with_its_traceback_and_without_secre
     assert "RuntimeError: the key is" in caplog.text
     assert "abcdefghijklmnop" not in caplog.text
     assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+@pytest.mark.anyio
+async def test_a_handler_that_masks_arguments_in_its_event_changes_no_call() -> None:
+    sent: list[str] = []
+
+    def send(to: str) -> str:
+        """Send the letter."""
+        sent.append(to)
+        return f"sent to {to}"
+
+    def mask(event: AgentEvent) -> None:
+        if isinstance(event, ToolCallStarted):
+            event.arguments["to"] = "***"
+
+    model = ScriptedLLM(call("send", to="Ann"), answer("It was sent to Ann."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(send).build()
+    agent.subscribe(mask)
+    assert (await agent.run("Send it to Ann.")).tool_results == {"send-1": "sent to Ann"}
+    assert sent == ["Ann"]
 
 
 @pytest.mark.anyio

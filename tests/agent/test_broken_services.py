@@ -6,22 +6,37 @@ result says what failed. It never raises anything but ``AgentError``.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Never, TypeVar
 
+import anyio
 import pytest
 from dependency_injector import providers
 from returns.future import FutureResult
 from returns.maybe import Some
+from returns.result import Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.adapters.system import WITHHELD, EnvironmentRedactor
-from reactive_agents.core.errors import ServiceFailed, root_cause
-from reactive_agents.core.events import AgentEvent
+from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.system import WITHHELD, EnvironmentRedactor, SystemClock
+from reactive_agents.core.config import IN_PROCESS
+from reactive_agents.core.conversation import History
+from reactive_agents.core.errors import (
+    MemoryErrors,
+    ReasoningErrors,
+    ServiceFailed,
+    SessionErrors,
+    root_cause,
+)
+from reactive_agents.core.events import AgentEvent, ExecutionPhaseFailed
+from reactive_agents.core.governance import GuardrailReport
 from reactive_agents.core.models import TokenPrice
+from reactive_agents.core.results import ReasoningResult, StrategyEffectiveness
 from reactive_agents.effects import effect
+from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.testing import (
     AllowAll,
     EventRecorder,
@@ -41,10 +56,13 @@ from reactive_agents.testing import (
     answer,
     call,
     forever,
+    say,
 )
+from tests.support.virtual_time import LoopClock, in_virtual_time
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:coroutine")]
 
+T = TypeVar("T")
 PRICE = TokenPrice(0.0, 0.001, max_output_tokens=10)
 
 
@@ -248,6 +266,42 @@ async def test_a_service_that_lacks_a_method_loses_no_answer(
     assert "never retrieved" not in caplog.text
 
 
+async def test_an_event_handler_that_asks_for_what_was_cancelled_ends_no_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def report(event: AgentEvent) -> None:
+        raise asyncio.CancelledError  # as the result of a cancelled future does
+
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("It is done."))).build()
+    agent.subscribe(report)
+    assert (await agent.run("Do it.")).output == "It is done."
+    assert "report failed on TaskStarted" in caplog.text
+
+
+async def test_a_clock_whose_attributes_raise_is_named() -> None:
+    class Remote(FakeClock):
+        @property
+        def now(self) -> Any:  # type: ignore[override]
+            raise ConnectionError("no clock is reached")
+
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("It is done."))).build()
+    agent.container.core.clock.override(Remote())
+    with pytest.raises(AgentError, match="now of the clock service Remote raised ConnectionError"):
+        await agent.run("Do it.")
+
+
+async def test_a_record_that_counts_as_empty_is_used() -> None:
+    class Empty(SqliteRunRecord):
+        def __len__(self) -> int:
+            return 0
+
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("It is done."))).build()
+    agent.container.memory.record.override(Empty(IN_PROCESS, clock=SystemClock()))
+    assert (await agent.run("Do it.", run_id="r")).output == "It is done."
+    assert [each.run_id for each in await agent.runs.list()] == ["r"]
+    await agent.aclose()
+
+
 @pytest.mark.parametrize("method", ["begin", "end"])
 async def test_sessions_that_lack_a_method_are_named_before_the_model_is_asked(method: str) -> None:
     class Sessions:
@@ -322,3 +376,89 @@ async def test_where_nothing_can_be_redacted_texts_are_withheld(
     assert WITHHELD in str(error)
     assert secret not in f"{error!r} {caplog.text}"
     assert not any(secret in repr(event) for event in events)
+
+
+# --- Services and strategies that never return -----------------------------------------------------------
+
+
+class Silent:
+    """Implements parts of several ports; the methods that are given never return."""
+
+    def __init__(self, *silent: str) -> None:
+        self._silent = silent
+
+    @effect
+    async def begin(self, *_: object, **__: object) -> Result[History, SessionErrors]:
+        return await self._answer("begin", History())
+
+    @effect
+    async def end(self, *_: object) -> Result[None, SessionErrors]:
+        return await self._answer("end", None)
+
+    @effect
+    async def check(self, text: str, stage: str, llm: object) -> Result[GuardrailReport, ServiceFailed]:
+        return await self._answer(stage, GuardrailReport(allowed=True))
+
+    @effect
+    async def history(self, _: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
+        return await self._answer("history", ())
+
+    async def _answer(self, name: str, answer: T) -> Result[T, Never]:
+        if name in self._silent:
+            await anyio.sleep_forever()
+        return Success(answer)
+
+
+def limited_agent(**services: object) -> ReactiveAgent:
+    """An agent with a time limit for its runs, on the clock of the event loop."""
+    llm = ScriptedLLM(forever(answer("It is done.")))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_timeout(run=60).build()
+    agent.container.core.clock.override(LoopClock())
+    for place, service in services.items():
+        layer, _, name = place.partition("_")
+        getattr(getattr(agent.container, layer), name).override(service)
+    return agent
+
+
+@in_virtual_time
+async def test_a_strategy_that_never_returns_is_cut_off_at_the_time_limit_of_the_run() -> None:
+    @effect
+    async def endless(
+        _: StrategyInput, services: StrategyServices
+    ) -> Result[ReasoningResult, ReasoningErrors]:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM()).with_strategy("endless", endless)
+    agent = builder.with_reasoning("endless").with_timeout(run=60).build()
+    agent.container.core.clock.override(LoopClock())
+    result = await agent.run("Do it.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "deadline")
+    assert result.reason == "The time limit of the run was reached. Missing: a final answer."
+
+
+@in_virtual_time
+async def test_an_output_that_the_guardrail_never_checks_is_withheld_at_the_time_limit() -> None:
+    agent = limited_agent(governance_guardrail=Silent("output"))
+    with pytest.raises(AgentError) as caught:
+        await agent.run("Do it.")
+    cause = root_cause(caught.value.error)
+    late = "The guardrail service did not check the output before the time limit of the run."
+    assert cause == ServiceFailed(late, "guardrail", "check")
+    assert "It is done." not in repr(caught.value)
+
+
+@in_virtual_time
+async def test_records_of_strategies_that_are_never_read_withhold_no_answer() -> None:
+    agent = limited_agent(memory_effectiveness=Silent("history"))
+    assert (await agent.run("Do it.")).output == "It is done."
+
+
+@in_virtual_time
+async def test_a_session_that_is_never_ended_withholds_no_answer() -> None:
+    agent = limited_agent(memory_sessions=Silent("end"))
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    assert (await agent.run("Do it.", session="s")).output == "It is done."
+    (failed,) = recorder.of(ExecutionPhaseFailed)
+    assert failed.error.message == "The sessions service did not answer in time."

@@ -215,6 +215,21 @@ async def test_scores_pass_from_a_limit_on_and_may_be_awaited() -> None:
     assert report.cases[0].problems == {"half": 1, "style: almost": 1}
 
 
+class Unprintable(Exception):
+    """An exception without a text."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def unprintable(run: CaseRun) -> bool:
+    raise Unprintable
+
+
+def cancelled(run: CaseRun) -> bool:
+    raise asyncio.CancelledError  # as the result of a cancelled future does
+
+
 def raises(run: CaseRun) -> bool:
     raise KeyError("output")
 
@@ -231,6 +246,11 @@ def exceeds(run: CaseRun) -> float:
     ("evaluator", "problem"),
     [
         (raises, "raises: the evaluator raised KeyError: 'output'"),
+        (unprintable, "unprintable: the evaluator raised Unprintable: <Unprintable>"),
+        (
+            cancelled,
+            "cancelled: the evaluator raised RuntimeError: something that it waited for was cancelled",
+        ),
         (forgets, "forgets: the evaluator raised ValueError: got None, expected True, False or a score"),
         (exceeds, "exceeds: the evaluator raised ValueError: got 1.5, expected True, False or a score"),
     ],

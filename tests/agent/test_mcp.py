@@ -154,6 +154,24 @@ def test_run_sync_from_several_threads_at_once_shares_a_server() -> None:
     assert outputs == [f"This is task {number}." for number in range(8)]
 
 
+@pytest.mark.system
+def test_a_run_on_another_event_loop_that_opens_nothing_leaves_the_servers_to_others() -> None:
+    refusals: list[str] = []
+
+    def again() -> None:
+        """Run the task a second time."""
+        with pytest.raises(AgentError) as refused:
+            agent.run_sync(task)
+        refusals.append(str(refused.value))
+
+    model = ScriptedLLM(call("again"), call("echo", text="still here"), answer("It is still here."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(again)
+    agent = builder.with_mcp(SERVER).build()
+    task = agent.new_task("Try it twice.")
+    assert agent.run_sync(task).tool_results["echo-2"] == "still here"
+    assert refusals == [f"Task {task.id} is already running."]
+
+
 def test_servers_are_data(tmp_path: Path) -> None:
     config = ReactiveAgents.create().with_model("offline").with_mcp(SERVER).to_config()
     for name in ("agent.toml", "agent.json"):

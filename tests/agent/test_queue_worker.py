@@ -209,6 +209,29 @@ def test_a_worker_whose_event_loop_stands_still_is_not_waited_for(tmp_path: Path
     assert len(left) == 1
 
 
+async def test_a_run_on_another_thread_leaves_the_worker_alone(tmp_path: Path) -> None:
+    begun, ending = anyio.Event(), anyio.Event()
+
+    async def hold() -> str:
+        """Hold."""
+        begun.set()
+        await ending.wait()
+        return "held"
+
+    model = ScriptedLLM(
+        call("hold", when="Hold it"), answer("It was held.", when="tool hold"), answer("Hello there.")
+    )
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold)
+    async with builder.with_durability(tmp_path / "runs.db").build() as agent:
+        run_id = await agent.submit("Hold it.")
+        await begun.wait()
+        greeting = await anyio.to_thread.run_sync(lambda: agent.run_sync("Greet me."))
+        assert greeting.output == "Hello there."
+        assert (await agent.runs.find(run_id)).state == "running"
+        ending.set()
+        assert (await agent.runs.wait(run_id)).output == "It was held."
+
+
 async def test_a_worker_that_is_stopped_finishes_the_step_and_hands_over(tmp_path: Path) -> None:
     begun, may_end, done = anyio.Event(), anyio.Event(), list[int]()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import sys
 import threading
@@ -16,7 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.core.errors import ApprovalNotPending, LLMErrors, RunCancelled
+from reactive_agents.core.errors import ApprovalNotPending, LLMErrors, RunCancelled, TaskError
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
@@ -25,9 +26,9 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, Usage
-from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import effect
-from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, forever, say
 from tests.support.mcp_server import PROGRAM
 from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.sqlite_files import sqlite_file
@@ -232,3 +233,42 @@ def test_threads_that_first_use_an_agent_at_once_share_its_services() -> None:
         for _ in range(20):
             agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("done"))).build()
             assert len(set(map(id, pool.map(engine_of, [agent] * 8)))) == 1
+
+
+def begun_on(loop: asyncio.AbstractEventLoop) -> tuple[ReactiveAgent, Task, asyncio.Task[TaskResult]]:
+    """An agent, with a task whose run waits in a tool while the loop does not run."""
+    waits = asyncio.Event()
+
+    async def wait() -> None:
+        """Wait."""
+        waits.set()
+        await asyncio.Event().wait()
+
+    llm = ScriptedLLM(call("wait"), forever(answer("Done.")))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(wait).build()
+    task = agent.new_task("Wait.")
+    run = loop.create_task(agent.run(task))
+    loop.run_until_complete(waits.wait())
+    return agent, task, run
+
+
+def test_a_run_is_cancelled_while_its_event_loop_does_not_run() -> None:
+    loop = asyncio.new_event_loop()
+    agent, task, run = begun_on(loop)
+    assert agent.cancel(task.id) == Success(None)
+    with pytest.raises(AgentError) as caught:
+        loop.run_until_complete(run)
+    loop.close()
+    assert isinstance(caught.value.error, RunCancelled)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "stop", "pause", "resume"])
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_whose_event_loop_was_closed_is_not_running_and_its_task_can_begin_again(verb: str) -> None:
+    loop = asyncio.new_event_loop()
+    agent, task, run = begun_on(loop)
+    loop.close()
+    assert agent.running() == ()
+    assert getattr(agent, verb)(task.id) == Failure(TaskError(f"Task {task.id} is not running.", task.id))
+    assert agent.run_sync(task).output == "Done."
+    assert not run.done()

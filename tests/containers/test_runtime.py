@@ -13,6 +13,7 @@ from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, create_runtime, tool
 from reactive_agents.containers import LateOverrideError
+from reactive_agents.containers.layers import TYPES
 from reactive_agents.core.config import ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import (
     GuardrailViolationError,
@@ -462,6 +463,22 @@ def test_what_is_no_settings_is_named() -> None:
     agent.container.settings.override(providers.Object(None))
     with pytest.raises(TypeError, match="settings: got None, expected RunSettings"):
         agent.run_sync("Hello?")
+
+
+@pytest.mark.parametrize("path", TYPES)
+def test_a_value_of_a_wrong_type_is_named_with_its_provider(path: str) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).with_reasoning().build()
+    attrgetter(path)(agent.container).override(providers.Object(BlockWords()))
+    with pytest.raises(TypeError, match=f"^{path}: got .*BlockWords.*, expected "):
+        agent.run_sync("Hello?")
+
+
+def test_policies_may_be_a_list() -> None:
+    asked: list[str] = []
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).with_reasoning().build()
+    agent.container.engine.policies.override([lambda state, context: asked.append(state.status)])
+    assert agent.run_sync("Hello?").output == "Hello."
+    assert asked
 
 
 @pytest.mark.parametrize("reset", [False, True])

@@ -12,6 +12,7 @@ import inspect
 import logging
 import time
 import weakref
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Awaitable, Callable
 from threading import Event, Lock, Thread, get_ident
@@ -102,7 +103,7 @@ class LocalEventBus:
                     if handler is not None:
                         try:
                             handler(event)
-                        except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                        except (Exception, CancelledError):  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
                             report_failed_handler(handler, event)
                 if not self._waiting or not self._waiting.get(thread):
                     return
@@ -379,7 +380,7 @@ class PlainHandler:
                 event = self._waiting.popleft()
             try:
                 self._handler(event)
-            except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+            except (Exception, CancelledError):  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
                 report_failed_handler(self._handler, event)
 
 

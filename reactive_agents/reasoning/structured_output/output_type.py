@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache, partial
-from math import inf
 from typing import Any, Never
 
 from attrs import evolve
@@ -40,6 +39,7 @@ from reactive_agents.reasoning.strategy import (
     StrategyMeasure,
     StrategyServices,
     begin_measure,
+    seconds_left,
 )
 from reactive_agents.reasoning.structured_output.answer_parser import (
     NO_VALUE,
@@ -177,8 +177,7 @@ async def _accepted(
     text: str, form: AnswerForm, strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[str, str | OutputValidatorFailed]:
     """Return the accepted text; validators may take as long as the run."""
-    deadline = strategy_input.deadline
-    left = inf if deadline is None else deadline - services.kernel.clock.monotonic()
+    left = seconds_left(strategy_input, services)
     accepted = await in_time(accepted_text(text, form), left) if left > 0 else None
     return Failure("The time limit of the run was reached.") if accepted is None else accepted
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from math import inf
 from typing import Any, Generic, TypeVar
 
 from attrs import evolve, field, frozen
@@ -19,7 +18,13 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.prompt import HAS_MEMORY, stable_prefix
 from reactive_agents.kernel.termination import in_time
 from reactive_agents.reasoning.passes import instructions_of_user, limit_reached
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
+from reactive_agents.reasoning.strategy import (
+    StrategyInput,
+    StrategyServices,
+    kernel_input,
+    profile_of,
+    seconds_left,
+)
 from reactive_agents.reasoning.structured_output.answer_parser import read_answer
 from reactive_agents.reasoning.structured_output.schema import Shape, without_descriptions
 
@@ -31,8 +36,7 @@ async def ask_model(
 
     Fails as the model does, and with ``ModelTimeout`` when the run's time is up.
     """
-    deadline = strategy_input.deadline
-    left = inf if deadline is None else deadline - services.kernel.clock.monotonic()
+    left = seconds_left(strategy_input, services)
     answered = await in_time(attempt(services.kernel.llm.complete(request)), left) if left > 0 else None
     if answered is not None:
         return answered

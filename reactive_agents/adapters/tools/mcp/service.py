@@ -243,16 +243,16 @@ class McpTools:
             _publish(fleet.withheld)
         return opened
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, leaving: bool = False) -> None:
         """End all servers, if any, and wait until they are gone.
 
         Of several running event loops that opened the tools, only the last ends the servers. A loop that did
-        not open them ends them at once.
+        not open them ends them at once, unless it is ``leaving``.
         """
         token = anyio.lowlevel.current_token()
         with self._lock:
             fleet, others = self._fleet, [each for each in self._users if each != token and _is_alive(each)]
-            if token in self._users and others:
+            if others and (leaving or token in self._users):
                 self._users = others
                 return
         if fleet is not None:
