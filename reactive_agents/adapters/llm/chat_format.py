@@ -313,7 +313,7 @@ def read_completion(
 
 
 def _call_parts(said: Any) -> Sequence[Any]:
-    """Return the calls of a litellm message or delta, also one in OpenAI's form of before tools."""
+    """Return the calls of a litellm message or delta, also a ``function_call``."""
     calls = getattr(said, "tool_calls", None) or ()
     former = getattr(said, "function_call", None)
     return calls if calls or former is None else (SimpleNamespace(id=None, index=0, function=former),)

@@ -285,7 +285,7 @@ def _end_if_cancelled() -> None:
 
 
 def _discard_typed() -> None:
-    """Discard what was typed on the terminal before there was a question that it could answer."""
+    """Discard what was typed before there was a question that it could answer."""
     with suppress(Exception):  # no terminal, or one without this, as on Windows
         import termios  # by those who ask, since Windows has none
 
@@ -353,7 +353,7 @@ class SilentView:
                 self._release()
 
     def _holds(self, line: Line, agent: str) -> bool:
-        """Keep a line for later if a question waits, so that the question stays the last line."""
+        """Keep a line for later if a question waits, which thus stays the last line."""
         with _HOLDING:
             if self._held is not None:
                 self._held.append((line, agent))
