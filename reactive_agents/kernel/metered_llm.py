@@ -653,6 +653,7 @@ class MeteredLLM:
                     cached,
                     said,
                     number,
+                    response.finish_reason,
                 )
             case Failure(error):
                 self.account.add(errors.refused_attempts(error))
