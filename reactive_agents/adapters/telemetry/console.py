@@ -252,7 +252,7 @@ KIND_WIDTH = max(map(len, KINDS))
 
 TERMINAL = RLock()
 """Held from a question on the terminal to its answer, so that answers are not mixed up."""
-_HOLDING = RLock()
+HOLDING = RLock()
 """Held while a line is written or kept for after a question."""
 
 
@@ -345,8 +345,9 @@ class SilentView:
             _discard_typed()
             hidden = _is_terminal(sys.stdout) and not _is_terminal(sys.stderr)
             shown = sys.stdout if hidden else sys.stderr
-            _write(shown, "\n".join((*above, question)), end="")
-            self._held = []
+            with HOLDING:
+                _write(shown, "\n".join((*above, question)), end="")
+                self._held = []
             try:
                 return read_line().strip()
             finally:
@@ -354,13 +355,12 @@ class SilentView:
 
     def _holds(self, line: Line, agent: str) -> bool:
         """Keep a line for later if a question waits, which thus stays the last line."""
-        with _HOLDING:
-            if self._held is not None:
-                self._held.append((line, agent))
-            return self._held is not None
+        if self._held is not None:
+            self._held.append((line, agent))
+        return self._held is not None
 
     def _release(self) -> None:
-        with _HOLDING:
+        with HOLDING:
             held, self._held = self._held or (), None
             for line, agent in held:
                 self.write(line, agent)
@@ -383,7 +383,9 @@ class PlainView(SilentView):
 
     def write(self, line: Line, agent: str = "") -> None:
         """Write a line, with the name of a sub-agent."""
-        if not self._holds(line, agent):
+        with HOLDING:
+            if self._holds(line, agent):
+                return
             _write(self._output, f"{line.kind:<{KIND_WIDTH}}  {text_of(line, agent)}")
 
 

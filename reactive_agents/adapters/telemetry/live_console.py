@@ -93,8 +93,9 @@ class LiveView(console.SilentView):
         """Print a line above the status line."""
         text = Text(f"{line.kind:<{console.KIND_WIDTH}}  ", style="dim", no_wrap=True, overflow="ellipsis")
         text.append(console.text_of(line, agent), style=STYLES[line.kind] or "default")
-        if not self._holds(line, agent):
-            self._console.print(text)
+        with console.HOLDING:
+            if not self._holds(line, agent):
+                self._console.print(text)
 
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask with the status line hidden."""
