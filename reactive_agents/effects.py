@@ -428,7 +428,9 @@ def cut_off_with_caller(seconds: float = math.inf) -> Iterator[None]:
 
 def blocked_seconds() -> float:
     """Return how many seconds this event loop may be blocked by its timeouts."""
-    left = anyio.current_effective_deadline() - anyio.current_time()
+    left = math.inf
+    with suppress(RuntimeError):  # in a callback, which has no deadline
+        left = anyio.current_effective_deadline() - anyio.current_time()
     return min((left, *(each.blocked_s() for each in TIMEOUTS.get())))
 
 

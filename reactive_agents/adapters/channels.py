@@ -84,9 +84,11 @@ def open_channel(
     if config.kind == "matrix" or (config.kind == "slack" and not config.tenants):
         variables.append(("token_env", config.token_env))
     for field_name, variable in variables:
-        if len(environment.get(variable, "")) < _SHORTEST_SECRET:
-            expected = f"the name of an environment variable with {_SHORTEST_SECRET} characters or more"
-            return wrong(field_name, variable, expected)
+        length = len(environment.get(variable, ""))
+        if length < _SHORTEST_SECRET:
+            has = f"it has {length}" if length else "it is not set"
+            expected = f"an environment variable whose value has {_SHORTEST_SECRET} characters or more"
+            return wrong(field_name, variable, f"{expected} ({has})")
     url = config.url or (SLACK_API if config.kind == "slack" else "")
     if not _is_address(url):
         return wrong("url", url, "an address of http or https")
@@ -265,10 +267,14 @@ class _Channel:
                     raise RuntimeError(f"the answer of the platform has more than {_MOST_ANSWER} bytes")
         document = parsed_object(body) or {}
         wait_s = retry_after_s(response.headers.get("retry-after", ""), datetime.now(UTC))
+        wait_ms = document.get("retry_after_ms")
+        if wait_s is None and isinstance(wait_ms, int) and wait_ms >= 0:  # of homeservers without the header
+            wait_s = min(wait_ms, 10**_MOST_DIGITS) / 1_000
         if response.status_code in (429, 503) and wait_s is not None:
             raise DeliveryDelayed(wait_s)
         if not response.is_success:
-            raise RuntimeError(f"the platform answered with status {response.status_code}")
+            code = re.sub(r"[^A-Za-z_]", "", _text(document, "errcode"))[:50]  # of Matrix
+            raise RuntimeError(f"the platform answered with status {response.status_code} {code}".rstrip())
         return document
 
     async def aclose(self) -> None:

@@ -6,8 +6,9 @@ passes on to one of these. It is the one place where typed errors become an exce
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from math import inf
 from types import TracebackType
@@ -851,8 +852,8 @@ def _local_desk(given: Maybe[Approver | RequestDesk]) -> LocalRequestDesk:
 
 
 def _inside_event_loop() -> bool:
-    try:
-        anyio.get_current_task()
-    except (RuntimeError, LookupError):
-        return False
-    return True
+    for current in (asyncio.get_running_loop, anyio.get_current_task):  # asyncio's callbacks have no task
+        with suppress(RuntimeError, LookupError):
+            current()
+            return True
+    return False

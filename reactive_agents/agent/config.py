@@ -155,15 +155,17 @@ def _decoded(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
         text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except (OSError, ValueError) as error:
         return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
-    if path.suffix == ".json":
-        return from_json(text, kind)
+    read = from_json if path.suffix == ".json" else _from_toml
+    return read(text, kind).alt(lambda wrong: evolve(wrong, file=path.name))
+
+
+def _from_toml(text: str, kind: type[T]) -> Result[T, DecodeError]:
     import tomllib
 
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        problem = FieldProblem("$", f"{path.name} cannot be parsed: {error}")
-        return Failure(DecodeError(kind.__name__, (problem,)))
+        return Failure(DecodeError(kind.__name__, (FieldProblem("$", f"cannot be parsed: {error}"),)))
     return decode(document, kind)
 
 

@@ -50,10 +50,14 @@ _UsageError: Any = typer.BadParameter.__base__
 
 @contextmanager
 def _usage_errors(*, as_json: bool) -> Iterator[None]:
-    """Print errors of the option parser as JSON if ``--json`` is given."""
+    """Print errors of the option parser with the value, as JSON for ``--json``."""
     try:
         yield
     except _UsageError as error:
+        refused: Any = error.__cause__  # of pydantic, which names only what it expected
+        given = repr(refused.errors()[0]["input"]) if hasattr(refused, "errors") else ""
+        if given not in error.message:
+            error.message = f"got {given}: {error.message}"
         if not as_json:
             raise
         from reactive_agents.cli import output

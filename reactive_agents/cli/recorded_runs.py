@@ -449,7 +449,7 @@ def _rate(text: str) -> tuple[int, float]:
     try:
         return int(runs_), float(seconds)
     except ValueError:
-        raise AgentError(InvalidConfig("--rate", text, "N/SECONDS, such as 100/60")) from None
+        raise AgentError(InvalidConfig("--rate", repr(text), "N/SECONDS, such as 100/60")) from None
 
 
 # --- inside -------------------------------------------------------------------------------------------------
@@ -487,7 +487,9 @@ def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, 
     try:
         return anyio.run(run)
     except AgentError as error:
-        raise output.fail(error.error, output.ExitCode.FAILED, as_json=as_json) from None
+        is_usage = isinstance(error.error, InvalidConfig)
+        code = output.ExitCode.BAD_USAGE if is_usage else output.ExitCode.FAILED
+        raise output.fail(error.error, code, as_json=as_json) from None
 
 
 def _ask(

@@ -286,8 +286,12 @@ def _runs(file: str | None, chosen: LoggedRunFilter, *, as_json: bool) -> tuple[
 def _find_run(file: str | None, run: str, *, as_json: bool) -> LoggedRun:
     found = _ask(file, lambda log: log.run(RunId(run)), as_json=as_json)
     if found is None:
-        missing = RunLogFailed(f"There is no run {run!r} in the log, or several begin like that.", "run")
-        raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
+        every = _runs(file, LoggedRunFilter(children=True, limit=2**31), as_json=as_json)
+        meant = [each.run_id for each in every if each.run_id.startswith(run)]
+        problem = f"There is no run {run!r} in the log."
+        if meant:
+            problem = f"{len(meant)} runs in the log begin with {run!r}, such as {' and '.join(meant[:2])}."
+        raise output.fail(RunLogFailed(problem, "run"), output.ExitCode.FAILED, as_json=as_json)
     return found
 
 

@@ -46,6 +46,7 @@ RunsOption = Annotated[
     output.option("--runs", metavar="FILE_OR_URL", help="Record the runs here, to survive a restart."),
 ]
 _DRAIN_S = 30.0
+_MOST_DAYS = 36_500
 
 
 def serve(
@@ -256,6 +257,10 @@ def create(
     """Create a key and print it once."""
     if (user is None) is not any_user:
         raise typer.BadParameter("give --user or --any-user.", param_hint="--user")
+    if days is not None and not 0 < days <= _MOST_DAYS:
+        raise typer.BadParameter(
+            f"got {days:g}, expected a number above 0, at most {_MOST_DAYS}.", param_hint="--days"
+        )
     chosen = _limits(limits or [])
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
     with _readable(file):

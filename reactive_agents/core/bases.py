@@ -81,16 +81,22 @@ class FieldProblem(Value):
 
 @frozen(eq=False, repr=False)
 class DecodeError(Value):
-    """A document does not have the expected type."""
+    """A document does not have the expected type.
+
+    Attributes:
+        file: the name of the file that it is in; empty for none.
+    """
 
     type_name: str
     problems: tuple[FieldProblem, ...]
+    file: str = ""
 
     @property
     def message(self) -> str:
         """One sentence that names each field, its value and what was expected."""
         problems = "; ".join(f"{p.path}: {p.problem}" for p in self.problems)
-        return f"Not a valid {self.type_name}: {problems}"
+        place = f" in {self.file}" if self.file else ""
+        return f"Not a valid {self.type_name}{place}: {problems}"
 
 
 @frozen(eq=False, repr=False)

@@ -18,7 +18,7 @@ from reactive_agents.core.bases import PlanChange as PlanChange
 from reactive_agents.core.bases import Stamp as Stamp
 from reactive_agents.core.ids import AgentId, CallId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
+from reactive_agents.core.models import FinishReason, ModelRequest, ModelResponse, Usage
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.stored_forms import TAGS
 from reactive_agents.core.tasks import AgentResult, TaskResultMetadata
@@ -217,6 +217,7 @@ class ModelCallCompleted(Event):
         cached: whether the answer was recorded before, and took neither tokens nor money.
         response: the whole response; ``None`` unless a handler wants requests.
         model_call: the number in its ``ModelCallStarted``; 0 if there was none.
+        finish_reason: why the model stopped; ``None`` for a call that another service made.
     """
 
     purpose: str
@@ -228,6 +229,7 @@ class ModelCallCompleted(Event):
     cached: bool = False
     response: ModelResponse | None = None
     model_call: int = 0
+    finish_reason: FinishReason | None = None
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:

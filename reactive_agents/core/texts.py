@@ -252,7 +252,8 @@ def html_of(result: Any) -> str:
     steps = "".join(map(_step, result.steps[:_MOST_STEPS]))
     left_out = len(result.steps) - _MOST_STEPS
     more = f"<li>and {left_out} more</li>" if left_out > 0 else ""
-    folded = f"<details><summary>{len(result.steps)} steps</summary><ol>{steps}{more}</ol></details>"
+    length = counted(len(result.steps), "step")
+    folded = f"<details><summary>{length}</summary><ol>{steps}{more}</ol></details>"
     head = _block("strong", result.status) + " " + _block("span", figures_of(result.metadata), "opacity: 0.7")
     return f"<div>{head}{''.join(rows)}{folded if result.steps else ''}</div>"
 

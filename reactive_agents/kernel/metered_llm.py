@@ -650,6 +650,7 @@ class MeteredLLM:
                     cached,
                     said,
                     number,
+                    response.finish_reason,
                 )
             case Failure(error):
                 self.account.add(errors.refused_attempts(error))

@@ -960,6 +960,7 @@ async def try_later(
     if is_unanswered and policy.fallback:
         await attempt(store.add_message(item, _fallback(item.event.id, policy)))
     await attempt(store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+    _log.warning("The %s %d is a dead letter: %s", item.kind, item.number, reason)
 
 
 def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool = False) -> NewMessage:

@@ -170,7 +170,9 @@ def named_agents(agents: Agents) -> dict[str, ReactiveAgent[Any, Any]]:
         listed = (agents,) if isinstance(agents, ReactiveAgent) else tuple(agents)
         served = {each.name: each for each in listed}
         if len(served) < len(listed):
-            raise ValueError("Two agents have the same name: give a mapping of names.")
+            names = [each.name for each in listed]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"Two agents have the name {twice!r}: rename one, or give a mapping of names.")
     for name in served:
         if not _NAME.fullmatch(name):
             expected = "letters, digits, '.', '_' and '-', at most 64"

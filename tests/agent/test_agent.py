@@ -169,6 +169,23 @@ def test_run_sync_works_inside_a_running_event_loop(backend: str) -> None:
     assert anyio.run(as_in_a_notebook, backend=backend) == "The answer is 3."
 
 
+def test_run_sync_works_in_a_callback_of_a_running_event_loop() -> None:
+    agent, outputs = agent_of(*SUM), list[str | None]()
+
+    async def as_in_the_asyncio_console() -> None:
+        asked = asyncio.Event()
+
+        def ask() -> None:
+            asked.set()
+            outputs.append(agent.run_sync("What is 1 + 2?").output)
+
+        asyncio.get_running_loop().call_soon(ask)
+        await asked.wait()
+
+    asyncio.run(as_in_the_asyncio_console())
+    assert outputs == ["The answer is 3."]
+
+
 def test_run_sync_raises_the_typed_error() -> None:
     with pytest.raises(AgentError) as caught:
         agent_of(fail(ModelUnavailable("down", "m"))).run_sync("What is 1 + 2?")

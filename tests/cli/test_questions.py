@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reactive_agents.adapters.telemetry.console import SilentView
+from reactive_agents.adapters.telemetry.console import Line, PlainView, SilentView
 from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
 from tests.support.command_line import Completed, Terminal, command
@@ -126,3 +126,29 @@ def test_an_answer_is_never_taken_for_that_to_another_request(monkeypatch: pytes
     first.join()
     second.join()
     assert order == ["approval", "read", "question", "read"]
+
+
+def test_a_question_stays_the_last_line_until_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    view = PlainView(shown)
+
+    class Typed(io.StringIO):
+        def readline(self, *_: object) -> str:
+            view.write(Line("approval", "delete approved"))  # an event of another call
+            shown.write("y\n")
+            return "y\n"
+
+    monkeypatch.setattr(sys, "stdin", Typed())
+    monkeypatch.setattr(sys, "stderr", shown)
+    ids = (RunId("r"), TaskId("t"), AgentId("a"))
+    assert view.ask(ApprovalRequest(*ids, ApprovalId("p"), CallId("c"), "wipe", {}, "high"))
+    assert shown.getvalue() == "Run wipe {} (high risk)? [y/N] y\napproval  delete approved\n"
+
+
+def test_a_question_is_shown_where_only_the_output_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = {"stdin": Terminal("L\n"), "stdout": Terminal(), "stderr": io.StringIO()}
+    for name, stream in streams.items():
+        monkeypatch.setattr(sys, name, stream)
+    ids = (RunId("r"), TaskId("t"), AgentId("a"))
+    assert SilentView().answer(QuestionRequest(*ids, RequestId("q"), CallId("d"), "Which one?")) == "L"
+    assert [stream.getvalue() for stream in streams.values()][1:] == ["Which one?\n? ", ""]

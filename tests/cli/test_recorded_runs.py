@@ -264,9 +264,9 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
     assert added.stdout == "Scheduled nightly.\n", added
     (listed,) = json.loads(command("runs", "schedules", "--runs", record, "--json").stdout)
     assert (listed["name"], listed["cron"], listed["queue"]) == ("nightly", "0 2 * * *", "sums")
-    assert command("runs", "schedule", "x", "61 * * * *", QUESTION, *of_agent).exit_code == 1
+    assert command("runs", "schedule", "x", "61 * * * *", QUESTION, *of_agent).exit_code == 2
     assert command("runs", "unschedule", "nightly", *of_agent).exit_code == 0
     assert command("runs", "unschedule", "nightly", *of_agent).exit_code == 1
     worker = ("worker", described, "--runs", record, "--rate", "fast", "--until-idle")
-    assert command(*worker).exit_code == 1
+    assert command(*worker).exit_code == 2
     assert json.loads(command(*worker, "--json").stdout)["error"]["tag"] == "InvalidConfig"

@@ -92,6 +92,16 @@ def test_what_is_not_there_is_an_error(logged: Path, arguments: tuple[str, ...])
     assert "There is no run 'nothing'" in done.stderr
 
 
+def test_a_beginning_of_several_ids_is_no_missing_run(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    agent = ReactiveAgents.create().with_model("offline").with_run_log(path).build()
+    for run_id in ("may-1", "may-2"):
+        agent.run_sync("Hello.", run_id=run_id)
+    done = command("runs", "show", "may", "--runs", path)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "2 runs in the log begin with 'may', such as may-2 and may-1." in done.stderr
+
+
 def test_a_missing_file_is_bad_usage_and_is_not_made(tmp_path: Path) -> None:
     done = command("runs", "list", "--runs", tmp_path / "none.db")
     assert done.exit_code == 2

@@ -39,6 +39,8 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
         (("keys", "create", "x", "--any-user", "--limit", "cats=1"), "requests_per_minute"),
         (("keys", "create", "x", "--any-user", "--limit", "run_s=inf"), "above 0"),
         (("keys", "revoke", "nobody"), "there is no key"),
+        (("keys", "create", "x", "--any-user", "--days", "-1"), "got -1, expected a number above 0"),
+        (("keys", "create", "x", "--any-user", "--days", "soon"), "'--days': got 'soon'"),
         (("serve", "agent.toml", "--host", "0.0.0.0"), "needs --keys"),
         (("serve", "agent.toml", "--missing"), "No such option"),
         (("serve", "agent.toml", "--no-work"), "needs --queue"),
@@ -61,6 +63,16 @@ def test_a_server_needs_its_keys_and_its_agents(tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text('name = "a b"\n')
     named = command("serve", tmp_path / "agent.toml")
     assert (named.exit_code, "cannot be served" in named.stderr) == (2, True)
+
+
+def test_the_file_with_the_mistake_is_named(tmp_path: Path) -> None:
+    (tmp_path / "good.toml").write_text('name = "clerk"\n[model]\nmodel = "offline"\n')
+    for name, text in {"a.toml": 'nmae = "x"\n', "b.toml": "name = \n", "c.json": '{"name": "a",}'}.items():
+        (tmp_path / name).write_text(text)
+        done = command("serve", tmp_path / "good.toml", tmp_path / name)
+        assert (done.exit_code, f"Not a valid AgentConfig in {name}: $" in done.stderr) == (2, True)
+    twice = command("serve", tmp_path / "good.toml", tmp_path / "good.toml")
+    assert (twice.exit_code, "Two agents have the name 'clerk'" in twice.stderr) == (2, True)
 
 
 def test_a_record_that_cannot_be_used_ends_the_command_before_anybody_is_answered(tmp_path: Path) -> None:

@@ -302,6 +302,31 @@ async def test_an_answer_waits_as_long_as_the_receiver_says_and_has_one_key(tmp_
         assert (len(found.receiver.requests), len(keys)) == (4, 1)
 
 
+async def test_a_homeserver_that_says_only_in_its_document_when_to_send_is_left_alone(tmp_path: Path) -> None:
+    async with matrix(tmp_path) as found:
+        limit = {"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 100_000}
+        found.receiver.failures.append(Response(json.dumps(limit), 429, media_type="application/json"))
+        begun = datetime.now(UTC)
+        await transaction(found, said())
+        item = await found.message(lambda item: item.due is not None)
+        assert item.due is not None
+        assert (item.due - begun).total_seconds() > 99
+        assert item.attempts == 0
+
+
+async def test_an_answer_that_is_not_taken_is_in_the_log_with_its_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with matrix(tmp_path, delivery={"tries": 1, "backoff_s": 0.01}) as found:
+        found.receiver.failures.append(Response('{"errcode": "M_FORBIDDEN"}', 403))
+        await transaction(found, said())
+        await found.message(lambda item: item.status == "dead")
+        await until(lambda: caplog.messages)
+    [told] = caplog.messages
+    assert told.startswith("The delivery 2 is a dead letter: ")
+    assert told.endswith("the platform answered with status 403 M_FORBIDDEN")
+
+
 async def test_a_receiver_that_is_put_off_is_left_alone_until_then(tmp_path: Path) -> None:
     async with service(tmp_path) as found:
         found.receiver.failures.append(busy("100"))
@@ -358,6 +383,18 @@ def test_a_channel_that_cannot_work_is_refused(
     }
     described = {"name": "mira", "memory": "mira.db", "domains": [{"name": "chat", "channel": given}]}
     with pytest.raises(AgentError, match=rf"domains\.chat\.channel\.{option}"):
+        Personas.from_config(described).build()
+
+
+@pytest.mark.parametrize(("value", "has"), [(None, "it is not set"), ("short", "it has 5")])
+def test_a_secret_that_is_not_set_is_not_told_as_a_short_one(
+    value: str | None, has: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("HOOK", value)
+    given = {"kind": "webhook", "url": "https://example.com/answers", "secret_env": "HOOK"}
+    described = {"name": "mira", "memory": "mira.db", "domains": [{"name": "chat", "channel": given}]}
+    with pytest.raises(AgentError, match=rf"whose value has 16 characters or more \({has}\)"):
         Personas.from_config(described).build()
 
 

@@ -53,8 +53,8 @@ class Terminal:
         """Have another window size."""
         fcntl.ioctl(self._file, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
-    def type(self, text: str, until: str) -> None:
-        """Type a text, and wait until another one is shown."""
+    def type(self, text: str, until: str) -> str:
+        """Type a text, wait until another one is shown, and return what was shown before that."""
         os.write(self._file, text.encode())
         shown = self._rest
         while until not in shown:
@@ -62,7 +62,8 @@ class Terminal:
             read = os.read(self._file, 65_536) if readable else b""
             assert read, f"{until!r} is not shown after {text[:80]!r}: {shown[-2_000:]!r}"
             shown += read.decode(errors="replace")
-        self._rest = shown.partition(until)[2]
+        before, _, self._rest = shown.partition(until)
+        return before
 
     def exit_code(self) -> int:
         """Return the exit code of the process that has ended."""
@@ -96,4 +97,37 @@ def test_a_conversation_on_a_terminal(tmp_path: Path) -> None:
         terminal.type("", "> ")
         terminal.type(FIRST, "What is 2 + 2?")  # of the conversation that goes on
         terminal.type(f"{CLEAR}/quit{ENTER}", "/quit")
+        assert terminal.exit_code() == 0
+
+
+RISKY_TOOLS = """
+from reactive_agents import tool
+
+@tool(requires_approval=True, risk="high")
+def calculator(expression: str) -> str:
+    '''Calculate an expression.'''
+    return str(eval(expression))
+"""
+ASKED = "(high risk)? [y/N] "
+
+
+def test_what_was_typed_before_a_question_is_no_approval(tmp_path: Path) -> None:
+    (tmp_path / "risky_tools.py").write_text(RISKY_TOOLS)
+    arguments = ("run", "What is 2 + 2?", "--tools", "risky_tools:calculator")
+    with Terminal(*arguments, directory=tmp_path) as terminal:
+        terminal.type("y\n", ASKED)
+        terminal.type("\n", "2 + 2: not calculated.")
+
+
+def test_a_stopped_chat_asks_no_further_question(tmp_path: Path) -> None:
+    (tmp_path / "risky_tools.py").write_text(RISKY_TOOLS)
+    arguments = ("chat", "--sessions", "s.db", "--tools", "risky_tools:calculator")
+    with Terminal(*arguments, directory=tmp_path) as terminal:
+        terminal.type("", "> ")
+        terminal.type(f"What is 2 + 2? What is 3 + 4?{ENTER}", ASKED)
+        terminal.type(CTRL_C, "Stopped.\r\n> ")
+        shown = terminal.type(f"Hello.{ENTER}", "There is nothing to quote")  # the message is taken
+        assert ASKED not in shown
+        terminal.type("", "\n> ")
+        os.write(terminal._file, CTRL_D.encode())
         assert terminal.exit_code() == 0

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from itertools import count
+from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
 from attrs import frozen
@@ -294,7 +295,6 @@ def read_completion(
         return Failure(MalformedResponse(f"The answer of {model} has no choices.", model))
     choice = completion.choices[0]
     native = getattr(choice, "provider_specific_fields", None) or {}
-    calls = choice.message.tool_calls or ()
     return read_answer(
         RawAnswer(
             model=model,
@@ -302,7 +302,7 @@ def read_completion(
             thinking=read_thinking(choice.message),
             calls=tuple(
                 CallText(text_of(call.id), text_of(call.function.name), text_of(call.function.arguments))
-                for call in calls
+                for call in _call_parts(choice.message)
             ),
             finish_reason=text_of(choice.finish_reason),
             native_reason=text_of(native.get("native_finish_reason")),
@@ -311,6 +311,13 @@ def read_completion(
             calls_before=calls_before,
         )
     )
+
+
+def _call_parts(said: Any) -> Sequence[Any]:
+    """Return the calls of a litellm message or delta, also a ``function_call``."""
+    calls = getattr(said, "tool_calls", None) or ()
+    former = getattr(said, "function_call", None)
+    return calls if calls or former is None else (SimpleNamespace(id=None, index=0, function=former),)
 
 
 # --- contents that are lists of parts, and refusals -----------------------------------------------------
@@ -423,10 +430,10 @@ class _OpenCall:
 def _begins_another(call: _OpenCall, part: Any, identity: str) -> bool:
     """Return whether a delta begins another call, since some providers number all 0."""
     name, arguments = text_of(part.function.name), text_of(part.function.arguments)
-    if identity and call.id:
-        return identity != call.id and bool(name or not arguments)  # some give each delta a new id
-    # those without ids complete each call before the next
-    named = name and (arguments or name != call.name)
+    if identity and call.id and identity != call.id:
+        return bool(name or not arguments)  # some give each delta a new id
+    # those without ids, or with one id for all, complete each call before the next
+    named = name and (arguments.strip() or name != call.name)
     return bool(named) and isinstance(from_json(call.arguments, JsonObject), Success)
 
 
@@ -464,7 +471,7 @@ class Assembly:
             self._text.append(text)
             if shown := self._shown_text.take(text):
                 deltas.append(models.TextDelta(shown))
-        deltas.extend(self._absorb_call(part) for part in getattr(choice.delta, "tool_calls", None) or ())
+        deltas.extend(map(self._absorb_call, _call_parts(choice.delta)))
         return tuple(deltas)
 
     def _absorb_call(self, part: Any) -> models.ToolCallDelta:

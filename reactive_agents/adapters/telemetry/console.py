@@ -252,6 +252,8 @@ KIND_WIDTH = max(map(len, KINDS))
 
 TERMINAL = RLock()
 """Held from a question on the terminal to its answer, so that answers are not mixed up."""
+HOLDING = RLock()
+"""Held while a line is written or kept for after a question."""
 
 
 _LOOK_S = 0.1
@@ -271,15 +273,29 @@ def read_line() -> str:
             ready, _, _ = select.select([sys.stdin], [], [], _LOOK_S)
         except (OSError, TypeError, ValueError):  # cannot be polled, as on Windows
             break
+        _end_if_cancelled()
         if ready:
             break
-        with suppress(RuntimeError):  # in a foreign thread
-            anyio.from_thread.check_cancelled()
     return sys.stdin.readline()
+
+
+def _end_if_cancelled() -> None:
+    with suppress(RuntimeError):  # in a foreign thread
+        anyio.from_thread.check_cancelled()
+
+
+def _discard_typed() -> None:
+    """Discard what was typed before there was a question that it could answer."""
+    with suppress(Exception):  # no terminal, or one without this, as on Windows
+        import termios  # by those who ask, since Windows has none
+
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 class SilentView:
     """The base of views, entered for a run: it asks, but shows nothing."""
+
+    _held: list[tuple[Line, str]] | None = None  # while a question waits
 
     def __enter__(self) -> SilentView:
         return self
@@ -287,7 +303,7 @@ class SilentView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        self._release()
 
     def show(self, event: events.AgentEvent) -> None:
         """Show an event, or ignore it."""
@@ -300,32 +316,54 @@ class SilentView:
 
         Any answer but a clear yes is a no.
         """
-        with TERMINAL:
-            _write(sys.stderr, f"Run {request.described}? [y/N] ", end="")
-            return read_line().strip().lower() in ("y", "yes")
+        return self._ask(f"Run {request.described}? [y/N] ").lower() in ("y", "yes")
 
     def answer(self, question: governance.QuestionRequest) -> str | None:
         """Ask on standard error, and read a line from standard input.
 
         A number selects the option with that number; an empty line is no answer.
         """
-        with TERMINAL:
-            _write(sys.stderr, printable(question.text))
-            for number, option in enumerate(question.options, 1):
-                _write(sys.stderr, printable(f"  {number}. {option}"))
-            _write(sys.stderr, "? ", end="")
-            text = read_line().strip()
+        options = (f"  {number}. {option}" for number, option in enumerate(question.options, 1))
+        text = self._ask("? ", *map(printable, (question.text, *options)))
         chosen = text.isdecimal() and 1 <= int(text) <= len(question.options)
         return question.options[int(text) - 1] if chosen else text or None
 
     def execute(self, request: governance.ExternalCallRequest) -> Json:
         """Ask on standard error, and read the result from standard input: JSON, or a text."""
         called = escaped(f"{request.tool_name} {json.dumps(request.arguments, ensure_ascii=False)}")
-        with TERMINAL:
-            _write(sys.stderr, f"Result of {called} (an empty line for none): ", end="")
-            text = read_line().strip()
+        text = self._ask(f"Result of {called} (an empty line for none): ")
         result: Json = from_json(text, Json).value_or(text or None)
         return result
+
+    def _ask(self, question: str, *above: str) -> str:
+        """Ask on standard error, and return the line that is typed from then on.
+
+        On standard output if that alone is a terminal: a question in a file would be seen by nobody.
+        """
+        with TERMINAL:
+            _end_if_cancelled()  # while another question waited for its answer
+            _discard_typed()
+            hidden = _is_terminal(sys.stdout) and not _is_terminal(sys.stderr)
+            shown = sys.stdout if hidden else sys.stderr
+            with HOLDING:
+                _write(shown, "\n".join((*above, question)), end="")
+                self._held = []
+            try:
+                return read_line().strip()
+            finally:
+                self._release()
+
+    def _holds(self, line: Line, agent: str) -> bool:
+        """Keep a line for later if a question waits, which thus stays the last line."""
+        if self._held is not None:
+            self._held.append((line, agent))
+        return self._held is not None
+
+    def _release(self) -> None:
+        with HOLDING:
+            held, self._held = self._held or (), None
+            for line, agent in held:
+                self.write(line, agent)
 
 
 class PlainView(SilentView):
@@ -342,7 +380,10 @@ class PlainView(SilentView):
 
     def write(self, line: Line, agent: str = "") -> None:
         """Write a line, with the name of a sub-agent."""
-        _write(self._output, f"{line.kind:<{KIND_WIDTH}}  {text_of(line, agent)}")
+        with HOLDING:
+            if self._holds(line, agent):
+                return
+            _write(self._output, f"{line.kind:<{KIND_WIDTH}}  {text_of(line, agent)}")
 
 
 def text_of(line: Line, agent: str) -> str:

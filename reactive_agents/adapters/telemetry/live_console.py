@@ -62,6 +62,7 @@ class LiveView(console.SilentView):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._release()
         with self._changing:
             self._shown = False
             self._live.stop()
@@ -91,7 +92,10 @@ class LiveView(console.SilentView):
     def write(self, line: console.Line, agent: str = "") -> None:
         """Print a line above the status line."""
         text = Text(f"{line.kind:<{console.KIND_WIDTH}}  ", style="dim", no_wrap=True, overflow="ellipsis")
-        self._console.print(text.append(console.text_of(line, agent), style=STYLES[line.kind] or "default"))
+        text.append(console.text_of(line, agent), style=STYLES[line.kind] or "default")
+        with console.HOLDING:
+            if not self._holds(line, agent):
+                self._console.print(text)
 
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask with the status line hidden."""

@@ -205,10 +205,11 @@ class OpenTelemetryHandler:
             return
         opened.attributes["gen_ai.response.model"] = event.model.rpartition("/")[2]
         attributes = _usage(event.usage)
+        if event.finish_reason is not None:
+            attributes["gen_ai.response.finish_reasons"] = [event.finish_reason]
         if self._content and event.response is not None:
             answered = event.response
             said = AssistantMessage(answered.content, answered.tool_calls, answered.thinking)
-            attributes["gen_ai.response.finish_reasons"] = [answered.finish_reason]
             told = {**_said(said), "finish_reason": answered.finish_reason}
             attributes["gen_ai.output.messages"] = _json([told])
         if event.cost_usd is not None:

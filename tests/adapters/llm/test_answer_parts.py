@@ -104,6 +104,26 @@ async def test_calls_beside_null_or_parts_are_read(content: Any) -> None:
         assert response.content == ("Yes." if content else "")
 
 
+async def test_a_call_in_the_form_of_before_tools_is_read() -> None:
+    call = {"name": "add", "arguments": '{"a": 1}'}
+    begun, rest = {"name": "add", "arguments": ""}, {"arguments": '{"a": 1}'}
+    deltas = [{"role": "assistant", "content": None, "function_call": each} for each in (begun, rest)]
+    answer, chunks = await both_ways(
+        "openai/m", whole({"content": None, "function_call": call}), stream(*deltas)
+    )
+    for response in (answer, chunks[-1].response):
+        assert [(each.name, each.arguments) for each in response.tool_calls] == [("add", {"a": 1})]
+
+
+async def test_two_calls_with_one_id_and_index_are_two_calls() -> None:
+    other = {**CALLS[0], "function": {"name": "add", "arguments": '{"a": 2}'}}
+    deltas = [{"tool_calls": [{"index": 0, **each}]} for each in (CALLS[0], other)]
+    answer, chunks = await both_ways("openai/m", whole({"tool_calls": [CALLS[0], other]}), stream(*deltas))
+    for response in (answer, chunks[-1].response):
+        assert [each.arguments for each in response.tool_calls] == [{"a": 1}, {"a": 2}]
+        assert len({each.id for each in response.tool_calls}) == 2
+
+
 async def test_compressed_answers_and_parts_that_grow_are_read() -> None:
     deltas = [{"content": [{"type": "text", "text": each}]} for each in ("It ", "is ", "so.")]
     answer, chunks = await both_ways("openai/m", whole({"content": [TEXT]}, compressed=True), stream(*deltas))
