@@ -241,12 +241,7 @@ def create(
     ] = None,
     days: Annotated[
         float | None,
-        output.option(
-            "--days",
-            metavar="N",
-            parser=output.number_up_to(36_500, "a number of days"),
-            help="The days until the key expires; never by default.",
-        ),
+        output.option("--days", metavar="N", help="The days until the key expires; never by default."),
     ] = None,
     limits: Annotated[
         list[str] | None,
