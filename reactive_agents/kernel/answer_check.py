@@ -292,14 +292,15 @@ def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
     """Return whether a text ends with a question to the reader after something found.
 
     One about the speaker, such as "Shall I go on?", ends more than one thing found for a question. Before a
-    look-up it follows a long text, and may be about anything.
+    look-up it follows a long text, other than questions, and may be about anything.
     """
     last = clauses[-1]
     if not QUESTION.search(last):
         return False
     if not seen.results:
-        is_long = size_of(" ".join(clauses[:-1])) >= MANY_WORDS
-        return is_long and sign_of(read_clause(clauses[-2]), set(), seen.task) is None
+        stated = [each for each in clauses if not QUESTION.search(each)]
+        is_long = size_of(" ".join(stated)) >= MANY_WORDS
+        return is_long and sign_of(read_clause(stated[-1]), set(), seen.task) is None
     evident = sum(ends_with_evidence(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
     if speaks_of_oneself(last):
         return evident >= _LEAST_FINDINGS and REQUEST_MARK.search(seen.task) is not None
