@@ -294,7 +294,7 @@ def test_only_a_run_that_is_a_surprise_puts_lessons_in_doubt(worked: list[bool])
     after = after_tasks(trusted_learnings(10), worked)
     runs = "".join("+" if each else "-" for each in worked)
     doubted = any(each.doubted for each in after.values())
-    assert "--" in runs or not doubted
+    assert runs.count("-") > 2 or not doubted  # three that fail shortly after each other, as "-+-+-", may do
     assert doubted or "-----" not in runs
     if not doubted:
         assert {"l8", "l9"} <= {each.id for each in after.values() if each in shown_of((each,))}

@@ -123,13 +123,13 @@ _NOT_APPROVED = lazy_pattern(r"The call of \S+ was not approved: ")
 _DECLINED = lazy_pattern(
     r"\b(?:declin|denied|deny|reject|refus|disapprov|abgelehn|verweiger|rejet|rechaz|deneg|rifiut|respint|"
     r"recus|rejeit|geweiger|afgewezen|odrzuc|odmów|отклон|отказ|redded|avslag|nekad|từ chối|ditolak|απορρ)"
-    r"|拒|却下|거부|거절|رفض"
+    r"|拒|却下|거부|거절|رفض|\b(?:still|unchanged|untouched|remains?|stays?|kept|unverändert|bleib\w*)\b"
     r"|\b(?:without|needs?|requires?|await\w*|pending|ohne|brauch\w*|benötig\w*|sans|nécessite|sin|necesit\w*|"
     r"senza|serve|sem|precisa|zonder|nodig|bez|без|нуж\w*)\b.{1,40}\b(?:approv|permi|consent|authori|genehm|"
     r"zustimm|freigab|erlaub|approb|autoris|aprob|autoriz|aprov|goedk|toestem|zgod|одобр|разреш)",
     re.IGNORECASE,
 )
-"""Words of declining something, or of an approval that is lacking."""
+"""Words of declining something, of what stays as it was, or of an approval that is lacking."""
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
@@ -164,7 +164,7 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
 
     A clause of it denies something, and has a word of the error, or it begins with a no where the error
     denies something, too. What may pass, such as a timeout, is no reason to end. Of a call that was not
-    approved, a clause denies something, or has a word of declining or of lacking an approval.
+    approved, a clause denies something, or has a word of that, such as "declined" or "still".
 
     Args:
         is_repeated: whether the tool failed the time before too, so that it has not passed.

@@ -589,6 +589,7 @@ def test_what_is_all_questions_is_no_answer(before: str, judged: str) -> None:
         ("One is sent; two was denied.", True),
         ("The request was rejected.", True),
         ("It was not approved.", True),
+        ("The order is still open.", True),
         ("Without your approval it stays as it is.", True),
         ("Dafür brauche ich Ihre Freigabe.", True),
         ("La demande a été refusée.", True),
