@@ -312,7 +312,7 @@ def retry_after_s(value: str, now: datetime) -> float | None:
         return float(value[:_MOST_DIGITS])
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # of a year or a zone with too many digits
         return None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return max(0.0, (moment - now).total_seconds())

@@ -246,7 +246,7 @@ def _number(text: str) -> float | None:
 def _until(date: str, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):  # of a year or a zone with too many digits
         return None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - now).total_seconds())
