@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from datetime import timedelta
@@ -344,6 +345,14 @@ def test_confidence_fades_with_time_unless_a_person_set_it(
     assert confidence >= early >= late >= 0.0
     pinned = evolve(learning, pinned=True)
     assert present_confidence(pinned, START + timedelta(days=days), POLICY) == confidence
+
+
+@given(st.floats(0.0, exclude_min=True), st.floats(0, 1e5), st.floats(0, 1))
+def test_any_half_life_leaves_a_part_of_it(half_life: float, days: float, confidence: float) -> None:
+    policy, later = evolve(POLICY, half_life_days=half_life), START + timedelta(days=days)
+    left = present_confidence(a_learning(confidence=confidence), later, policy)
+    assert 0 <= left <= confidence
+    assert left == confidence or half_life < math.inf
 
 
 def test_half_of_it_is_left_after_the_half_life() -> None:

@@ -624,7 +624,8 @@ class LearningPolicy(Value):
         merge_above: 0 to 1; patterns with a higher word similarity than this are one learning.
         merge_above_cosine: 0 to 1; the same for the cosine of embeddings, where there are any. Models
             differ: restated sentences are near 0.9 with most, and near 0.8 with some.
-        half_life_days: days without use after which a learning has lost half of its confidence.
+        half_life_days: days without use after which a learning has lost half of its confidence; ``inf`` for
+            never.
         drop_below: 0 to 1; a learning with a lower confidence is deleted with the next outcome.
         sharing: which lessons are used in other rooms of the tenant.
     """
@@ -670,12 +671,13 @@ class DeliveryPolicy(Value):
 
     Attributes:
         tries: after so many an event, message or evaluation is a dead letter, 1 or more.
-        backoff_s: seconds before the second try; each later one waits four times as long.
+        backoff_s: seconds before the second try, above 0 and up to 1,000,000,000; each later one waits four
+            times as long.
         fallback: the message in place of an answer when a plan fails; empty for none.
     """
 
     tries: int = field(default=3, validator=_count)
-    backoff_s: float = field(default=2.0, validator=_seconds)
+    backoff_s: float = field(default=2.0, validator=_span)
     fallback: str = ""
 
     def pause_s(self, attempts: int) -> float:
