@@ -18,8 +18,9 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.answer_check import judge_text, unmade_call
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
+from reactive_agents.kernel.clauses import MANY_WORDS, QUESTION, clauses_of, size_of
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
-from reactive_agents.kernel.figures import plain_numbers
+from reactive_agents.kernel.figures import plain_numbers, read_number
 from reactive_agents.kernel.policies.answers import MOST_TEXTS
 from reactive_agents.testing import FakeTools, Turn, call, forever, say
 from tests.support.kernels import add, kernel_bench
@@ -84,10 +85,37 @@ def test_more_results_never_make_a_figure_unsupported(text: str, seen: Seen, mor
     assert set(after) <= set(before)
 
 
+amounts = st.one_of(st.integers(10, 99), st.integers(0, 5000), st.sampled_from(["1.250", "2.100", "0.19"]))
+amounts_found = st.lists(amounts.map(str), min_size=1, max_size=8)
+
+
+@given(
+    st.sampled_from(["What is the total?", "Which shares are they?", "List them."]),
+    st.lists(amounts_found.map("\n".join), min_size=1, max_size=3),
+    amounts_found.map("\n".join),
+    st.data(),
+)
+@examples(40)
+def test_more_results_never_make_a_total_or_share_unsupported(
+    task: str, results: list[str], more: str, data: st.DataObject
+) -> None:
+    found = [read_number(each) for each in "\n".join(results).split()]
+    part = data.draw(st.lists(st.sampled_from(range(len(found))), min_size=1, unique=True))
+    total = sum(found[each] for each in part)
+    percent = 100 * total / (sum(found) or 1)
+    text = data.draw(st.sampled_from([f"{total:.0f} kg", f"{total:.2f} kg", f"{percent:.1f} percent"]))
+    before = unsupported_figures(text, Seen(task, tuple(results)))
+    assert set(unsupported_figures(text, Seen(task, (*results, more)))) <= set(before)
+    if text == f"{sum(found):.2f} kg":
+        assert not before
+
+
 @given(st.sampled_from(["?", ":", "…", "..."]), texts, seens)
 @examples(20)
 def test_what_ends_open_is_never_an_answer_at_once(end: str, text: str, seen: Seen) -> None:
     # a task may have a text that ends open, and after something found a question may follow the answer
+    stated = [each for each in clauses_of(text + end) if not QUESTION.search(each)]
+    assume(end != "?" or size_of(" ".join(stated)) < MANY_WORDS)  # so may it follow a long text
     assert judge_text(text + end, TOOLS, Seen("")) == "announcement"
     assert not ends_with_evidence(text + end, seen)
 

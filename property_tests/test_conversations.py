@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
+from property_tests.strategies import wild_texts
 from reactive_agents import ReactiveAgents
 from reactive_agents.core.conversation import History, messages_of_run, wrong_history
 from reactive_agents.core.ids import CallId
@@ -75,6 +76,14 @@ def test_reading_a_conversation_of_somebody_else_never_raises(data: Any) -> None
     for read in (messages_from_openai(data), messages_from_json(data)):
         if isinstance(read, Failure):
             assert all(problem.path and problem.problem for problem in read.failure().problems)
+
+
+@given(wild_texts | st.sampled_from(["NaN", "[1]", "1e999", '{"a": 1, "a": 2}', " "]), st.booleans())
+def test_whatever_arguments_are_read_can_be_kept(text: str, is_value: bool) -> None:
+    given_text = f'{{"a": {text}}}' if is_value else text
+    call = {"id": "1", "function": {"name": "look", "arguments": given_text}}
+    messages = messages_from_openai([{"role": "assistant", "tool_calls": [call]}]).unwrap()
+    assert messages_from_json(messages_to_json(messages)) == Success(messages)
 
 
 @given(TEXTS, transcripts(), st.none() | TEXTS)

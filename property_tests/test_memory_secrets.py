@@ -17,6 +17,7 @@ from reactive_agents.adapters.memory.factory import open_memory
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.ids import AgentId, ContextId, PersonaId, TaskId
+from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.memory import MemoryCandidate, SessionSnapshot
 from reactive_agents.core.persona_queue import EventEnd, NewMessage
 from reactive_agents.core.personas import PersonaOutcome, Room, SelfState, Thought, ThoughtId
@@ -74,6 +75,7 @@ async def _keep_everywhere(path: Path, text: str) -> None:
     steps = observed("web-search", text, key="r1"), criticised(text)
     result = a_result(text, *steps, tool_results={"r1": text})
     failed = a_result(None, *steps, status="failed", reason=text)
+    named = without_surrogates(text)  # names of strategies and types of tasks
     step = a_plan().steps[0]
     wanting = evolve(step, result=text, error=text, tool_args={"a": [text], text: 1})
     session = evolve(a_session(), summary=text, key_decisions=(text,))
@@ -89,7 +91,7 @@ async def _keep_everywhere(path: Path, text: str) -> None:
         memory.snapshot(evolve(session, messages=(*session.messages, session.messages[0].__class__(text)))),
         services.plans.save(evolve(a_plan(), goal=text, steps=(wanting, a_plan().steps[1]))),
         services.plans.update_step(a_plan().id, wanting),
-        services.effectiveness.record(text, text, result, success=True),
+        services.effectiveness.record(named, named, result, success=True),
         personas.save_plan(a_persona_plan(text, event=an_event(text))),
         personas.add_thought(thought),
         personas.save_self_state(SelfState(room, focus=text, preoccupations=(text,))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from datetime import timedelta
@@ -294,7 +295,7 @@ def test_only_a_run_that_is_a_surprise_puts_lessons_in_doubt(worked: list[bool])
     after = after_tasks(trusted_learnings(10), worked)
     runs = "".join("+" if each else "-" for each in worked)
     doubted = any(each.doubted for each in after.values())
-    assert "--" in runs or not doubted
+    assert runs.count("-") > 2 or not doubted  # three that fail shortly after each other, as "-+-+-", may do
     assert doubted or "-----" not in runs
     if not doubted:
         assert {"l8", "l9"} <= {each.id for each in after.values() if each in shown_of((each,))}
@@ -344,6 +345,14 @@ def test_confidence_fades_with_time_unless_a_person_set_it(
     assert confidence >= early >= late >= 0.0
     pinned = evolve(learning, pinned=True)
     assert present_confidence(pinned, START + timedelta(days=days), POLICY) == confidence
+
+
+@given(st.floats(0.0, exclude_min=True), st.floats(0, 1e5), st.floats(0, 1))
+def test_any_half_life_leaves_a_part_of_it(half_life: float, days: float, confidence: float) -> None:
+    policy, later = evolve(POLICY, half_life_days=half_life), START + timedelta(days=days)
+    left = present_confidence(a_learning(confidence=confidence), later, policy)
+    assert 0 <= left <= confidence
+    assert left == confidence or half_life < math.inf
 
 
 def test_half_of_it_is_left_after_the_half_life() -> None:

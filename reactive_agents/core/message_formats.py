@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.content import (
     Audio,
     Content,
@@ -242,14 +242,11 @@ def _tool_call(call: Any, place: str) -> ToolCall:
         if isinstance(given, Mapping)
         else _field(function, "arguments", f"{place}.function")
     )
-    try:
-        arguments = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        arguments = None
     call_id = CallId(_field(call, "id", place))
-    if not isinstance(arguments, dict):
+    arguments = from_json(text.strip() or "{}", JsonObject)
+    if isinstance(arguments, Failure):  # as of an answer: NaN and repeated keys could not be read again
         return ToolCall(call_id, name, malformed=text)
-    return ToolCall(call_id, name, arguments)
+    return ToolCall(call_id, name, arguments.unwrap())
 
 
 def _read_content(content: Any, place: str) -> tuple[str, tuple[Content, ...]]:

@@ -556,6 +556,7 @@ EvaluationMode: TypeAlias = Literal["after", "background", "off"]
 
 _count = ge(1)
 _seconds = gt(0.0)
+_span = and_(_seconds, le(1e9))  # of dates, which end in the year 9999
 
 
 _HOURS = r"(?:[01]\d|2[0-3]):[0-5]\d-(?:[01]\d|2[0-3]):[0-5]\d"
@@ -581,7 +582,7 @@ class EngagementPolicy(Value):
     Attributes:
         min_priority: 0 to 1; events below it are declined.
         max_events: maximum events of one context within the window, 1 or more.
-        window_s: length of the window in seconds.
+        window_s: length of the window in seconds, above 0 and up to 1,000,000,000.
         ignored_authors: authors whose events are declined, besides the persona itself.
         peers: names of other personas in its rooms.
         max_peer_turns: maximum messages of personas in a row to which it answers another one, 0 or more; a
@@ -593,12 +594,12 @@ class EngagementPolicy(Value):
         timezone: of the quiet hours, and of the times that a domain with reminders is shown.
         urgent: 0 to 1; events of this priority or more are answered in quiet hours.
         staff: authors who take over: it declines their messages, and all of the room for a while after.
-        handover_s: seconds of that while, above 0.
+        handover_s: seconds of that while, above 0 and up to 1,000,000,000.
     """
 
     min_priority: float = field(default=0.0, validator=_fraction)
     max_events: int = field(default=20, validator=_count)
-    window_s: float = field(default=60.0, validator=_seconds)
+    window_s: float = field(default=60.0, validator=_span)
     ignored_authors: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
     max_peer_turns: int = field(default=2, validator=ge(0))
@@ -608,7 +609,7 @@ class EngagementPolicy(Value):
     timezone: str = field(default="UTC", validator=_is_timezone)
     urgent: float = field(default=1.0, validator=_fraction)
     staff: tuple[str, ...] = ()
-    handover_s: float = field(default=3_600.0, validator=_seconds)
+    handover_s: float = field(default=3_600.0, validator=_span)
 
 
 @frozen(eq=False, repr=False)
@@ -623,7 +624,8 @@ class LearningPolicy(Value):
         merge_above: 0 to 1; patterns with a higher word similarity than this are one learning.
         merge_above_cosine: 0 to 1; the same for the cosine of embeddings, where there are any. Models
             differ: restated sentences are near 0.9 with most, and near 0.8 with some.
-        half_life_days: days without use after which a learning has lost half of its confidence.
+        half_life_days: days without use after which a learning has lost half of its confidence; ``inf`` for
+            never.
         drop_below: 0 to 1; a learning with a lower confidence is deleted with the next outcome.
         sharing: which lessons are used in other rooms of the tenant.
     """
@@ -669,12 +671,13 @@ class DeliveryPolicy(Value):
 
     Attributes:
         tries: after so many an event, message or evaluation is a dead letter, 1 or more.
-        backoff_s: seconds before the second try; each later one waits four times as long.
+        backoff_s: seconds before the second try, above 0 and up to 1,000,000,000; each later one waits four
+            times as long.
         fallback: the message in place of an answer when a plan fails; empty for none.
     """
 
     tries: int = field(default=3, validator=_count)
-    backoff_s: float = field(default=2.0, validator=_seconds)
+    backoff_s: float = field(default=2.0, validator=_span)
     fallback: str = ""
 
     def pause_s(self, attempts: int) -> float:

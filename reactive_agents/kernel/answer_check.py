@@ -119,6 +119,17 @@ _PASSING = lazy_pattern(
     r"\b(?:again|later|moment|busy|retry|temporar\w*|time[d -]?out|rate.?limit\w*|429|50\d)\b", re.IGNORECASE
 )
 """In errors that another try may not meet."""
+_NOT_APPROVED = lazy_pattern(r"The call of \S+ was not approved: ")
+_DECLINED = lazy_pattern(
+    r"\b(?:declin|denied|deny|reject|refus|disapprov|abgelehn|verweiger|rejet|rechaz|deneg|rifiut|respint|"
+    r"recus|rejeit|geweiger|afgewezen|odrzuc|odmów|отклон|отказ|redded|avslag|nekad|từ chối|ditolak|απορρ)"
+    r"|拒|却下|거부|거절|رفض|\b(?:still|unchanged|untouched|remains?|stays?|kept|unverändert|bleib\w*)\b"
+    r"|\b(?:without|needs?|requires?|await\w*|pending|ohne|brauch\w*|benötig\w*|sans|nécessite|sin|necesit\w*|"
+    r"senza|serve|sem|precisa|zonder|nodig|bez|без|нуж\w*)\b.{1,40}\b(?:approv|permi|consent|authori|genehm|"
+    r"zustimm|freigab|erlaub|approb|autoris|aprob|autoriz|aprov|goedk|toestem|zgod|одобр|разреш)",
+    re.IGNORECASE,
+)
+"""Words of declining something, of what stays as it was, or of an approval that is lacking."""
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
@@ -152,11 +163,15 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     """Return whether a text says what a tool said of its failure.
 
     A clause of it denies something, and has a word of the error, or it begins with a no where the error
-    denies something, too. What may pass, such as a timeout, is no reason to end.
+    denies something, too. What may pass, such as a timeout, is no reason to end. Of a call that was not
+    approved, a clause denies something, or has a word of that, such as "declined" or "still".
 
     Args:
         is_repeated: whether the tool failed the time before too, so that it has not passed.
     """
+    if is_declined(error):
+        clauses = clauses_of(text)
+        return any(read_clause(each).denies or _DECLINED.search(each) for each in clauses)
     _, _, detail = error.rpartition("): ")
     if _PASSING.search(detail) and not is_repeated:
         return False
@@ -165,6 +180,11 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     if clauses and says_whether(clauses[0]) and denies(clauses[0]) and denies(detail):
         return True
     return any(read_clause(each).denies and told & begins_words(each) for each in clauses)
+
+
+def is_declined(error: str) -> bool:
+    """Return whether a tool was not run since its call was not approved."""
+    return _NOT_APPROVED.match(error) is not None
 
 
 def denies_in_part(text: str) -> bool:
@@ -292,14 +312,15 @@ def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
     """Return whether a text ends with a question to the reader after something found.
 
     One about the speaker, such as "Shall I go on?", ends more than one thing found for a question. Before a
-    look-up it follows a long text, and may be about anything.
+    look-up it follows a long text, other than questions, and may be about anything.
     """
     last = clauses[-1]
     if not QUESTION.search(last):
         return False
     if not seen.results:
-        is_long = size_of(" ".join(clauses[:-1])) >= MANY_WORDS
-        return is_long and sign_of(read_clause(clauses[-2]), set(), seen.task) is None
+        stated = [each for each in clauses if not QUESTION.search(each)]
+        is_long = size_of(" ".join(stated)) >= MANY_WORDS
+        return is_long and sign_of(read_clause(stated[-1]), set(), seen.task) is None
     evident = sum(ends_with_evidence(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
     if speaks_of_oneself(last):
         return evident >= _LEAST_FINDINGS and REQUEST_MARK.search(seen.task) is not None

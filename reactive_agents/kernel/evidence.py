@@ -132,11 +132,13 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if not unknown or shows_content(shown):
         return ()
-    if "%" not in told and _asks_for_total(seen):
-        known: KnownNumbers = KnownTotals("\n".join((seen.task, *seen.results)), seen.results)
-    else:
-        known = KnownNumbers(shown, seen.results)
-    rest = [figure for figure in unknown if not known.supports(figure)]
+    known = KnownNumbers(shown, seen.results)
+    rest = unknown
+    if "%" not in told and asks_total(seen.task):
+        totals, is_all = _totals(seen)
+        known = totals if is_all else known
+        rest = [figure for figure in unknown if not totals.supports(figure)]
+    rest = [figure for figure in rest if not known.supports(figure)]
     found = seen.found
     has_found = len(rest) < len(unknown) or any(occurs(each, found) for each in larger_figures(told))
     if has_found and not asks_figure(seen.task):
@@ -240,13 +242,13 @@ def is_supported(answer: str, seen: Seen) -> bool:
     return ends_with_evidence(answer, seen) or works_out(answer, seen)
 
 
-def _asks_for_total(seen: Seen) -> bool:
-    """Return whether a task asks for a total of few enough whole numbers to be tried."""
-    if not asks_total(seen.task):
-        return False
+def _totals(seen: Seen) -> tuple[KnownTotals, bool]:
+    """Return totals of the first numbers, and whether these are all, and whole."""
     shown = "\n".join((seen.task, *seen.results))
-    numbers = NUMBER.findall(shown)
-    return len(numbers) <= _MOST_SUMMED and all(map(str.isdecimal, numbers)) and not _PARTIAL.search(shown)
+    numbers = [*islice(NUMBER.finditer(shown), _MOST_SUMMED + 1)]
+    is_all = len(numbers) <= _MOST_SUMMED and all(each[0].isdecimal() for each in numbers)
+    first = shown if len(numbers) <= _MOST_SUMMED else shown[: numbers[_MOST_SUMMED - 1].end()]
+    return KnownTotals(first, seen.results), is_all and not _PARTIAL.search(shown)
 
 
 def follows_from_task(clause: str, seen: Seen) -> bool:

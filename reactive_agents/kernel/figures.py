@@ -165,8 +165,8 @@ class KnownNumbers:
     def __init__(self, shown: str, results: Iterable[str]) -> None:
         written = _counted(shown)
         self._every = tuple(map(read_number, written))
-        others = [other for text in written for other in readings(text)[1:]]
-        self.numbers = dict.fromkeys([*self._every, *others])
+        self._others = tuple(readings(text)[-1] for text in written)
+        self.numbers = dict.fromkeys([*self._every, *self._others])
         self._results = tuple(results)
         self._counts = {count for result in self._results for count in _counts(result)}
         self._reached: list[float] | None = None
@@ -222,10 +222,14 @@ class KnownNumbers:
             if any(has_between(self._sums, low * n - part, high * n - part) for n in terms):
                 return True
         if self._reached is None:
-            found = [*map(read_number, _counted("\n".join(self._results)))][:_MOST_NUMBERS]
-            more = (*_shares([each for each in found if each >= SMALL]), *_converted(found))
+            found = [tuple(map(read_number, _counted(each))) for each in self._results]
+            none = tuple[float, ...]()
+            so_far = [*accumulate(found, lambda before, each: (before + each)[:_MOST_NUMBERS], initial=none)]
             # in other units, or as a share, a number is not computed with: of one result all would follow
-            self._computed = sorted({*_operations(numbers), *column_sums(numbers)})
+            more = {*_converted(so_far[-1])}.union(*map(_shares, {*found, *so_far}))
+            columns = (dict.fromkeys(self._every), self._every, self._others)
+            sums = {total for column in columns for total in column_sums([*column][:_MOST_NUMBERS])}
+            self._computed = sorted({*_operations(numbers), *sums})
             self._reached = sorted({*self._computed, *more})
         if has_between(self._reached, low, high):
             return True
@@ -333,8 +337,9 @@ def _converted(numbers: Iterable[float]) -> Iterable[float]:
             yield each / unit
 
 
-def _shares(numbers: Sequence[float]) -> Iterable[float]:
-    """Return the percentages of numbers in their sum, and of every second, third …"""
+def _shares(found: Iterable[float]) -> Iterable[float]:
+    """Return the percentages of larger numbers, and of every second, third …"""
+    numbers = [each for each in found if each >= SMALL][:_MOST_NUMBERS]
     for stride in range(1, _LONGEST_STRIDE + 1):
         for start in range(stride):
             column = numbers[start::stride]

@@ -101,7 +101,7 @@ def present_confidence(learning: LearningEntry, now: datetime, policy: LearningP
     if learning.pinned:
         return learning.confidence
     age = max(timedelta(0), now - learning.last_used_at)
-    halvings: float = age / timedelta(days=policy.half_life_days)
+    halvings = age / timedelta(days=1) / policy.half_life_days  # which may be infinite, or very short
     return float(learning.confidence * 0.5**halvings * (DOUBT if learning.doubted else 1.0))
 
 

@@ -192,7 +192,7 @@ def parse_runs(text: str) -> list[tuple[LoggedRun, tuple[LoggedEvent, ...]]]:
         RunUnreadable: it is not a run file.
     """
     found: list[tuple[LoggedRun, dict[int, LoggedEvent]]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # JSON may hold other ends of lines in its texts
         if not line.strip():
             continue
         if number > _MOST_EVENTS:

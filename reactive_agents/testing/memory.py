@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 from attrs import evolve
@@ -338,6 +339,7 @@ class InMemoryPersonaStore:
         self.work: dict[int, queue.WorkItem] = {}
         self._clock = clock or _Now()
         self._claims = 0
+        self._numbers = count(1)
         self._served: dict[tuple[PersonaId, queue.WorkKind], str] = {}
 
     @fake_effect
@@ -512,7 +514,10 @@ class InMemoryPersonaStore:
         if capacity is not None and len(waiting) >= capacity:
             if not drop_oldest:
                 return Success(queue.Submission(None, is_new=False, waiting=len(waiting)))
-            dropped = evolve(waiting[0], status="dropped", reason="The inbox was full.")
+            dropped = next((each for each in waiting if each.status == "open"), None)
+        if dropped is not None:
+            changes = {"status": "dropped", "reason": "The inbox was full.", "updated_at": self._clock.now()}
+            dropped = evolve(dropped, **changes)  # type: ignore[arg-type]
             self.work[dropped.number] = dropped
         item = self._add("event", room, event.id, event)
         return Success(queue.Submission(item, True, dropped, len(waiting) + (dropped is None)))
@@ -528,7 +533,7 @@ class InMemoryPersonaStore:
         if known is None:
             self._add("schedule", place, key, event, due=due)
         elif (known.status, known.event) != ("open", event):
-            changes = {"status": "open", "attempts": 0, "holder": ""}
+            changes = {"status": "open", "attempts": 0, "holder": "", "updated_at": self._clock.now()}
             self.work[known.number] = evolve(known, event=event, due=due, **changes)  # type: ignore[arg-type]
         return Success(None)
 
@@ -568,7 +573,8 @@ class InMemoryPersonaStore:
             if due and not head.holder:
                 self._claims += 1
                 self._served[persona_id, kind] = head.room.tenant
-                tried = evolve(head, holder=f"claim-{self._claims}", attempts=head.attempts + 1)
+                held = {"holder": f"claim-{self._claims}", "updated_at": now}
+                tried = evolve(head, attempts=head.attempts + 1, **held)  # type: ignore[arg-type]
                 begins = kind == "event" and head.status == "open"  # it is tried when its task begins
                 self.work[head.number] = evolve(tried, attempts=head.attempts) if begins else tried
                 return Success(tried)
@@ -612,8 +618,8 @@ class InMemoryPersonaStore:
         """Store the end of an event with its plan, messages and evaluation."""
         outcome, plan = evolve(end.outcome, plan=None), end.plan
         plan_id = None if plan is None else plan.id
-        attempts = claim.attempts if end.is_dead else 1
-        cost_usd = self.work.get(claim.number, claim).cost_usd + end.cost_usd
+        known = self.work.get(claim.number, claim)
+        attempts, cost_usd = known.attempts if end.is_dead else 1, known.cost_usd + end.cost_usd
         changes = {"status": "answered", "outcome": outcome, "reason": outcome.reason, "plan_id": plan_id}
         if not self._change(claim, **changes, attempts=attempts, cost_usd=cost_usd):
             return Success(False)
@@ -681,7 +687,8 @@ class InMemoryPersonaStore:
         if item is None or item.status not in needed:
             return Success(False)
         status: queue.WorkStatus = "open" if order == "retry" else "dropped"
-        self.work[number] = evolve(item, status=status, attempts=0, due=None, holder="")
+        now = self._clock.now()
+        self.work[number] = evolve(item, status=status, attempts=0, due=None, holder="", updated_at=now)
         return Success(True)
 
     @fake_effect
@@ -811,7 +818,7 @@ class InMemoryPersonaStore:
         event: personas.DomainEvent,
         **fields: Any,
     ) -> queue.WorkItem:
-        number, now = max(self.work, default=0) + 1, self._clock.now()
+        number, now = next(self._numbers), self._clock.now()
         item = queue.WorkItem(number, kind, room, key, event, "open", 0, now, now, **fields)
         self.work[number] = item
         return item

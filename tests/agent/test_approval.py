@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from reactive_agents.testing import (
     EventRecorder,
     RecordingAuditLog,
     ScriptedLLM,
+    Turn,
     answer,
     call,
     calls,
@@ -53,8 +55,8 @@ def build(
     return (builder.with_approval(handler) if approval else builder).build()
 
 
-def script() -> ScriptedLLM:
-    return ScriptedLLM(call("wipe", disk="sda"), answer("Done."))
+def script(said: str = "Done.") -> ScriptedLLM:
+    return ScriptedLLM(call("wipe", disk="sda"), answer(said))
 
 
 def first_of(given: object) -> object:
@@ -113,19 +115,19 @@ async def test_a_handler_lets_a_call_run() -> None:
 
 
 async def test_a_denial_is_an_observation_with_its_reason() -> None:
-    llm = script()
+    llm = script("sda was not wiped.")
     result = await build(llm, lambda request: ApprovalDecision(False, "sda holds the accounts")).run(
         "Wipe sda."
     )
     assert wiped == []
-    assert result.output == "Done."
+    assert (result.status, result.output) == ("completed", "sda was not wiped.")
     assert "sda holds the accounts" in llm.requests[1].messages[-1].content
     assert result.steps[1].metadata is not None
     assert result.steps[1].metadata.success is False
 
 
 async def test_with_nobody_to_ask_the_call_is_denied_and_the_model_told() -> None:
-    llm = script()
+    llm = script("It needs your approval.")
     await build(llm, approval=False).run("Wipe sda.")
     assert wiped == []
     assert "needs approval" in llm.requests[1].messages[-1].content
@@ -249,7 +251,7 @@ async def test_an_approver_that_raises_denies_the_call_and_is_named(at_once: boo
         async def _later(self) -> object:
             raise OSError("nobody is at the desk")
 
-    agent = build(script())
+    agent = build(script("Nothing was wiped."))
     agent.container.governance.approver.override(providers.Object(Some(Broken())))
     recorder = EventRecorder()
     agent.subscribe(recorder)
@@ -296,14 +298,37 @@ def test_a_wrong_timeout_is_named_at_build() -> None:
 @pytest.mark.parametrize(
     ("text", "status", "calls"),
     [
+        ("Done.", "partial", 3),
         ("I wiped sda.", "partial", 3),
+        ("I wiped it, as you approved.", "partial", 3),
+        ("sda is wiped, with your permission.", "partial", 3),
         ("sda was not wiped: the approval was declined.", "completed", 2),
+        ("You refused it.", "completed", 2),
+        ("The wiping of sda was denied.", "completed", 2),
+        ("I need your approval to wipe sda.", "completed", 2),
+        ("Nothing was done with sda.", "completed", 2),
+        ("Das Löschen von sda wurde abgelehnt.", "completed", 2),
     ],
 )
+@pytest.mark.parametrize("deliver", [say, answer])
 async def test_a_claim_that_a_declined_call_was_made_is_no_success(
-    text: str, status: str, calls: int
+    text: str, status: str, calls: int, deliver: Callable[[str], Turn]
 ) -> None:
-    model = ScriptedLLM(call("wipe", disk="sda"), say(text), say(text))
+    model = ScriptedLLM(call("wipe", disk="sda"), deliver(text), deliver(text))
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe)
     result = await agent.with_approval(lambda _: False).build().run("Wipe sda.")
     assert (result.status, result.metadata.model_calls) == (status, calls), result.reason
+
+
+async def test_an_answer_without_a_call_that_was_declined_is_asked_about_once() -> None:
+    @tool
+    def weather() -> str:
+        """Get the weather."""
+        return "20 degrees"
+
+    text = answer("It is 20 degrees.")
+    model = ScriptedLLM(call("weather"), call("wipe", disk="sda"), text, text)
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(weather, wipe)
+    result = await agent.with_approval(lambda _: False).build().run("How is the weather? Wipe sda then.")
+    assert (result.status, result.output) == ("completed", "It is 20 degrees.")
+    assert "Say so in the answer" in model.requests[-1].messages[-1].content

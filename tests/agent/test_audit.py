@@ -46,8 +46,8 @@ def nothing_sent() -> None:
     SENT.clear()
 
 
-def start() -> ReactiveAgents:
-    llm = ScriptedLLM(call("send", text="hello", token="t0ken"), answer("Done."))
+def start(said: str = "Done.") -> ReactiveAgents:
+    llm = ScriptedLLM(call("send", text="hello", token="t0ken"), answer(said))
     return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send)
 
 
@@ -85,7 +85,8 @@ async def test_an_approval_is_entered_before_the_call_runs(tmp_path: Path) -> No
 async def test_every_denial_is_entered_whoever_denies(
     options: dict[str, Any] | None, reason: str, tmp_path: Path
 ) -> None:
-    builder = start() if options is None else start().with_approval(**options)
+    builder = start("It was not sent.")
+    builder = builder if options is None else builder.with_approval(**options)
     entries = await entries_of(builder, tmp_path / "audit.db")
     requested = [("request", "send")] if options is not None else []
     assert [(entry.action, entry.subject) for entry in entries] == [
@@ -100,7 +101,7 @@ async def test_every_denial_is_entered_whoever_denies(
 
 async def test_a_call_whose_approval_cannot_be_entered_does_not_run() -> None:
     recorder = EventRecorder()
-    agent = start().with_approval(lambda _: True).build()
+    agent = start("It was not sent.").with_approval(lambda _: True).build()
     log = RecordingAuditLog(fails_with=ServiceFailed("The disk is full.", "audit", "append"))
     agent.container.governance.audit.override(providers.Object(Some(log)))
     agent.subscribe(recorder)

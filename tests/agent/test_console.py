@@ -113,7 +113,7 @@ async def test_approvals_are_asked_on_the_terminal(monkeypatch: pytest.MonkeyPat
         def isatty(self) -> bool:
             return True
 
-    llm = ScriptedLLM(call("send", text="a"), call("send", text="b"), answer("Done."))
+    llm = ScriptedLLM(call("send", text="a"), call("send", text="b"), answer("b was denied."))
     keyboard, errors = Keyboard("y\nno\n"), Terminal()
     monkeypatch.setattr("sys.stdin", keyboard)
     monkeypatch.setattr("sys.stderr", errors)

@@ -154,7 +154,7 @@ async def test_a_secret_that_streams_in_pieces_is_held_back() -> None:
 
 async def test_fields_that_are_named_a_secret_are_redacted_whatever_they_hold() -> None:
     recorder = EventRecorder()
-    agent = start(call("send", password="plain word", text="hello"), answer("Done.")).with_approval(
+    agent = start(call("send", password="plain word", text="hello"), answer("Not sent.")).with_approval(
         lambda _: False
     )
     built = agent.build()

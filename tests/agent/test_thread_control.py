@@ -80,7 +80,7 @@ def test_cancelling_from_another_thread_closes_the_connection_of_the_model_call(
 def test_a_request_is_decided_from_another_thread_as_soon_as_it_is_published(approved: bool) -> None:
     agent = (
         ReactiveAgents.create()
-        .with_llm(ScriptedLLM(call("send", to="Ann"), answer("Done.")))
+        .with_llm(ScriptedLLM(call("send", to="Ann"), answer("Sent." if approved else "Not sent.")))
         .with_reasoning()
         .with_tools(send)
         .with_approval()

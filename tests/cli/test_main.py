@@ -59,8 +59,8 @@ def test_a_number_that_is_none_or_too_small_is_bad_usage(
     monkeypatch.chdir(tmp_path)
     refused = command(*arguments, number)
     assert refused.exit_code == 2
-    assert f"Invalid value for '{arguments[-1]}': got " in refused.stderr
-    assert number in refused.stderr
+    said = refused.stderr.replace("'", "")
+    assert f"Invalid value for {arguments[-1]}: got {number}" in said
     assert list(tmp_path.iterdir()) == []
 
 

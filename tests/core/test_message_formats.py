@@ -53,6 +53,17 @@ def test_what_an_assistant_said_is_read(reply: Any, said: str) -> None:
     assert messages_from_openai([ASKED, given]) == Success(expected)
 
 
+@pytest.mark.parametrize(
+    "arguments", ['{"place": NaN}', '{"place": 1e999}', '{"place": 1, "place": 2}', {"place": float("nan")}]
+)
+def test_arguments_that_could_not_be_read_again_are_malformed(arguments: object) -> None:
+    call = {"id": "a", "type": "function", "function": function("look", arguments)}
+    (message,) = messages = messages_from_openai([{"role": "assistant", "tool_calls": [call]}]).unwrap()
+    assert isinstance(message, AssistantMessage)
+    assert message.tool_calls[0].malformed is not None
+    assert messages_from_json(messages_to_json(messages)) == Success(messages)
+
+
 @pytest.mark.parametrize("arguments", ['{"place": "here"}', {"place": "here"}])
 def test_parallel_calls_are_answered_in_any_order(arguments: object) -> None:
     calls = [{"id": each, "type": "function", "function": function("look", arguments)} for each in "ab"]

@@ -438,6 +438,26 @@ def test_a_total_of_products_is_supported_and_shares_are_judged_as_ever() -> Non
 
 
 @pytest.mark.parametrize(
+    ("task", "results", "answer"),
+    [
+        ("What share voted yes?", ("yes 20, no 39",), "It is 33.9 %."),
+        ("List the crates.", ("12\n700\n700\n51\n51\n51",), "They hold 1565 kg."),
+        (
+            "How high are the open bills in total?",
+            ("17\n41\n19\n530\n88\n204\n62\n377\n1203\n96",),
+            "It is 1831.",
+        ),
+        ("Was kosten sie?", ("1.250\n983\n2.117\n451\n3.311\n722\n769\n3.758",), "Zusammen 13.361."),
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("114807",), ("a rate of 0.19",)])
+def test_a_share_or_total_that_is_supported_stays_so_when_more_is_found(
+    task: str, results: tuple[str, ...], answer: str, more: tuple[str, ...]
+) -> None:
+    assert unsupported_figures(answer, Seen(task, (*results, *more))) == ()
+
+
+@pytest.mark.parametrize(
     ("text", "refused"),
     [
         ("That information isn't available to me.", True),
@@ -545,6 +565,45 @@ def test_an_unused_tool_is_called_for_by_its_own_subject_or_verb() -> None:
 def test_scripts_without_spaces_have_evidence_too() -> None:
     assert ends_with_evidence("包裹目前在上海分拣中心。", Seen("包裹PK-77到哪里了？", ("上海分拣中心",)))
     assert not ends_with_evidence("请稍等片刻好吗。", Seen("包裹PK-77到哪里了？", ("上海分拣中心",)))
+
+
+@pytest.mark.parametrize(
+    ("before", "judged"),
+    [
+        ("Do you mean the short or the long form of the report that the board had asked all offices for?",
+         "announcement"),
+        ("0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 ?", "announcement"),
+        ("An old clock is set by hand: turn the small wheel on its back until both hands show the hour that "
+         "the bell has struck.", "answer"),
+    ],
+)  # fmt: skip
+def test_what_is_all_questions_is_no_answer(before: str, judged: str) -> None:
+    assert judge_text(f"{before} Is it clear? Which date?", TOOLS, Seen("Tell me of clocks.")) == judged
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("I refunded it, as you approved.", False),
+        ("The refund is approved and done.", False),
+        ("It needed your approval, and is refunded.", False),
+        ("One is sent; two was denied.", True),
+        ("The request was rejected.", True),
+        ("It was not approved.", True),
+        ("The order is still open.", True),
+        ("Without your approval it stays as it is.", True),
+        ("Dafür brauche ich Ihre Freigabe.", True),
+        ("La demande a été refusée.", True),
+        ("Se rechazó la devolución.", True),
+        ("Запрос отклонён.", True),
+        ("退款被拒绝。", True),
+    ],
+)
+@pytest.mark.parametrize("reason", ["the request was declined.", "Try again later.", "see (a): b"])
+def test_a_declined_call_is_told_by_a_negation_or_a_word_of_declining(
+    text: str, told: bool, reason: str
+) -> None:
+    assert tells_failure(text, f"The call of 'refund' was not approved: {reason}") is told
 
 
 def test_a_question_claims_no_figures() -> None:

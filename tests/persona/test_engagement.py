@@ -109,7 +109,15 @@ def test_it_is_quiet_at_night_but_for_what_is_urgent() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"quiet_hours": ("22-7",)}, {"timezone": "../UTC"}, {"timezone": "Moon"}], ids=str
+    "wrong",
+    [
+        {"quiet_hours": ("22-7",)},
+        {"timezone": "../UTC"},
+        {"timezone": "Moon"},
+        {"window_s": float("inf")},
+        {"handover_s": 1e11},
+    ],
+    ids=str,
 )
 def test_hours_and_time_zones_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -269,7 +269,8 @@ def delete(path: str) -> str:
 
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_call_is_approved_or_denied(approved: bool) -> None:
-    agent = builder(call("delete", path="a.tmp"), answer("Done.")).with_tools(delete).with_approval().build()
+    said = answer("It is deleted." if approved else "It was not deleted.")
+    agent = builder(call("delete", path="a.tmp"), said).with_tools(delete).with_approval().build()
     async with asking(create_app(agent)) as client:
         run = await begun(client)
         request = await waiting(client, run)

@@ -351,6 +351,14 @@ async def test_a_failure_is_tried_again_and_then_a_dead_letter_without_the_secre
         assert item.reason.endswith("the platform answered with status 302")
 
 
+async def test_an_impossible_date_of_a_receiver_hides_no_status(tmp_path: Path) -> None:
+    async with service(tmp_path, delivery={"tries": 1}) as found:
+        found.receiver.failures.append(busy("Mon, 01 Jan 99999999999999999999 00:00:00 GMT"))
+        assert (await found.post(GOOD)).status_code == 202
+        item = await found.message(lambda item: not item.is_open)
+        assert item.reason.endswith("the platform answered with status 429")
+
+
 async def test_an_answer_to_a_tenant_that_was_taken_out_says_so() -> None:
     channel = WebhookChannel("https://example.com", {"acme": ACME.encode()}, tenant="acme", clock=FakeClock())
     with pytest.raises(RuntimeError, match="the channel has no tenant 'gone'"):

@@ -472,6 +472,18 @@ async def test_a_run_goes_into_a_file_and_opens_in_another_studio(tmp_path: Path
     assert not (tmp_path / "others.db").exists()
 
 
+async def test_a_file_that_another_program_wrote_again_opens(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM)) as client:
+        run_id = await started(client, "Sum up:\u20281 and 2.")
+        await ended(client, run_id)
+        file = (await client.get(f"/api/runs/{run_id}/export")).text
+        lines = [json.dumps(json.loads(line), ensure_ascii=False) for line in file.splitlines()]
+        assert "\u2028" in lines[0]
+        opened = await client.post("/api/open", json={"text": "\r\n".join(lines)})
+        assert opened.json()["run_ids"] == [f"{run_id}~2"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -345,10 +345,14 @@ class SqlitePersonaStore:
         def work(file: Transaction) -> None:
             if _insert(file, "schedule", place, key, event, self._now, due=due_us) is None:
                 file.execute(
-                    f"UPDATE persona_work SET status = 'open', due = ?, event = ?, attempts = 0, {_LET_GO}, "
-                    "updated_at = ? WHERE kind = 'schedule' "
-                    f"AND {_ROOM} AND key = ? AND NOT (status = 'open' AND event = ?)",
-                    (due_us, to_json(event), self._now(), *_place(place), key, to_json(event)),
+                    "UPDATE persona_work SET status = 'open', due = ?, event = ?, event_id = ?, "
+                    f'"user" = ?, priority = ?, attempts = 0, {_LET_GO}, updated_at = ? '
+                    f"WHERE kind = 'schedule' AND {_ROOM} AND key = ? "
+                    "AND NOT (status = 'open' AND event = ?)",
+                    (
+                        *(due_us, to_json(event), event.id, event.user_id, event.priority, self._now()),
+                        *(*_place(place), key, to_json(event)),
+                    ),
                 )
 
         return await self._database.write("add_schedule", work, of=_part(place))

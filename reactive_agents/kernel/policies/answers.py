@@ -20,7 +20,6 @@ from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
 from reactive_agents.kernel.announcements import act_of, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
@@ -62,7 +61,6 @@ _NO_CALL = (
     f"You called no tool. If this is your answer, deliver it with {FINAL_ANSWER}. Otherwise make the call."
 )
 _MOST_NAMED = 8
-_NOT_APPROVED = lazy_pattern(r"(?i)\b(?:den(?:y|ied)|declin|reject|refus|approv|permi|allowed)")
 
 
 _where_tools_answer = applies_where(
@@ -195,10 +193,10 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
-    What the tool said of its failure counts as found. A call that needs approval is not asked for again; an
-    answer as if it had worked is. An answer that is delivered without anything found after that is partial
-    where no call of the run has worked. So it is, whenever the call was made, with one that names what only
-    failed calls were about, and denies nothing.
+    What the tool said of its failure counts as found, and that a call was not approved has to be told. A call
+    that needs approval is not asked for again. An answer that is delivered without anything found after that
+    is partial where no call of the run has worked. So it is, whenever the call was made, with one that names
+    what only failed calls were about, and denies nothing.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
@@ -211,16 +209,15 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
-    is_found = evidence.ends_with_evidence(proposal.text, _seen(state, context))
-    if about is None and is_found:
+    is_declined = answer_check.is_declined(last.content)
+    is_found = not is_declined and evidence.ends_with_evidence(proposal.text, _seen(state, context))
+    if (about is None and is_found) or (is_declined and proposal.could_not):
         return None
-    definition = context.toolset.definition(tool)
-    needs_approval = definition is not None and definition.requires_approval
-    if needs_approval and (about is None or _NOT_APPROVED.search(proposal.text)):
-        return None
+    if is_declined and not state.ledger.counted.succeeded:
+        about = last
     if state.ledger.told.get(FAILED_CALL):
-        explained = proposal.could_not or answer_check.explains(
-            proposal.text, context.input.asked, [last.content]
+        explained = proposal.could_not or (
+            not is_declined and answer_check.explains(proposal.text, context.input.asked, [last.content])
         )
         looks_up = is_reading(act_of(context.toolset.descriptions.get(tool, "")))
         if about and not explained and not (looks_up and is_found):
@@ -231,7 +228,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
             return None
         reason = f"No call worked, and the answer has nothing of what {tool} said. Missing: what it looks up."
         return Stop(FAILED_CALL, "partial", proposal.text, reason)
-    if needs_approval:
+    definition = context.toolset.definition(tool)
+    if definition is not None and definition.requires_approval:
         return Redirect(FAILED_CALL, f"The call of {tool} did not work. Say so in the answer.")
     told = (
         f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "

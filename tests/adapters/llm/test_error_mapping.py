@@ -133,6 +133,8 @@ async def test_refusals_become_typed_errors(reply: Reply, expected: LLMErrors) -
         ({"retry-after": "Thu, 01 Jan -1 12:00:30 GMT"}, None),
         ({"retry-after": "Thu, 01 Jan 9999999999999999999999 12:00:30"}, None),
         ({"retry-after": "Thu, 01 Jan 2026 12:00:30 +99999999999999999999"}, None),
+        ({"retry-after": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"}, None),
+        ({"retry-after": "Thu, 01 Jan 2026 12:00:30 -99999999999999"}, None),
         ({}, None),
     ],
 )

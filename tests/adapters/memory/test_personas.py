@@ -362,6 +362,19 @@ async def test_schedules_come_due_whatever_else_waits_in_the_room(store: Persona
     assert again.number == changed.number
 
 
+async def test_a_schedule_that_is_set_anew_is_of_the_new_event(store: PersonaStore) -> None:
+    later = datetime.now(UTC) + timedelta(days=1)
+    for author in ("Ann", "Bob"):
+        event = an_event("Hello", f"by-{author}", author=author)
+        (await attempt(store.add_schedule(GENERAL, "daily", event, later))).unwrap()
+    (found,) = (await attempt(store.find_work(WorkFilter(ADA, user="Bob")))).unwrap()
+    assert (await attempt(store.find_work(WorkFilter(ADA, event_id=found.event.id)))).unwrap() == (found,)
+    (await attempt(store.forget(ADA, user="Ann"))).unwrap()
+    assert (await attempt(store.find_work(WorkFilter(ADA)))).unwrap() == (found,)
+    (await attempt(store.forget(ADA, user="Bob"))).unwrap()
+    assert (await attempt(store.find_work(WorkFilter(ADA)))).unwrap() == ()
+
+
 async def test_an_event_is_tried_when_its_task_begins(store: PersonaStore) -> None:
     await add(store, "e1")
 
