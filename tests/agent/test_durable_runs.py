@@ -20,7 +20,7 @@ import anyio.lowlevel
 import pytest
 from dependency_injector.providers import Object
 from returns.maybe import Some
-from returns.result import Success
+from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
 from reactive_agents.adapters import sqlite
@@ -307,6 +307,22 @@ async def test_a_probe_settles_the_doubt(tmp_path: Path, found: Any, paid: list[
     assert asked == ["order-1:t2"]
     assert bank.numbers == paid
     assert told in llm.requests[0].messages[-1].content
+
+
+async def test_a_probe_that_does_not_know_leaves_the_call_in_doubt(tmp_path: Path) -> None:
+    """One that hangs has the time of a call, and does not hold up the event loop."""
+    ended = threading.Event()
+    probes = (lambda key: ended.wait(), lambda key: Failure("unreachable"), lambda key: sys.exit(1))
+    for number, was_done in enumerate(probes):
+        bank, path = Bank(hangs_at=2), tmp_path / f"{number}.db"
+        await interrupted(path, bank, options={"was_done": was_done})
+        bank.hangs_at = 0
+        llm = ScriptedLLM(answer("Paid 1; 2 is in doubt."))
+        resumed = agent(path, bank, llm, options={"was_done": was_done, "timeout_s": 0.05})
+        await resumed.run("Pay.", run_id="order-1", accept_changes=True)
+        assert bank.numbers == [1]
+        assert "may have taken effect" in llm.requests[0].messages[-1].content
+    ended.set()
 
 
 async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> None:
