@@ -22,6 +22,7 @@ import time
 from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
@@ -266,7 +267,8 @@ class Seal:
             except Exception as error:
                 raise ValueError(f"the function of its key raised {type(error).__name__}") from error
             if isinstance(key, str):
-                key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
+                with suppress(ValueError):  # it is no base64
+                    key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
             if not isinstance(key, bytes) or len(key) != 32:
                 raise ValueError("its key does not have 32 bytes")
             self._cipher = AESGCM(key)
@@ -935,7 +937,10 @@ def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
         return False
     origin = None
     if run.origin is not None:
-        (origin,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
+        found = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
+        if found is None:
+            raise ValueError(f"the run {run.origin} that is forked has been deleted")
+        (origin,) = found
     file.execute(
         'INSERT INTO runs (run_id, agent, "user", session, parent, origin, origin_entries, changes, status,'
         " task, definition, result, attempt, holder, lease_until_us, wanted, queue, priority, due_us,"

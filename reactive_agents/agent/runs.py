@@ -484,12 +484,12 @@ async def settle_question(
         return Failure(asked.failure())
     fitting = [each for each in asked.unwrap() if each.kind in kinds and key in (None, each.key)]
     if len(fitting) != 1:
-        listed = ", ".join(each.key for each in fitting)
-        problem = (
-            f"waits for several answers, expected the key of one: {listed}"
-            if fitting
-            else "waits for no such answer"
-        )
+        problem = "waits for no such answer"
+        if fitting:
+            listed = ", ".join(each.key for each in fitting)
+            problem = f"waits for several answers, expected the key of one: {listed}"
+        elif any(each.kind == "unreadable" for each in asked.unwrap()):
+            problem = "has a question that cannot be read, since it is encrypted with another key"
         return Failure(errors.RunRefused(run_id, problem))
     (question,) = fitting
     value = body.get("value")

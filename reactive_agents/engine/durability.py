@@ -500,11 +500,11 @@ class RunJournal:
             self._doubts[request.approval_id] = question
             await attempt(made.approver.decide(request))  # through ``ask``, which records the answer
             answer = await self._fetched(f"{question}=")
-        elif answer is None and self.in_doubt != "tell":
+        elif answer is None and self.in_doubt == "fail":
             if question not in self._entries:
                 await self.keep(question, "question", _question_of(request, "doubt"), durable=True)
             answer = await self._fetched(f"{question}=")
-            if answer is None and self.in_doubt == "fail":
+            if answer is None:
                 self._publish_doubt(key, made, "stopped")
                 reason = f"the call {key} of {made.call.name} may have taken effect; settle it, then resume."
                 raise RunStopped(errors.RunInterrupted(self.run_id, reason))

@@ -336,6 +336,17 @@ async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> Non
     assert bank.numbers == [1]
 
 
+async def test_without_an_approver_nobody_is_asked_about_a_doubt(tmp_path: Path) -> None:
+    """The model is told at once, so that a later approval would have no effect."""
+    bank = Bank(hangs_at=2)
+    await interrupted(tmp_path / "r.db", bank, in_doubt="ask")
+    resumed = agent(tmp_path / "r.db", bank, ScriptedLLM(answer("2 is in doubt.")), in_doubt="ask")
+    await resumed.run("Pay.", run_id="order-1")
+    assert bank.numbers == [1]
+    with closing(sqlite3.connect(tmp_path / "r.db")) as file:
+        assert file.execute("SELECT key FROM run_entries WHERE kind = 'question'").fetchall() == []
+
+
 def is_told(path: Path) -> bool:
     """Return whether the record says that the run log has a question."""
     with closing(sqlite3.connect(path)) as file:
