@@ -709,6 +709,31 @@ async def test_what_other_agents_spent_is_counted_once_over_restarts(
     assert len(whole.sub_runs) == 1 + hands_over
 
 
+async def test_the_runs_of_an_agent_with_a_record_of_its_own_are_kept_over_restarts_and_forks(
+    tmp_path: Path,
+) -> None:
+    bank = Bank(hangs_at=1)
+
+    def described(*turns: Any) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*[answer("Paid.")] * 2))
+        paying = payer.with_reasoning().with_durability(tmp_path / "payer.db", recover=False).build()
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(paying), tool(idempotent=True)(bank.pay))
+        return clerk.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(call("payer", task="Pay."), call("pay", number=1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    bank.hangs_at = 0
+    one = described(*[answer("All is paid.")] * 2)
+    resumed = await one.run("Pay.", run_id="order-1")
+    forked = await one.runs.resume(await one.runs.fork("order-1", at=4))
+    for result in (resumed, forked):
+        assert [(each.agent, each.output) for each in result.sub_runs] == [("payer", "Paid.")]
+
+
 def test_killed_at_boundaries_nothing_is_done_twice(tmp_path: Path) -> None:
     command = [
         sys.executable,
