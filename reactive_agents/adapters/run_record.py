@@ -22,6 +22,7 @@ import time
 from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
@@ -45,6 +46,7 @@ from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
+    ENDED_PROCESSES,
     OpenQuestion,
     QueueLimits,
     RecordedRun,
@@ -54,6 +56,7 @@ from reactive_agents.core.run_record import (
     RunOrder,
     RunSchedule,
     RunStatus,
+    pause_after,
 )
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.texts import shortened
@@ -65,8 +68,6 @@ _DELETED_AT_ONCE = 100
 """Runs that one transaction deletes, since running ones wait for it, and a server locks each."""
 _READ_AT_ONCE = 100
 """Runs that one statement reads, since a server sends all rows, each with its task and result."""
-_ENDED_PROCESSES, _LONGEST_PAUSE_S = 3, 600
-"""Attempts after which a run whose process is gone waits, so that others of its queue are done."""
 _FLUSHED_S = 5.0
 """Seconds after which a server has written everything to disk."""
 
@@ -267,7 +268,8 @@ class Seal:
             except Exception as error:
                 raise ValueError(f"the function of its key raised {type(error).__name__}") from error
             if isinstance(key, str):
-                key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
+                with suppress(ValueError):  # it is no base64
+                    key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
             if not isinstance(key, bytes) or len(key) != 32:
                 raise ValueError("its key does not have 32 bytes")
             self._cipher = AESGCM(key)
@@ -944,7 +946,10 @@ def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
         return False
     origin = None
     if run.origin is not None:
-        (origin,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
+        found = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
+        if found is None:
+            raise ValueError(f"the run {run.origin} that is forked has been deleted")
+        (origin,) = found
     file.execute(
         'INSERT INTO runs (run_id, agent, "user", session, parent, origin, origin_entries, changes, status,'
         " task, definition, result, attempt, holder, lease_until_us, wanted, queue, priority, due_us,"
@@ -1130,10 +1135,8 @@ class _Wanted:
 
 def _has_to_wait(attempts: int, since: int, now: int) -> bool:
     """Return whether a run whose process is gone is not continued by itself."""
-    if attempts < _ENDED_PROCESSES:
-        return False
-    pause_s = min(1 << min(attempts - _ENDED_PROCESSES, 10), _LONGEST_PAUSE_S)
-    return abs(now - since) < pause_s * 1_000_000  # the clock may have been set back
+    pause_us = pause_after(attempts).total_seconds() * 1e6
+    return abs(now - since) < pause_us  # the clock may have been set back
 
 
 def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
@@ -1148,7 +1151,7 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
     ).fetchall()
     free = [row for row in rows if not _is_held(row[2], row[3], now)]
     going_on = [row for row in free if row[5] != "pause" and row[1] not in wanted.without]
-    ended = [row for row in going_on if row[2] and row[6] >= _ENDED_PROCESSES]
+    ended = [row for row in going_on if row[2] and row[6] >= ENDED_PROCESSES]
     tried = [row for row in ended if not _has_to_wait(row[6], row[7], now)]
     going_on = [row for row in going_on if row not in ended]
     going_on += sorted(tried, key=lambda row: row[6])[:1]  # it may end this process as well

@@ -23,7 +23,15 @@ from reactive_agents.agent.errors import AgentError, value_of
 from reactive_agents.core import errors
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
-from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter, latest_time, next_time
+from reactive_agents.core.run_record import (
+    ENDED_PROCESSES,
+    QueueLimits,
+    RecordedRun,
+    RunFilter,
+    latest_time,
+    next_time,
+    pause_after,
+)
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
@@ -163,18 +171,22 @@ class QueueWorker:
     async def _take_over(self, queues: QueueEngine) -> int:
         """Put runs whose workers are gone into the queue again; return their number."""
         agent_id, now = self._engine.settings.agent_id, anyio.current_time()
-        settled = self._engine.ports.clock.now() - _SETTLED
-        lost: list[RecordedRun] = []
-        for run_id in await value_of(queues.begun(agent_id, self._queue)):
-            run = None if run_id in self._begun else await value_of(self._record.find(run_id))
-            if run is not None and not run.is_held and (run.updated_at or settled) <= settled:
-                lost.append(run)
+        known = await value_of(queues.begun(agent_id, self._queue))
+        found = [None if each in self._begun else await value_of(self._record.find(each)) for each in known]
+        lost = [run for run in found if run is not None and not run.is_held and self._is_due(run)]
+        ended = sorted((run for run in lost if run.attempt >= ENDED_PROCESSES), key=lambda run: run.attempt)
+        lost = [run for run in lost if run not in ended[1:]]  # each may end the process of its worker
         if now >= self._swept + _AGAIN_S:  # what was added to the record alone, or could not be continued
             self._swept = now
-            lost += [run for run in await self._unfinished() if run.run_id not in self._begun]
+            lost += [run for run in await self._unfinished() if run.run_id not in {*self._begun, *known}]
         for run in lost:
             await value_of(queues.submit_again(run))
         return len(lost)
+
+    def _is_due(self, run: RecordedRun) -> bool:
+        """Return whether a run whose worker is gone goes on now."""
+        since, now = run.updated_at, self._engine.ports.clock.now()
+        return since is None or abs(now - since) >= max(_SETTLED, pause_after(run.attempt))
 
     async def _unfinished(self) -> list[RecordedRun]:
         """Return runs that no process holds and that should have begun a while ago."""

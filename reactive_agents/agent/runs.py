@@ -238,15 +238,15 @@ class Runs(Generic[R]):
         """
         check_queued(queue, 0)
         limits = _checked_limits(concurrency, total, rate, finish_s)
-        worker = QueueWorker(
-            self.engine, self._record, queue, limits, partial(self._continued, deps), self._queues
-        )
-        await worker.work(finish_s=finish_s, until_idle=until_idle)
+        await self._worker(queue, limits, deps).work(finish_s=finish_s, until_idle=until_idle)
 
     def ensure_worker(self, queue: str) -> None:
         """Run a queue beside the program, unless a worker of this object already does.
 
         With a queue engine other than the record, workers are separate processes.
+
+        Args:
+            queue: its name; empty for the interrupted runs of no queue, as soon as their process is gone.
         """
         if self._queues is None and not any(each.queue == queue for each in self._workers):
             self.start_worker(queue)
@@ -262,7 +262,7 @@ class Runs(Generic[R]):
                     if queue is None:
                         await self.recover()
                     else:
-                        await self.work(queue)
+                        await self._worker(queue, QueueLimits()).work()
             except Exception:  # noqa: BLE001 - nobody waits for it; each run has its outcome
                 _log.warning("Runs could not be continued.", exc_info=True)
             finally:
@@ -457,6 +457,10 @@ class Runs(Generic[R]):
         overrides = RunOverrides(deps, reserved=reserved, named=True)
         return await self._current_engine().conduct(run.task, run_id=run.run_id, overrides=overrides)
 
+    def _worker(self, queue: str, limits: QueueLimits, deps: Any = None) -> QueueWorker:
+        resume = partial(self._continued, deps)
+        return QueueWorker(self.engine, self._record, queue, limits, resume, self._queues)
+
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return await value_of(self._record.entries(RunId(run_id)))
 
@@ -489,12 +493,12 @@ async def settle_question(
     kinds = ("approval", "doubt") if decides else ("question", "call", "doubt")
     fitting = [each for each in asked.unwrap() if each.kind in kinds and key in (None, each.key)]
     if len(fitting) != 1:
-        listed = ", ".join(each.key for each in fitting)
-        problem = (
-            f"waits for several answers, expected the key of one: {listed}"
-            if fitting
-            else "waits for no such answer"
-        )
+        problem = "waits for no such answer"
+        if fitting:
+            listed = ", ".join(each.key for each in fitting)
+            problem = f"waits for several answers, expected the key of one: {listed}"
+        elif any(each.kind == "unreadable" for each in asked.unwrap()):
+            problem = "has a question that cannot be read, since it is encrypted with another key"
         return Failure(errors.RunRefused(run_id, problem))
     (question,) = fitting
     value = body.get("value")

@@ -103,6 +103,17 @@ class RecordedRun(Value):
     due: datetime | None = None
 
 
+ENDED_PROCESSES, _LONGEST_PAUSE_S = 3, 600
+"""Attempts after which a run whose process is gone waits, so that others of its queue are done."""
+
+
+def pause_after(attempts: int) -> timedelta:
+    """Return how long a run whose process is gone waits for the next one."""
+    if attempts < ENDED_PROCESSES:
+        return timedelta()
+    return timedelta(seconds=min(1 << min(attempts - ENDED_PROCESSES, 10), _LONGEST_PAUSE_S))
+
+
 @frozen(eq=False, repr=False)
 class QueueLimits(Value):
     """How many runs of a queue are begun.

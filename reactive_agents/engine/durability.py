@@ -440,13 +440,23 @@ class RunJournal:
             if caller is not None and own is not None and own.sub_runs:
                 caller.take_in(own.sub_runs, own.recorded)
                 self._begun[key] = {
-                    "runs": [each.run_id for each in own.sub_runs if each.parent_run_id == self.run_id],
+                    **await self._noted(own.sub_runs),
                     "spent": {
                         place: encode(parts, tuple[RunUsage, ...])
                         for place, parts in own.recorded.items()
                         if isinstance(place, str)
                     },
                 }
+
+    async def _noted(self, sub_runs: Sequence[SubRun]) -> JsonObject:
+        """Return the sub-runs of a call: their ids, or whole if another record has one."""
+        begun = [each.run_id for each in sub_runs if each.parent_run_id == self.run_id]
+        assert self.record is not None, "a replay makes no call"
+        for run_id in begun:
+            found = await _of_record(self.record, RunRecord.find, None, run_id)
+            if found.value_or(None) is None:
+                return {"sub_runs": encode(tuple(sub_runs), tuple[SubRun, ...])}
+        return {"runs": [*begun]}
 
     async def _take_in(self, body: Mapping[str, Any]) -> None:
         """Add the sub-runs of a recorded call to the run."""
@@ -458,6 +468,8 @@ class RunJournal:
             run = found.value_or(None)
             if run is not None and run.result:
                 caller.take_in(_ended_runs(run, self.run_id, run.agent_id), {})
+        if "sub_runs" in body:
+            caller.take_in(_decoded(body["sub_runs"], tuple[SubRun, ...]), {})
         recorded = body.get("spent", {}).items()
         caller.take_in((), {place: _decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded})
 
@@ -498,11 +510,11 @@ class RunJournal:
             self._doubts[request.approval_id] = question
             await attempt(made.approver.decide(request))  # through ``ask``, which records the answer
             answer = await self._fetched(f"{question}=")
-        elif answer is None and self.in_doubt != "tell":
+        elif answer is None and self.in_doubt == "fail":
             if question not in self._entries:
                 await self.keep(question, "question", _question_of(request, "doubt"), durable=True)
             answer = await self._fetched(f"{question}=")
-            if answer is None and self.in_doubt == "fail":
+            if answer is None:
                 self._publish_doubt(key, made, "stopped")
                 reason = f"the call {key} of {made.call.name} may have taken effect; settle it, then resume."
                 raise RunStopped(errors.RunInterrupted(self.run_id, reason))

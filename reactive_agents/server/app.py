@@ -112,17 +112,24 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        takes_over: list[ReactiveAgent[Any, Any]] = []
         async with AsyncExitStack() as stack:
             for agent in served.values():
                 await stack.enter_async_context(agent)
+                durability = agent.container.settings().durability
                 if queue is not None and work:
                     agent.runs.ensure_worker(queue)
+                elif durability is not None and durability.recover and agent.deps_type is None:
+                    agent.runs.ensure_worker("")
+                    takes_over.append(agent)
             for opened in service.lifespans:
                 await stack.enter_async_context(opened())
             service.is_draining = False
             try:
                 yield
             finally:
+                for agent in takes_over:  # it would continue what is interrupted now
+                    await agent.runs.stop_workers()
                 await service.drain(drain_s)
 
     routes: list[BaseRoute] = [

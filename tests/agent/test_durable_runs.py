@@ -20,7 +20,7 @@ import anyio.lowlevel
 import pytest
 from dependency_injector.providers import Object
 from returns.maybe import Some
-from returns.result import Success
+from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
 from reactive_agents.adapters import sqlite
@@ -309,6 +309,22 @@ async def test_a_probe_settles_the_doubt(tmp_path: Path, found: Any, paid: list[
     assert told in llm.requests[0].messages[-1].content
 
 
+async def test_a_probe_that_does_not_know_leaves_the_call_in_doubt(tmp_path: Path) -> None:
+    """One that hangs has the time of a call, and does not hold up the event loop."""
+    ended = threading.Event()
+    probes = (lambda key: ended.wait(), lambda key: Failure("unreachable"), lambda key: sys.exit(1))
+    for number, was_done in enumerate(probes):
+        bank, path = Bank(hangs_at=2), tmp_path / f"{number}.db"
+        await interrupted(path, bank, options={"was_done": was_done})
+        bank.hangs_at = 0
+        llm = ScriptedLLM(answer("Paid 1; 2 is in doubt."))
+        resumed = agent(path, bank, llm, options={"was_done": was_done, "timeout_s": 0.05})
+        await resumed.run("Pay.", run_id="order-1", accept_changes=True)
+        assert bank.numbers == [1]
+        assert "may have taken effect" in llm.requests[0].messages[-1].content
+    ended.set()
+
+
 async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> None:
     bank = Bank(hangs_at=2)
     await interrupted(tmp_path / "r.db", bank, in_doubt="fail")
@@ -318,6 +334,17 @@ async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> Non
             await stopped.run("Pay.", run_id="order-1")
         assert isinstance(refused.value.error, RunInterrupted)
     assert bank.numbers == [1]
+
+
+async def test_without_an_approver_nobody_is_asked_about_a_doubt(tmp_path: Path) -> None:
+    """The model is told at once, so that a later approval would have no effect."""
+    bank = Bank(hangs_at=2)
+    await interrupted(tmp_path / "r.db", bank, in_doubt="ask")
+    resumed = agent(tmp_path / "r.db", bank, ScriptedLLM(answer("2 is in doubt.")), in_doubt="ask")
+    await resumed.run("Pay.", run_id="order-1")
+    assert bank.numbers == [1]
+    with closing(sqlite3.connect(tmp_path / "r.db")) as file:
+        assert file.execute("SELECT key FROM run_entries WHERE kind = 'question'").fetchall() == []
 
 
 def is_told(path: Path) -> bool:
@@ -680,6 +707,31 @@ async def test_what_other_agents_spent_is_counted_once_over_restarts(
         (each.agent, each.output) for each in whole.sub_runs
     ]
     assert len(whole.sub_runs) == 1 + hands_over
+
+
+async def test_the_runs_of_an_agent_with_a_record_of_its_own_are_kept_over_restarts_and_forks(
+    tmp_path: Path,
+) -> None:
+    bank = Bank(hangs_at=1)
+
+    def described(*turns: Any) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*[answer("Paid.")] * 2))
+        paying = payer.with_reasoning().with_durability(tmp_path / "payer.db", recover=False).build()
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(paying), tool(idempotent=True)(bank.pay))
+        return clerk.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(call("payer", task="Pay."), call("pay", number=1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    bank.hangs_at = 0
+    one = described(*[answer("All is paid.")] * 2)
+    resumed = await one.run("Pay.", run_id="order-1")
+    forked = await one.runs.resume(await one.runs.fork("order-1", at=4))
+    for result in (resumed, forked):
+        assert [(each.agent, each.output) for each in result.sub_runs] == [("payer", "Paid.")]
 
 
 def test_killed_at_boundaries_nothing_is_done_twice(tmp_path: Path) -> None:

@@ -155,6 +155,54 @@ async def test_a_worker_that_ends_begins_no_more_runs(tmp_path: Path) -> None:
     assert not llm.requests
 
 
+class Lost(ByHand):
+    """A queue engine whose workers were killed, for one look of another worker."""
+
+    def __init__(self, *run_ids: str) -> None:
+        super().__init__()
+        self._run_ids, self.again, self._looked, self.swept = run_ids, list[str](), False, anyio.Event()
+
+    @effect
+    async def begun(self, agent_id: AgentId, queue: str) -> Result[tuple[RunId, ...], RecordErrors]:
+        if self._looked:
+            self.swept.set()
+            await anyio.sleep_forever()
+        self._looked = True
+        return Success(tuple(map(RunId, self._run_ids)))
+
+    @effect
+    async def submit_again(self, run: RecordedRun) -> Result[None, RecordErrors]:
+        self.again.append(run.run_id)
+        return Success(None)
+
+
+async def test_a_run_that_ends_its_processes_waits_in_the_queue_of_another_engine_too(tmp_path: Path) -> None:
+    clock, attempts = FakeClock(), {"good": 1, "bad": 6, "worse": 7}
+    one = submitter(tmp_path / "r.db", clock=clock)
+    record: Any = one.container.memory.record().unwrap()
+    for run_id, tried in attempts.items():
+        await one.submit("Pay.", run_id=run_id)
+        for _ in range(tried):
+            run = await one.runs.find(run_id)
+            record.abandon((await attempt(record.claim(run, lambda order: None))).unwrap().holder)
+
+    async def taken_over(after_s: float) -> list[str]:
+        clock.advance(after_s)
+        queue, worker = Lost(*attempts), agent(tmp_path / "r.db", ScriptedLLM(), clock=clock)
+        worker.container.memory.queues.override(Object(Some(queue)))
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker.runs.work)
+            await queue.swept.wait()
+            group.cancel_scope.cancel()
+        await worker.aclose()
+        return queue.again
+
+    assert await taken_over(6) == ["good"]
+    assert await taken_over(3) == ["good", "bad"]
+    assert await taken_over(20) == ["good", "bad"]  # one at a time, since each may end its process
+    await one.aclose()
+
+
 async def test_a_run_that_is_looked_for_as_the_worker_ends_stays_in_the_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,12 +12,17 @@ from typing import Any
 import anyio
 import pytest
 from dependency_injector.providers import Object
+from returns.result import Result
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import InvalidConfig, RunRefused
+from reactive_agents.core.errors import InvalidConfig, RecordErrors, RunRefused
 from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.ids import RunId
 from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.run_record import RunEntry
+from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, calls, say
 from tests.support.models import RuledLLM
 from tests.support.sensible import sensible
@@ -344,6 +349,22 @@ async def test_a_fork_of_a_run_that_was_deleted_is_refused(tmp_path: Path) -> No
     assert isinstance(refused.value.error, RunRefused)
     assert "forked from has been deleted" in refused.value.error.message
     assert sold == ["apple"]
+
+
+async def test_a_fork_of_a_run_that_is_deleted_meanwhile_is_refused(tmp_path: Path) -> None:
+    other = await recorded(tmp_path / "r.db")
+
+    class Pruned(SqliteRunRecord):
+        @effect
+        async def entries(self, run_id: RunId) -> Result[tuple[RunEntry, ...], RecordErrors]:
+            found = await attempt(SqliteRunRecord.entries(self, run_id))
+            await other.runs.delete(run_id)
+            return found
+
+    forking = agent(tmp_path / "r.db", ScriptedLLM())
+    forking.container.memory.record.override(Object(Pruned(tmp_path / "r.db", clock=SystemClock())))
+    with pytest.raises(AgentError, match="the run r1 that is forked has been deleted"):
+        await forking.runs.fork("r1", at=4)
 
 
 async def test_a_fork_with_another_model_and_other_instructions(tmp_path: Path) -> None:

@@ -590,10 +590,11 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
     opened = keyed(ScriptedLLM(), lambda: urlsafe_b64encode(key).decode())
     assert (await opened.runs.wait("r1")).output == "The code is violet-harbour."
     assert (await opened.runs.replay("r1")).difference == ""
-    for wrong in (None, bytes(32), b"short", lambda: {}["no key"]):
+    for wrong in (None, bytes(32), b"short", "é", lambda: {}["no key"]):
         with pytest.raises(AgentError) as refused:
             await keyed(ScriptedLLM(), wrong).runs.find("r1")
         assert isinstance(refused.value.error, RecordFailed)
+        assert " key" in refused.value.error.message
 
 
 async def test_recorded_runs_go_on_with_the_services_of_today(tmp_path: Path) -> None:

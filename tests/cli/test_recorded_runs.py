@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters.run_record import KEY_VARIABLE
 from reactive_agents.adapters.telemetry.console import describe, text_of
 from reactive_agents.adapters.tools.builtin import calculator
 from reactive_agents.core.events import ApprovalRequested
@@ -149,6 +150,18 @@ def test_an_approval_is_given_by_the_command(tmp_path: Path, decision: str, told
     llm = ScriptedLLM(*[answer("It is settled.")] * 3)
     anyio.run(mailer(record, llm).runs.resume, "mail")
     assert told in llm.requests[0].messages[-1].content
+
+
+def test_an_approval_without_the_key_of_the_record_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "runs.db"
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("send", to="Ann"))).with_reasoning()
+    sealed = described.with_tools(send).with_approval().with_durability(record, key=bytes(32)).build()
+    anyio.run(interrupt, sealed)
+    monkeypatch.setenv(KEY_VARIABLE, "2" * 43)
+    denied = command("runs", "approve", "mail", "--runs", record)
+    assert (denied.exit_code, "encrypted with another key" in denied.stderr) == (1, True)
 
 
 def test_following_a_run_tells_that_its_process_is_gone_until_another_continues_it(tmp_path: Path) -> None:

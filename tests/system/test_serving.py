@@ -97,6 +97,20 @@ def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path) -> None:
             assert [each["run_id"] for each in listed] == [run]
 
 
+def test_a_running_server_takes_over_the_runs_of_one_that_was_killed(tmp_path: Path) -> None:
+    options = ("--runs", str(tmp_path / "runs.db"))
+    with OpenAIServer(Answer("never", delay_s=3_600), Answer("Hello there.")) as model:
+        write_agent(tmp_path, model)
+        with serving(tmp_path, *options) as other, serving(tmp_path, *options) as first:
+            run = first.client.post("/v1/runs", json={"task": "Greet me."}).json()["run_id"]
+            assert model.asked.wait()
+            first.process.kill()
+            path, waiting = f"/v1/runs/{run}", {"wait_s": 60}
+            while (found := other.client.get(path, params=waiting).json())["output"] is None:
+                assert found["status"] in ("interrupted", "running")
+            assert (found["status"], found["output"]) == ("completed", "Hello there.")
+
+
 A2A = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -235,7 +235,8 @@ def tool(
             after a crash, and the runs resume.
         was_done: called by a durable run that was interrupted during a call, with the idempotency key of the
             call. Returns its result, or ``True``, if it took effect; ``False`` or ``None`` if not, so that it
-            is run now. Sync or async.
+            is run now. If it raises, returns a ``Failure`` or exceeds ``timeout_s``, the call stays in
+            doubt. Sync, in a thread, or async.
 
     Raises:
         ToolDefinitionError: the function cannot be a tool as it stands; the message says what to change.

@@ -359,20 +359,25 @@ class LocalToolService:
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:
         """Ask a tool's probe whether a call was done; ``None`` if unknown.
 
+        It has the time of a call, in a thread, so that one that hangs holds up nothing else.
+
         Args:
             key: the idempotency key of the call.
         """
         entry = self._entries.get(name)
         if entry is None or entry.tool.was_done is None:
             return None
+        probe, timeout_s = partial(entry.tool.was_done, key), entry.definition.timeout_s
+        thread = await take_thread(None)
+        assert thread is not None, "it is waited for"
         try:
-            found = entry.tool.was_done(key)
-            if inspect.isawaitable(found):
-                found = await found
-        except Exception:  # noqa: BLE001 - a probe is arbitrary user code, and the call stays in doubt
-            _log.warning("The probe of the tool %r raised.", name, exc_info=True)
+            outcome, _ = await run_function(name, probe, {}, thread=thread, timeout_s=timeout_s)
+        finally:
+            thread.leave()
+        if isinstance(outcome, Failure):
+            _log.warning("The probe of the tool %r does not know: %s", name, outcome.failure().message)
             return None
-        return (to_json_value(found),)
+        return (outcome.unwrap()[0],)
 
     async def _run(
         self, entry: _Entry, call: ToolCall, scope: ToolScope, arguments: dict[str, Any]
