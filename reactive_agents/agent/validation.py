@@ -144,12 +144,16 @@ def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_O
     return _encoded(kind, given).bind(partial(decode, kind=kind))
 
 
+_NO_DATA = (TypeError, ValueError, AttributeError, NameError, RecursionError)
+"""Raised for a value that is no data; ``NameError`` for a class with annotations that only checkers see."""
+
+
 def _encoded(kind: type, given: Mapping[str, object]) -> Result[dict[str, Any], DecodeError]:
     document: dict[str, Any] = {}
     for name, value in given.items():
         try:
             document[name] = encode(value)
-        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        except _NO_DATA as error:
             problem = f"got {abbreviated(value)}, expected data with a JSON form ({error})"
             return Failure(DecodeError(kind.__name__, (FieldProblem(f"$.{name}", problem),)))
     return Success(document)
@@ -206,7 +210,7 @@ def wrong_value(
             is_kind = kind is not str or isinstance(value, str)  # bytes and paths are encoded as texts
             fitting = is_kind and not isinstance(decode(encode(value), kind), Failure)
         fitting = fitting and (value is None or fits(value))
-    except (TypeError, ValueError, AttributeError, NameError, RecursionError):  # the value is no data
+    except _NO_DATA:
         fitting = False
     return None if fitting else InvalidConfig(option, abbreviated(value), expected)
 

@@ -61,7 +61,9 @@ def test_each_step_gives_a_new_builder() -> None:
         (lambda b: b.with_tools(add, tool(name="add")(lambda: 1)), "tools", "'add'"),
         (lambda b: b.with_result_compression(transform={"hammer": "a"}), "compression.transform", "'hammer'"),
         (lambda b: b.with_workspace("/no/such/place"), "workspace", "'/no/such/place'"),
+        (lambda b: b.with_workspace("\ud800"), "workspace", "'\\ud800'"),
         (lambda b: b.with_reasoning("daydream"), "reasoning.default_strategy", "'daydream'"),
+        (lambda b: b.with_timeout(run=start()), "timeout.run", "a ReactiveAgents"),
     ],
 )
 def test_what_is_wrong_is_named_at_build(build: Build, option: str, value: str) -> None:
@@ -86,6 +88,12 @@ def test_the_name_of_a_model_in_place_of_the_parts_of_an_agent_says_where_it_bel
         with pytest.raises(AgentError, match=r"got '.*gpt-4o', expected .*\.with_model") as refused:
             make()
         assert str(refused.value).startswith(f"{part}: ")
+
+
+def test_a_builder_in_place_of_an_option_is_named() -> None:
+    wrong: Any = start()
+    with pytest.raises(AgentError, match="threshold: got a ReactiveAgents"):
+        start().with_verification(threshold=wrong).build()
 
 
 def test_wrong_reasoning_options_are_named_with_their_path() -> None:
