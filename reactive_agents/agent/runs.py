@@ -201,6 +201,7 @@ class Runs(Generic[R]):
 
     async def submit(self, run: RecordedRun) -> RunId:
         """Add a run to its queue; the workers of the agent run it, in any process."""
+        self._current_engine()  # refuses a late override, as of the queues
         if not await value_of(self._record.add(run)):
             known = await self.find(run.run_id)
             difference = task_difference(known.task, run.task)
@@ -459,7 +460,7 @@ class Runs(Generic[R]):
 
     def _worker(self, queue: str, limits: QueueLimits, deps: Any = None) -> QueueWorker:
         resume = partial(self._continued, deps)
-        return QueueWorker(self.engine, self._record, queue, limits, resume, self._queues)
+        return QueueWorker(self._current_engine(), self._record, queue, limits, resume, self._queues)
 
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return await value_of(self._record.entries(RunId(run_id)))
