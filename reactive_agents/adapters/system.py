@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 import sys
 import threading
 import time
@@ -103,13 +104,25 @@ def joined_to_trace(traceparent: str) -> Iterator[None]:
 def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
     """Write a file that may contain secrets; only its owner can read a new one.
 
-    A lone surrogate is written as a JSON escape.
+    A file is replaced as a whole and keeps its mode. A lone surrogate is written as a JSON escape.
 
     Raises:
         OSError: the file cannot be written.
     """
-    with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(text.encode(errors="backslashreplace"))
+    data = text.encode(errors="backslashreplace")
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG | 0o600
+    if not stat.S_ISREG(mode):  # such as /dev/stdout
+        Path(path).write_bytes(data)
+        return
+    target = Path(os.path.realpath(path))  # a link stays
+    written = target.with_name(f"{target.name}.{urandom(4).hex()}")
+    try:
+        with open(written, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(data)
+        written.chmod(stat.S_IMODE(mode))
+        written.replace(target)
+    finally:
+        written.unlink(missing_ok=True)
 
 
 class UlidSource:

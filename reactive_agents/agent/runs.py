@@ -201,6 +201,7 @@ class Runs(Generic[R]):
 
     async def submit(self, run: RecordedRun) -> RunId:
         """Add a run to its queue; the workers of the agent run it, in any process."""
+        self._current_engine()  # refuses a late override, as of the queues
         if not await value_of(self._record.add(run)):
             known = await self.find(run.run_id)
             difference = task_difference(known.task, run.task)
@@ -359,6 +360,9 @@ class Runs(Generic[R]):
         _refuse(wrong_value("until", until, int | None, _STEP, is_count))
         run = await self.find(run_id)
         entries = await self._entries(run_id)
+        if until is not None and until > (steps := len(recorded_steps(entries))):
+            known = f"the number of a step of the run, which has {steps}"
+            raise AgentError(errors.InvalidConfig("until", f"{until}", known))
         return await replay_run(self.engine, run, entries, until=until, reader=self._record)
 
     async def fork(
@@ -459,7 +463,7 @@ class Runs(Generic[R]):
 
     def _worker(self, queue: str, limits: QueueLimits, deps: Any = None) -> QueueWorker:
         resume = partial(self._continued, deps)
-        return QueueWorker(self.engine, self._record, queue, limits, resume, self._queues)
+        return QueueWorker(self._current_engine(), self._record, queue, limits, resume, self._queues)
 
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return await value_of(self._record.entries(RunId(run_id)))
@@ -580,7 +584,10 @@ def _checked_limits(
     wrong = (
         wrong_value("concurrency", concurrency, int, few, is_count)
         or wrong_value("total", total, int | None, few, is_count)
-        or wrong_value("rate", rate, tuple[int, float] | None, often, lambda given: min(given) > 0)
+        or (
+            wrong_value("rate", rate, tuple[int, float] | None, often, lambda given: min(given) > 0)
+            and errors.InvalidConfig("rate", f"{rate!r:.80}", often)
+        )
         or wrong_value("finish_s", finish_s, float, "0 seconds or more", lambda given: given >= 0)
     )
     _refuse(wrong)

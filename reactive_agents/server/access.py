@@ -310,6 +310,10 @@ class KeyUse:
     runs: int = 0
     streams: int = 0
 
+    def holds_something(self, now: float) -> bool:
+        """Return whether the use differs from a new one; a minute after a request it has all again."""
+        return bool(self.runs or self.streams) or now - self.counted_at < 60.0
+
 
 class UseOfKeys:
     """Counts the requests, runs and streams of each key, and enforces its limits.
@@ -321,14 +325,18 @@ class UseOfKeys:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._uses: dict[str, KeyUse] = {}
+        self._most_kept = 1_000
 
     def of(self, principal: Principal) -> KeyUse:
         """Return the use of a key."""
         whose = principal.key or principal.owner
         found = self._uses.get(whose)
         if found is None:
-            most = float(principal.limits.requests_per_minute)
-            found = self._uses[whose] = KeyUse(most, self._monotonic())
+            most, now = float(principal.limits.requests_per_minute), self._monotonic()
+            if len(self._uses) >= self._most_kept:
+                self._uses = {name: use for name, use in self._uses.items() if use.holds_something(now)}
+                self._most_kept = max(1_000, 2 * len(self._uses))
+            found = self._uses[whose] = KeyUse(most, now)
         return found
 
     @property

@@ -17,6 +17,7 @@ import anyio
 from attrs import field, frozen
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -114,6 +115,13 @@ class OwnerQuery(NoQuery):
     """``user``: the owner of the sessions; by default the user of the key."""
 
     user: Name | None = None
+
+
+class SessionsQuery(OwnerQuery):
+    """``before``: only sessions that were last used before this time, as those after a page's last."""
+
+    before: AwareDatetime | None = None
+    limit: int = Field(50, ge=1, le=500)
 
 
 class StopRun(web.StrictBody):
@@ -489,9 +497,10 @@ async def _settle(call: Call) -> Response:
 
 async def _sessions(call: Call) -> Response:
     _, agent = call.service.agent(call.principal, call.part("agent"))
-    user = call.principal.acts_for(call.query.user)
-    found = await call.service.sessions(agent, user)
-    return web.JsonText({"data": [_session_document(name, info) for name, info in found]})
+    query: SessionsQuery = call.query
+    found = await call.service.sessions(agent, call.principal.acts_for(query.user))
+    listed = [each for each in found if query.before is None or each[1].updated_at < query.before]
+    return web.JsonText({"data": [_session_document(name, info) for name, info in listed[: query.limit]]})
 
 
 def _session_document(name: str, info: Any) -> dict[str, Any]:
@@ -666,7 +675,7 @@ OPERATIONS: Sequence[Operation] = (
         _sessions,
         "List the sessions of a user.",
         SessionList,
-        query=OwnerQuery,
+        query=SessionsQuery,
         statuses=(403, 404, 503),
     ),
     *(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_agents.adapters.system import SystemClock, UlidSource, cancel_on_sigterm
+from reactive_agents.adapters.system import SystemClock, UlidSource, cancel_on_sigterm, write_for_owner
 from reactive_agents.ports import Clock, IdSource
 
 CROCKFORD = set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
@@ -146,3 +149,47 @@ def test_the_programs_own_handlers_of_signals_stay() -> None:
 
     anyio.run(lambda: wait(first=True))
     anyio.run(lambda: wait(first=False))
+
+
+# --- files of secrets -----------------------------------------------------------------------------------
+
+KILLED_WHILE_WRITING = """
+import resource, signal, sys
+from reactive_agents.adapters.system import write_for_owner
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
+write_for_owner(sys.argv[1], "x" * 100_000)
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_for_owner(path, "before")
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(path)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGXFSZ
+    assert path.read_text() == "before"
+
+
+def test_a_replaced_file_keeps_its_mode_and_its_links(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("before, and longer")
+    (tmp_path / "run.json").chmod(0o640)
+    (tmp_path / "link.json").symlink_to("run.json")
+    write_for_owner(tmp_path / "link.json", "after")
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "run.json").read_text() == "after"
+    assert stat.S_IMODE((tmp_path / "run.json").stat().st_mode) == 0o640
+    (tmp_path / "link.json").unlink()
+    (tmp_path / "link.json").symlink_to("new.json")
+    write_for_owner(tmp_path / "link.json", "new")
+    assert stat.S_IMODE((tmp_path / "new.json").stat().st_mode) == 0o600
+    assert {each.name for each in tmp_path.iterdir()} == {"run.json", "link.json", "new.json"}
+
+
+def test_what_is_no_regular_file_is_written_in_place(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    write_for_owner(f"/dev/fd/{writer}", "to a pipe")
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert file.read() == "to a pipe"
+    with pytest.raises(IsADirectoryError):
+        write_for_owner(tmp_path, "text")

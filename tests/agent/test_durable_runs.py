@@ -215,6 +215,19 @@ async def test_a_recorded_output_of_another_type_is_refused(tmp_path: Path) -> N
     assert (await changed.run("Count.", run_id="r1", output=list[int])).output == [1, 2]
 
 
+async def test_a_recorded_result_that_is_not_completed_has_no_value_of_another_type(tmp_path: Path) -> None:
+    def typed(*turns: Any) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns))
+        return described.with_durability(tmp_path / "r.db", recover=False).build()
+
+    begun = await typed(*[say("It is not known.")] * 9).run("Count.", run_id="r1", output=int)
+    assert begun.status == "partial"
+    for kind in (int, list[int]):
+        again = await typed().run("Count.", run_id="r1", output=kind)
+        assert (again.status, again.output, again.reason) == ("partial", None, begun.reason)
+    assert (await typed().run("Count.", run_id="r1")).output == "It is not known."
+
+
 async def test_without_durability_a_run_id_is_used_once() -> None:
     plain = (
         ReactiveAgents.create().with_llm(ScriptedLLM(*[answer("It is said.")] * 6)).with_reasoning().build()

@@ -102,6 +102,9 @@ async def test_a_replay_goes_up_to_a_step(tmp_path: Path) -> None:
     ]
     replay = await one.runs.replay("r1", until=3)
     assert (replay.outcome, replay.difference, replay.step) == (None, "", 3)
+    assert (await one.runs.replay("r1", until=len(steps))).difference == ""
+    with pytest.raises(AgentError, match=f"until: got 99, expected .* has {len(steps)}"):
+        await one.runs.replay("r1", until=99)
 
 
 @pytest.mark.parametrize("order", ["pause", "cancel"])

@@ -597,6 +597,17 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
         assert " key" in refused.value.error.message
 
 
+async def test_queues_that_are_overridden_after_the_first_use_are_too_late(tmp_path: Path) -> None:
+    one = agent(tmp_path / "r.db", ScriptedLLM())
+    assert await one.runs.list() == ()
+    one.container.memory.queues.override(object())
+    for late in (one.submit("Greet.", run_id="r1"), one.runs.work(until_idle=True)):
+        with pytest.raises(LateOverrideError, match=r"memory\.queues"):
+            await late
+    assert await one.runs.list() == ()
+    await one.aclose()
+
+
 async def test_recorded_runs_go_on_with_the_services_of_today(tmp_path: Path) -> None:
     """Also those of an agent whose runs were looked at before its services changed."""
     one = agent(tmp_path / "r.db", ScriptedLLM())

@@ -35,6 +35,8 @@ def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:
     assert [each["kind"] for each in steps][:2] == ["model", "tool"]
     replayed = command("runs", "replay", "sum", "--runs", record, "--tools", "calculator", "--json")
     assert (replayed.exit_code, json.loads(replayed.stdout)["difference"]) == (0, "")
+    beyond = command("runs", "replay", "sum", "--runs", record, "--tools", "calculator", "--until", "99")
+    assert (beyond.exit_code, "until: got 99" in beyond.stderr) == (2, True)
     forked = command(
         "runs", "fork", "sum", "--runs", record, "--tools", "calculator", "--at", 1, "--run-id", "again"
     )
@@ -283,3 +285,5 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
     worker = ("worker", described, "--runs", record, "--rate", "fast", "--until-idle")
     assert command(*worker).exit_code == 2
     assert json.loads(command(*worker, "--json").stdout)["error"]["tag"] == "InvalidConfig"
+    never = command("worker", described, "--runs", record, "--rate", "5/0", "--until-idle")
+    assert (never.exit_code, "rate: got (5, 0.0), expected" in never.stderr) == (2, True)

@@ -7,13 +7,14 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_agents.server import ApiKeys, KeyLimits, Principal
-from reactive_agents.server.access import UseOfKeys
+from reactive_agents.server.access import KeyUse, UseOfKeys
 from reactive_agents.server.web import Problem
 
 
@@ -133,6 +134,24 @@ def test_requests_beyond_the_rate_are_refused_until_time_has_passed() -> None:
     uses.count_request(principal)
     with pytest.raises(Problem):
         uses.count_request(principal)
+
+
+def test_users_who_use_nothing_any_more_are_forgotten() -> None:
+    now = [0.0]
+    uses, limits = UseOfKeys(lambda: now[0]), KeyLimits(requests_per_minute=1, runs=1)
+    busy = Principal("busy", limits=limits)
+    uses.begin(busy, "runs")
+    kept = WeakSet[KeyUse]()
+    for number in range(5_000):
+        now[0] += 1.0
+        user = Principal(f"user-{number}", limits=limits)
+        uses.count_request(user)
+        kept.add(uses.of(user))
+    with pytest.raises(Problem, match="1 requests a minute"):
+        uses.count_request(Principal("user-4999", limits=limits))
+    with pytest.raises(Problem, match="1 runs"):
+        uses.begin(busy, "runs")
+    assert len(kept) <= 1_000
 
 
 def test_users_without_keys_have_limits_of_their_own() -> None:

@@ -476,6 +476,24 @@ async def test_sessions_are_listed_read_renamed_forked_and_deleted() -> None:
     assert names == ["other"]
 
 
+async def test_sessions_are_listed_in_pages() -> None:
+    agent = builder(forever(say("Hello."))).build()
+    async with asking(create_app(agent)) as client:
+        for name in ("one", "two", "three", "four", "five"):
+            await agent.run("I am Ada.", session=name, user="ada")
+        base, pages, before = "/v1/agents/clerk/sessions", list[list[str]](), {}
+        for _ in range(3):
+            page = (await client.get(base, params={"user": "ada", "limit": 2, **before})).json()["data"]
+            pages.append([each["name"] for each in page])
+            before = {"before": page[-1]["updated_at"]}
+        assert pages == [["five", "four"], ["three", "two"], ["one"]]
+        assert (await client.get(base, params={"user": "ada", **before})).json() == {"data": []}
+        for wrong in ({"limit": 0}, {"limit": 501}, {"before": "2026-01-01T00:00:00"}, {"before": "soon"}):
+            assert (await client.get(base, params=wrong)).status_code == 422
+        listing = (await client.get("/openapi.json")).json()["paths"]["/v1/agents/{agent}/sessions"]["get"]
+        assert {"before", "limit", "user"} <= {each["name"] for each in listing["parameters"]}
+
+
 async def test_a_session_that_the_program_began_goes_on(tmp_path: Path) -> None:
     agent = builder(forever(say("Hello."))).with_sessions(tmp_path / "sessions.db").build()
     async with asking(create_app(agent)) as client:
