@@ -332,3 +332,16 @@ async def test_an_answer_without_a_call_that_was_declined_is_asked_about_once() 
     result = await agent.with_approval(lambda _: False).build().run("How is the weather? Wipe sda then.")
     assert (result.status, result.output) == ("completed", "It is 20 degrees.")
     assert "Say so in the answer" in model.requests[-1].messages[-1].content
+
+
+@pytest.mark.parametrize("disks", [("sda", "sdb"), ("sdb", "sda")])
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [("sda and sdb are wiped.", "partial"), ("sda is wiped; sdb is waiting for approval.", "completed")],
+)
+async def test_one_call_that_was_approved_does_not_stand_for_one_that_was_declined(
+    disks: tuple[str, str], text: str, status: str
+) -> None:
+    model = ScriptedLLM(*(call("wipe", disk=disk) for disk in disks), answer(text), answer(text))
+    result = await build(model, lambda request: request.arguments["disk"] == "sda").run("Wipe sda and sdb.")
+    assert (wiped, result.status) == (["sda"], status), result.reason

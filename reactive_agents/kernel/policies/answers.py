@@ -248,13 +248,16 @@ def _last_failure(state: KernelState) -> ReasoningStep | None:
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of a call, if a text names what only failed ones were about.
 
-    A text that denies something may tell of it, and a later call of the tool that worked may stand for it.
+    A text that denies something may tell of it, and a later call of the tool that worked may stand for it,
+    unless it was not approved.
     """
     still = state.ledger.counted.failed_in_a_row
     failed = {
         step.metadata.call_id: step
         for step in state.steps
-        if step.metadata and step.is_failed_call and step.metadata.tool_used in still
+        if step.metadata
+        and step.is_failed_call
+        and (step.metadata.tool_used in still or answer_check.is_declined(step.content))
     }
     if not failed or denies(text):
         return None
