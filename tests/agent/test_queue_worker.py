@@ -499,3 +499,31 @@ async def test_a_worker_until_idle_does_not_wait_for_a_queued_run_that_is_paused
     worker = agent(tmp_path / "r.db", ScriptedLLM())
     await worker.runs.work(until_idle=True)
     assert (await worker.runs.find("paused")).status == "queued"
+
+
+async def test_a_run_that_is_refused_again_and_again_is_tried_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, begun = tmp_path / "runs.db", anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await anyio.sleep_forever()
+        return ""
+
+    async with anyio.create_task_group() as group:
+        first = agent(path, ScriptedLLM(call("wait")), wait)
+        group.start_soon(lambda: first.run("Go.", run_id="r"))
+        await begun.wait()
+        group.cancel_scope.cancel()
+    other = agent(path, ScriptedLLM())
+    for _ in range(7):
+        assert isinstance((await other.runs.recover())[RunId("r")], Failure)
+    monkeypatch.setattr("reactive_agents.agent.queue_worker._AGAIN_S", 0.0)
+    caplog.clear()
+    with anyio.fail_after(60):
+        await other.runs.work(until_idle=True)
+    assert [each for each in caplog.messages if "begun by another version" in each] == caplog.messages
+    assert len(caplog.messages) == 1
