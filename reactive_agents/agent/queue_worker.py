@@ -40,7 +40,7 @@ from reactive_agents.ports import QueueEngine, RunRecord
 _POLL_S = 0.25
 _LONGEST_PAUSE_S = 15.0
 _AGAIN_S = 60.0
-"""Seconds after which a run that could not be continued is tried again."""
+"""Seconds after which a run that could not be continued is tried again; later, after many attempts."""
 _AGAIN = timedelta(seconds=_AGAIN_S)
 _SETTLED = timedelta(seconds=5)
 """The time that a worker has to tell the engine how a run has ended."""
@@ -57,6 +57,7 @@ class _Begun:
 
     run_id: RunId
     task_id: TaskId | None = None
+    attempt: int = 0
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     done: anyio.Event = field(factory=anyio.Event)
 
@@ -215,17 +216,18 @@ class QueueWorker:
 
     def _start(self, begun: _Begun, holder: str) -> None:
         async def run() -> None:
+            ended = False
             try:
                 with begun.scope:
-                    if not await self._run(begun, holder):
-                        self._stopped[begun.run_id] = anyio.current_time() + _AGAIN_S
+                    ended = await self._run(begun, holder)
             except AgentError as error:  # such as one that is encrypted with another key
                 _log.warning("The run %s cannot be continued: %s", begun.run_id, error)
-                self._stopped[begun.run_id] = anyio.current_time() + _AGAIN_S
             except Exception:  # noqa: BLE001 - nobody waits for it
                 _log.warning("The run %s cannot be continued.", begun.run_id, exc_info=True)
-                self._stopped[begun.run_id] = anyio.current_time() + _AGAIN_S
             finally:
+                if not ended:
+                    pause_s = max(_AGAIN_S, pause_after(begun.attempt).total_seconds())
+                    self._stopped[begun.run_id] = anyio.current_time() + pause_s
                 self._begun.pop(begun.run_id, None)
                 begun.done.set()
                 self._changed.set()
@@ -239,7 +241,7 @@ class QueueWorker:
             run = await value_of(self._record.find(run_id))
             if run is None:
                 return True
-            begun.task_id = run.task.id
+            begun.task_id, begun.attempt = run.task.id, run.attempt
             outcome = await self._resume(run, holder)
         finally:
             if holder:  # a reservation, where the run was not begun

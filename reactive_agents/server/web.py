@@ -472,9 +472,11 @@ class Border:
             return
 
         has_begun, is_read = False, not _has_body(scope)
+        is_held_back = _awaits_continue(scope)  # it is sent when it is first read
 
         async def receive_counted() -> Message:
-            nonlocal is_read
+            nonlocal is_held_back, is_read
+            is_held_back = False
             message = await receive()
             is_read = is_read or not message.get("more_body", False)
             return message
@@ -498,7 +500,7 @@ class Border:
 
         async def discard() -> None:
             """Read on, since a client may read the answer only after it has sent all."""
-            left = 0 if _awaits_continue(scope) else _MOST_DISCARDED
+            left = 0 if is_held_back else _MOST_DISCARDED
             with anyio.move_on_after(_DISCARDS_S):
                 while left > 0 and not is_read:
                     left -= len((await receive_counted()).get("body", b"")) + 1

@@ -27,6 +27,7 @@ from reactive_agents.core.ids import AgentId, RunId
 from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter, latest_time, next_time
 from reactive_agents.effects import attempt, effect, spawn_on_this_loop
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -499,3 +500,38 @@ async def test_a_worker_until_idle_does_not_wait_for_a_queued_run_that_is_paused
     worker = agent(tmp_path / "r.db", ScriptedLLM())
     await worker.runs.work(until_idle=True)
     assert (await worker.runs.find("paused")).status == "queued"
+
+
+async def test_a_run_that_is_refused_again_and_again_is_tried_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, begun = tmp_path / "runs.db", anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await anyio.sleep_forever()
+        return ""
+
+    async with anyio.create_task_group() as group:
+        first = agent(path, ScriptedLLM(call("wait")), wait)
+        group.start_soon(lambda: first.run("Go.", run_id="r"))
+        await begun.wait()
+        group.cancel_scope.cancel()
+    other = agent(path, ScriptedLLM())
+    for _ in range(7):
+        assert isinstance((await other.runs.recover())[RunId("r")], Failure)
+    monkeypatch.setattr("reactive_agents.agent.queue_worker._AGAIN_S", 0.0)
+    caplog.clear()
+    async with anyio.create_task_group() as group:
+
+        async def end_at_second() -> None:
+            await until(lambda: len(caplog.messages) > 1)
+            group.cancel_scope.cancel()
+
+        group.start_soon(end_at_second)
+        await other.runs.work(until_idle=True)
+        group.cancel_scope.cancel()
+    assert [each for each in caplog.messages if "begun by another version" in each] == caplog.messages
+    assert len(caplog.messages) == 1

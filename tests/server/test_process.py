@@ -155,6 +155,19 @@ async def test_a_body_over_the_limit_is_answered_though_its_sender_reads_last() 
         assert await asyncio.to_thread(post) == 413
 
 
+async def test_a_body_that_was_asked_for_is_read_though_it_is_over_the_limit() -> None:
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    async with process() as found:
+        connection = await anyio.connect_tcp("127.0.0.1", found.client.base_url.port or 0)
+        await connection.send(head + b"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+        assert (await connection.receive()).startswith(b"HTTP/1.1 100 ")
+        for _ in range(300):
+            await connection.send(b"%x\r\n%b\r\n" % (100_000, b"x" * 100_000))
+        await connection.send(b"0\r\n\r\n")
+        assert (await connection.receive()).startswith(b"HTTP/1.1 413 ")
+        await connection.aclose()
+
+
 async def test_a_request_with_two_lengths_hides_no_other() -> None:
     head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\n"
     head += b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -317,7 +317,8 @@ def _call_parts(said: Any) -> Sequence[Any]:
     """Return the calls of a litellm message or delta, also a ``function_call``."""
     calls = getattr(said, "tool_calls", None) or ()
     former = getattr(said, "function_call", None)
-    return calls if calls or former is None else (SimpleNamespace(id=None, index=0, function=former),)
+    is_empty = former is None or not (former.name or former.arguments)
+    return calls if calls or is_empty else (SimpleNamespace(id=None, index=0, function=former),)
 
 
 # --- contents that are lists of parts, and refusals -----------------------------------------------------
@@ -477,6 +478,9 @@ class Assembly:
     def _absorb_call(self, part: Any) -> models.ToolCallDelta:
         call = self._latest.get(part.index or 0)
         identity = text_of(part.id)
+        given = (identity, text_of(part.function.name), text_of(part.function.arguments))
+        if call is not None and identity and given == (call.id, call.name, call.arguments):
+            return models.ToolCallDelta(call.index, "", "")  # some repeat the whole call at its end
         if call is None or _begins_another(call, part, identity):
             call = _OpenCall(len(self._calls))
             self._calls.append(call)

@@ -115,6 +115,20 @@ async def test_a_call_in_the_form_of_before_tools_is_read() -> None:
         assert [(each.name, each.arguments) for each in response.tool_calls] == [("add", {"a": 1})]
 
 
+async def test_an_empty_call_in_the_form_of_before_tools_is_none() -> None:
+    message = {"content": "Yes.", "function_call": {"name": "", "arguments": ""}}
+    answer, chunks = await both_ways("openai/m", whole(message), stream(message))
+    for response in (answer, chunks[-1].response):
+        assert (response.content, response.tool_calls) == ("Yes.", ())
+
+
+async def test_a_call_that_a_last_delta_repeats_is_one_call() -> None:
+    begun, rest = ({**CALLS[0], "function": {"name": "add", "arguments": each}} for each in ('{"a"', ": 1}"))
+    deltas = [{"tool_calls": [{"index": 0, **each}]} for each in (begun, rest, CALLS[0])]
+    _, chunks = await both_ways("openai/m", whole({"tool_calls": CALLS}), stream(*deltas))
+    assert [each.arguments for each in chunks[-1].response.tool_calls] == [{"a": 1}]
+
+
 async def test_two_calls_with_one_id_and_index_are_two_calls() -> None:
     other = {**CALLS[0], "function": {"name": "add", "arguments": '{"a": 2}'}}
     deltas = [{"tool_calls": [{"index": 0, **each}]} for each in (CALLS[0], other)]
