@@ -247,8 +247,8 @@ class _Sparing(logging.Filter):
         self._minute = self._count = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let through the first records of a minute, and all of other programs."""
-        if not record.pathname.startswith(self.name):
+        """Let through the first of a minute, those to debug, and other programs'."""
+        if record.levelno <= logging.DEBUG or not record.pathname.startswith(self.name):
             return True
         minute = int(record.created) // 60
         self._count = self._count + 1 if minute == self._minute else 1

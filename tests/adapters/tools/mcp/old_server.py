@@ -136,6 +136,10 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             for _ in range(1_000):
                 write({"method": "notifications/progress", "params": {"progressToken": [], "progress": "x"}})
             return call("fine")
+        case {"method": "tools/call"} if "--notes" in sys.argv:
+            for _ in range(30):
+                write({"method": "notifications/of_no_version"})
+            return call("fine")
         case {"method": "tools/call"}:
             return call(message["params"]["name"])
         case {"id": _}:

@@ -369,3 +369,10 @@ async def test_a_flood_of_unreadable_messages_fills_no_log(caplog: pytest.LogCap
     assert len(logged) <= 20  # ten a minute, and a minute may begin in between
     logging.getLogger("client").warning("of another program")
     assert "of another program" in caplog.text
+
+
+async def test_records_to_debug_the_connection_are_not_limited(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "client"):
+        async with opened(old("--notes")) as tools:
+            assert await value(tools, "fine") == "fine"
+    assert sum(each.levelno == logging.DEBUG for each in caplog.records if each.name == "client") == 30
