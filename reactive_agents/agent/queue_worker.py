@@ -179,7 +179,8 @@ class QueueWorker:
         lost = [run for run in lost if run not in ended[1:]]  # each may end the process of its worker
         if now >= self._swept + _AGAIN_S:  # what was added to the record alone, or could not be continued
             self._swept = now
-            lost += [run for run in await self._unfinished() if run.run_id not in {*self._begun, *known}]
+            unfinished, seen = await self._unfinished(), {*self._begun, *known}
+            lost += [run for run in unfinished if run.run_id not in seen]
         for run in lost:
             await value_of(queues.submit_again(run))
         return len(lost)

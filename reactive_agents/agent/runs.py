@@ -268,8 +268,7 @@ class Runs(Generic[R]):
                 _log.warning("Runs could not be continued.", exc_info=True)
             finally:
                 worker.done.set()
-                if worker in self._workers:  # it needs a successor
-                    self._workers.remove(worker)
+                self._forget(worker)  # it needs a successor
 
         spawn_on_this_loop(work)
 
@@ -279,15 +278,19 @@ class Runs(Generic[R]):
         ``leaving``: stop only the workers of this event loop.
         """
         here = schedule_on_this_loop()
-        workers = [each for each in self._workers if each.schedule == here or not leaving]
-        self._workers = [each for each in self._workers if each not in workers]
+        workers = [each for each in [*self._workers] if each.schedule == here or not leaving]
         for worker in workers:
+            self._forget(worker)
             with suppress(RuntimeError):  # its event loop has ended
                 worker.schedule(worker.scope.cancel)
         with anyio.CancelScope(shield=True):
             for worker in workers:
                 if worker.schedule == here:  # another event loop may run no more
                     await worker.done.wait()
+
+    def _forget(self, worker: _Beside) -> None:
+        with suppress(ValueError):  # alone, since other threads begin and stop workers meanwhile
+            self._workers.remove(worker)
 
     # --- schedules ----------------------------------------------------------------------------------------
 

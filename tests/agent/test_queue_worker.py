@@ -281,6 +281,28 @@ async def test_a_run_on_another_thread_leaves_the_worker_alone(tmp_path: Path) -
         assert (await agent.runs.wait(run_id)).output == "It was held."
 
 
+async def test_a_worker_that_begins_while_others_are_stopped_is_stopped_by_the_next_close(
+    tmp_path: Path,
+) -> None:
+    runs, begun = agent(tmp_path / "r.db", ScriptedLLM()).runs, list[str]()
+
+    def begin_another(frame: FrameType, event: str, argument: object) -> None:
+        if frame.f_code.co_filename.endswith("runs.py") and event == "return" and len(begun) < 9:
+            begun.append(f"queue {len(begun)}")  # as another thread would that submits a run
+            runs.start_worker(begun[-1])
+
+    runs.start_worker("first")
+    sys.setprofile(begin_another)
+    try:
+        await runs.stop_workers()
+    finally:
+        sys.setprofile(None)
+    left = {each.queue for each in runs._workers}
+    assert len(left) == len(begun) > 0
+    await runs.stop_workers()
+    assert runs._workers == []
+
+
 async def test_a_worker_that_is_stopped_finishes_the_step_and_hands_over(tmp_path: Path) -> None:
     begun, may_end, done = anyio.Event(), anyio.Event(), list[int]()
 
