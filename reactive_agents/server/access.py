@@ -311,7 +311,7 @@ class KeyUse:
     streams: int = 0
 
     def holds_something(self, now: float) -> bool:
-        """Return whether the use differs from a new one; a minute after a request it has all again."""
+        """Return whether the use differs from a new one, as for a minute after it."""
         return bool(self.runs or self.streams) or now - self.counted_at < 60.0
 
 

@@ -118,7 +118,7 @@ class OwnerQuery(NoQuery):
 
 
 class SessionsQuery(OwnerQuery):
-    """``before``: only sessions that were last used before this time, as those after a page's last."""
+    """``before``: only sessions last used before then, as after a page's last one."""
 
     before: AwareDatetime | None = None
     limit: int = Field(50, ge=1, le=500)
