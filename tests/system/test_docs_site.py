@@ -45,7 +45,8 @@ def test_a_page_is_found_by_a_word_and_read_in_dark_mode(page: Page, address: st
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.goto(f"{address}/index.html")
-    page.get_by_role("textbox", name="Search").fill("calls in doubt")
+    search = page.get_by_role("textbox", name="Search")
+    search.press_sequentially("calls in doubt")  # it listens to keys
     found = page.locator(".md-search-result__link[href*='/durable-runs.html']:not([href*='/decisions/'])")
     found.first.click()
     expect(page).to_have_title("Durable runs - reactive_agents")
