@@ -30,7 +30,7 @@ from os import PathLike
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from traceback import clear_frames
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -342,8 +342,7 @@ class SqliteFile(Generic[_E]):
             try:
                 (busy, *_) = self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             except FAILURES as error:
-                is_locked = isinstance(error, sqlite3.OperationalError) and primary_code(error) in _LOCKED
-                return False if is_locked else None
+                return False if _is_locked(error) else None
             return not busy
 
     def _at_once(self, work: Work[_T]) -> _T | _Locked:
@@ -352,12 +351,7 @@ class SqliteFile(Generic[_E]):
         if not self._one_at_a_time.acquire(blocking=False):
             return _IN_USE
         try:
-            return self._done(work, waits=False)
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and primary_code(error) in _LOCKED:
-                return _Locked(error)
-            self._drop_if_replaceable(error)
-            raise
+            return self._done_or_locked(work, waits=False)
         finally:
             self._one_at_a_time.release()
 
@@ -402,16 +396,16 @@ class SqliteFile(Generic[_E]):
 
     def _once(self, work: Work[_T], waits: bool | None) -> _T | _Locked:
         with self._one_at_a_time:
-            try:
-                return self._done(work, waits=waits)
-            except sqlite3.OperationalError as error:
-                if primary_code(error) in _LOCKED:
-                    return _Locked(error)
-                self._drop_if_replaceable(error)
-                raise
-            except sqlite3.DatabaseError as error:
-                self._drop_if_replaceable(error)
-                raise
+            return self._done_or_locked(work, waits=waits)
+
+    def _done_or_locked(self, work: Work[_T], *, waits: bool | None) -> _T | _Locked:
+        try:
+            return self._done(work, waits=waits)
+        except sqlite3.DatabaseError as error:
+            if _is_locked(error):
+                return _Locked(error)
+            self._drop_if_replaceable(error)
+            raise
 
     def _done(self, work: Work[_T], *, waits: bool | None) -> _T:
         """Do the work in one transaction; ``waits`` is ``None`` to read."""
@@ -768,6 +762,10 @@ def storable(text: str) -> str:
 def primary_code(error: sqlite3.Error) -> int:
     """Return the primary result code of an SQLite error; 0 for none."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _is_locked(error: Exception) -> TypeGuard[sqlite3.OperationalError]:
+    return isinstance(error, sqlite3.OperationalError) and primary_code(error) in _LOCKED
 
 
 def _require_newest(connection: sqlite3.Connection, store: Store) -> None:

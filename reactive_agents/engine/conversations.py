@@ -117,15 +117,14 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
     turn = None
     if result is not None and result.output is not None:
         turn = _turn(result, services)
-    unknown = errors.ServiceFailed("The sessions service did not answer in time.", "sessions", "end")
-    ended: Result[None, errors.SessionErrors | errors.ServiceFailed] = Failure(unknown)
-
-    async def end() -> None:
-        nonlocal ended
-        ended = await call_service("sessions", store, SessionStore.end, None, key, run_id, turn)
+    ending = call_service("sessions", store, SessionStore.end, None, key, run_id, turn)
+    ended = await with_patience(ending, services)
+    if ended is None:
+        ended = Failure(
+            errors.ServiceFailed("The sessions service did not answer in time.", "sessions", "end")
+        )
+    else:
         services.progress.recorded += 1
-
-    await with_patience(end(), services)
     if not isinstance(ended, Success):
         error = errors.ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
         _log.warning("Run %s was not added to session %r: %s", run_id, key.session, error.message)

@@ -127,15 +127,10 @@ async def release_content(services: EngineServices) -> None:
     content = services.handle.content
     if content is None:
         return
-    unknown = errors.ServiceFailed("The content service did not answer in time.", "content", "release")
-    released: Result[None, TakingErrors] = Failure(unknown)
-
-    async def release() -> None:
-        nonlocal released
-        released = await content.release()
-
-    await with_patience(release(), services)
-    if isinstance(released, Failure):
+    released = await with_patience(content.release(), services)
+    if released is None:
+        _log.warning("The content of a run was not released: The content service did not answer in time.")
+    elif isinstance(released, Failure):
         _log.warning("The content of a run was not released: %s", released.failure().message)
 
 

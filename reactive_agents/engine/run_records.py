@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 from returns.result import Failure, Result, Success
@@ -40,6 +40,8 @@ from reactive_agents.ports import CostRouter, CostTracker
 if TYPE_CHECKING:
     from reactive_agents.core.errors import LLMErrors, RuntimeErrors
     from reactive_agents.core.governance import RouteNeeds
+
+_A = TypeVar("_A")
 
 # --- Budgets after the loop ---
 
@@ -192,9 +194,13 @@ async def _record(phases: Iterable[Phase], context: ExecutionContext, services: 
             publish_failure(phase.name, recorded.failure(), services, fatal=False)
 
 
-async def with_patience(work: Awaitable[None], services: EngineServices) -> None:
-    """Await the work, shielded from cancellation, while runs are being recorded."""
+async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | None:
+    """Await the work, shielded from cancellation, while runs are being recorded.
+
+    Returns its value, or ``None`` if it was cut off.
+    """
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
+    value: _A | None = None
     raised: list[BaseException] = []
 
     async def lose_patience(scope: anyio.CancelScope) -> None:
@@ -209,7 +215,7 @@ async def with_patience(work: Awaitable[None], services: EngineServices) -> None
         async with anyio.create_task_group() as group:
             group.start_soon(lose_patience, group.cancel_scope)
             try:
-                await work
+                value = await work
             except anyio.get_cancelled_exc_class():
                 raise
             except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
@@ -217,6 +223,7 @@ async def with_patience(work: Awaitable[None], services: EngineServices) -> None
             group.cancel_scope.cancel()
     if raised:
         raise raised[0]
+    return value
 
 
 def _publish_gaps(context: ExecutionContext, services: EngineServices) -> None:

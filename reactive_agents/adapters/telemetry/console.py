@@ -338,7 +338,7 @@ class SilentView:
     def _ask(self, question: str, *above: str) -> str:
         """Ask on standard error, and return the line that is typed from then on.
 
-        On standard output if that alone is a terminal: a question in a file would be seen by nobody.
+        On standard output if that alone is a terminal: a question in a file would not be seen.
         """
         with TERMINAL:
             _end_if_cancelled()  # while another question waited for its answer
