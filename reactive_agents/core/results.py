@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import Message
-from reactive_agents.core.tools import CallOrigin
+from reactive_agents.core.tools import TRIED, CallOrigin
 from reactive_agents.core.values import Value
 
 StepType: TypeAlias = Literal["thought", "action", "observation", "plan", "reflection", "critique"]
@@ -59,15 +59,15 @@ class ReasoningStep(Value):
 
     @property
     def is_failed_call(self) -> bool:
-        """Whether it is the observation of a tool that was run and failed."""
+        """Whether it observes a tool that failed, or a call that was declined."""
         known = self.metadata
-        return known is not None and known.success is False and known.origin == "executed"
+        return known is not None and known.success is False and known.origin in TRIED
 
 
 def failures_in(
     steps: Iterable[ReasoningStep], tools: Container[str | None] | None = None
 ) -> tuple[str, ...]:
-    """Return the errors of calls that were run and failed, of these tools or of all."""
+    """Return the errors of calls that failed or were declined, of these tools or all."""
     return tuple(
         step.content
         for step in steps
@@ -132,15 +132,55 @@ def observed_calls(steps: Iterable[ReasoningStep]) -> Iterator[tuple[StepMetadat
             yield known, known.call_id, actions[known.call_id]
 
 
-def _path_in(content: str) -> str | None:
-    """Return the argument of a call that names a file."""
+def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
+    """Return the tools whose calls were declined, and that no later call stands for.
+
+    That is a call which the model made after the refusal, and which worked: of the same tool, or with an
+    effect, and with an argument in common. So a person can decline a message and approve a better one.
+    """
+    made: dict[CallId, tuple[str, tuple[CallId, ...]]] = {}
+    declined: dict[CallId, tuple[str, str]] = {}
+    for step in steps:
+        known = step.metadata
+        if known is None or known.call_id is None:
+            continue
+        if step.type == "action":
+            made[known.call_id] = step.content, tuple(declined)
+        elif known.origin == "declined":
+            declined[known.call_id] = known.tool_used or "", made.get(known.call_id, ("",))[0]
+        elif declined and known.success and known.call_id in made:
+            content, before = made[known.call_id]
+            for earlier in declined.keys() & before:
+                tool, call = declined[earlier]
+                is_alike = known.has_effect or tool == known.tool_used
+                if is_alike and (content == call or not _values(content).isdisjoint(_values(call))):
+                    del declined[earlier]
+    return tuple(dict.fromkeys(tool for tool, _ in declined.values()))
+
+
+def _values(content: str) -> set[str]:
+    """Return the arguments of a call, but truth values and what is empty."""
+    values = _arguments(content).values()
+    return {json.dumps(each) for each in values if each and not isinstance(each, bool)}
+
+
+def _arguments(content: str) -> Mapping[str, Any]:
     try:
         arguments = json.loads(content)["arguments"]
     except (ValueError, KeyError, TypeError):
-        return None
-    named = arguments.items() if isinstance(arguments, dict) else ()
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _path_in(content: str) -> str | None:
+    """Return the argument of a call that names a file."""
     return next(
-        (value for name, value in named if name.endswith(_PATH_ENDS) and isinstance(value, str)), None
+        (
+            value
+            for name, value in _arguments(content).items()
+            if name.endswith(_PATH_ENDS) and isinstance(value, str)
+        ),
+        None,
     )
 
 

@@ -15,7 +15,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
-from reactive_agents.core.results import ModelRetry, ReasoningResult
+from reactive_agents.core.results import ModelRetry, ReasoningResult, declined_in, failures_in
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
@@ -31,6 +31,7 @@ from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of
 from reactive_agents.kernel.termination import in_time
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
+from reactive_agents.reasoning.confidence import RunCourse, confidence_in
 from reactive_agents.reasoning.strategies import reactive
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ async def strategy_select(
 
 
 # --- Phase 5: the agent loop ---
+
+
+NOT_APPROVED = "not_approved"
 
 
 async def agent_loop(
@@ -109,7 +113,7 @@ async def agent_loop(
             reason = f"{refusal.message} Missing: a final answer."
             return await guard_output(partial_result("budget", reason, context, services), services)
         return Failure(errors.ExecutionError(error.message, context.task_id, handle.phase, error))
-    result = outcome.unwrap()
+    result = _without_declined(outcome.unwrap())
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         turns = result.metadata.iterations
         return Failure(errors.MaxIterationsError(context.task_id, turns, context.max_iterations))
@@ -119,6 +123,24 @@ async def agent_loop(
         if handle.failure is not None:
             return Failure(handle.failure)
     return await guard_output(result, services)
+
+
+def _without_declined(result: ReasoningResult) -> ReasoningResult:
+    """Return the outcome, which is partial where a call was declined.
+
+    What the answer says of it does not matter.
+    """
+    declined = declined_in(result.steps)
+    if not declined or result.status != "completed":
+        return result
+    calls = " and of ".join(declined)
+    reason = (
+        f"The call of {calls} was not approved, and no later one stands for it. Missing: what it was for."
+    )
+    course = RunCourse(failed_calls=len(failures_in(result.steps)))
+    confidence = min(result.metadata.confidence, confidence_in("partial", course))
+    metadata = evolve(result.metadata, terminated_by=NOT_APPROVED, reason=reason, confidence=confidence)
+    return evolve(result, status="partial", metadata=metadata)
 
 
 async def _until_handoff(

@@ -11,6 +11,7 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.config import VerificationAction
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningResult, VerificationReport
+from reactive_agents.core.tools import TRIED
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
@@ -120,7 +121,7 @@ async def retry_loop(
 
 def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
     state = services.handle.kernel_state
-    ran = [result for result in services.handle.tool_results if result.origin == "executed"]
+    ran = [result for result in services.handle.tool_results if result.origin in TRIED]
     made = NO_CALLS.with_calls((result.tool_name, result.success) for result in ran)
     effects = state.ledger.counted.effects if state is not None else {}
     ledger = evolve(

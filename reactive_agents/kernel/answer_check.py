@@ -119,32 +119,6 @@ _PASSING = lazy_pattern(
     r"\b(?:again|later|moment|busy|retry|temporar\w*|time[d -]?out|rate.?limit\w*|429|50\d)\b", re.IGNORECASE
 )
 """In errors that another try may not meet."""
-_NOT_APPROVED = lazy_pattern(r"The call of \S+ was not approved: ")
-_APPROVAL = (
-    r"\b(?:approv|permi[st]|consent|authori|decision|genehm|zustimm|freig[ae]b|erlaub|entscheid|accord|approb|"
-    r"autoris|décision|aprob|autoriz|decisión|aprov|goedk|toestem|zgod|одобр|разреш)"
-)
-_DECLINED = lazy_pattern(
-    r"\b(?:declin|denied|deny|reject|refus|disapprov|block|veto|forb[ai]d|withh[eo]ld|cancel|fail(?:ed|s)\b|"
-    r"stopped\b|prevent|abgelehn|verweiger|untersag|verbot|zurückgew|fehlgeschl|niemand\b|unterb[lr]|annul|"
-    r"rejet|personne n|échou|bloqu|nadie\b|nessun|ningu[eé]m\b|rechaz|deneg|rifiut|respint|recus|rejeit|"
-    r"geweiger|afgewezen|odrzuc|odmów|отклон|отказ|redded|avslag|nekad|từ chối|ditolak|απορρ)"
-    r"|拒|却下|거부|거절|رفض|\bturn\w* (?:\S+ ){0,3}down\b"
-    r"|\b(?:still|unchanged|untouched|remains?|stays?|kept|unverändert|bleib\w*)\b"
-    r"|\b(?:without|needs?|requires?|a?wait\w*|pending|(?:has|have) to be|must be|lacks?|ohne|brauch\w*|"
-    r"benötig\w*|wart\w*|fehlt|muss|sans|nécessite|attend\w*|attente|manque|sin|necesit\w*|espera\w*|"
-    r"pendiente|falta|senza|serve|attesa|sem|precisa|aguard\w*|zonder|nodig|wacht|bez|без|нуж\w*|ожида\w*)\b"
-    rf".{{1,40}}{_APPROVAL}|{_APPROVAL}\w*\b.{{1,40}}"
-    r"\b(?:pending|missing|lacking|timed out|expired|aus(?:stehend)?|fehlt|manque|défaut|falta|pendiente)\b",
-    re.IGNORECASE,
-)
-"""Words of declining something, of what stays as it was, or of an approval that is lacking."""
-_NOTHING_MORE = lazy_pattern(
-    r"\b(?:further|else|hesitate|worry|weiter\w*|sonst|autre|plus|más|(?:not|nicht|pas|no) (?:only|just|nur|"
-    r"seulement|s[oó]lo)|(?:problem|error|issue|problème|fehler|erreur)\w*)\b",
-    re.IGNORECASE,
-)
-"""Words of denials that go with work that is done: "no problem", "nothing else"."""
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
@@ -178,17 +152,11 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     """Return whether a text says what a tool said of its failure.
 
     A clause of it denies something, and has a word of the error, or it begins with a no where the error
-    denies something, too. What may pass, such as a timeout, is no reason to end. Of a call that was not
-    approved, a clause denies something other than more work, or has a word of that, such as "declined".
+    denies something, too. What may pass, such as a timeout, is no reason to end.
 
     Args:
         is_repeated: whether the tool failed the time before too, so that it has not passed.
     """
-    if is_declined(error):
-        return any(
-            _DECLINED.search(each) or (read_clause(each).denies and not _NOTHING_MORE.search(each))
-            for each in clauses_of(text)
-        )
     _, _, detail = error.rpartition("): ")
     if _PASSING.search(detail) and not is_repeated:
         return False
@@ -197,11 +165,6 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     if clauses and says_whether(clauses[0]) and denies(clauses[0]) and denies(detail):
         return True
     return any(read_clause(each).denies and told & begins_words(each) for each in clauses)
-
-
-def is_declined(error: str) -> bool:
-    """Return whether a tool was not run since its call was not approved."""
-    return _NOT_APPROVED.match(error) is not None
 
 
 def denies_in_part(text: str) -> bool:

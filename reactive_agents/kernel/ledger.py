@@ -24,7 +24,7 @@ from reactive_agents.core.persistent import (
     as_set,
 )
 from reactive_agents.core.texts import words_of
-from reactive_agents.core.tools import ToolDefinition, ToolResult
+from reactive_agents.core.tools import TRIED, ToolDefinition, ToolResult
 from reactive_agents.core.values import Value, replaced
 
 EMPTY_REPLY = "empty_reply"
@@ -182,7 +182,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
     found: set[str] = set()
     idle, settled, repeated = True, True, False
     for entry in entries:
-        if entry.result.origin != "executed":
+        if entry.result.origin not in TRIED:
             if entry.result.origin == "refused" and has_side_effects(entry.definition):
                 questioned |= {entry.call.fingerprint}
             repeated = repeated or entry.result.origin == "stored"

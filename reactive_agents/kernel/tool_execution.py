@@ -275,6 +275,8 @@ async def _run_call(
         error = f"The tool service {type(service).__name__} {result.problem}"
     else:
         error = _explained(call, context, result.failure())
+        if isinstance(result.failure(), errors.ToolNotApproved):
+            return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="declined")
     return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms)
 
 

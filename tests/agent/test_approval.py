@@ -120,14 +120,14 @@ async def test_a_denial_is_an_observation_with_its_reason() -> None:
         "Wipe sda."
     )
     assert wiped == []
-    assert (result.status, result.output) == ("completed", "sda was not wiped.")
+    assert (result.status, result.output) == ("partial", "sda was not wiped.")
     assert "sda holds the accounts" in llm.requests[1].messages[-1].content
     assert result.steps[1].metadata is not None
     assert result.steps[1].metadata.success is False
 
 
 async def test_with_nobody_to_ask_the_call_is_denied_and_the_model_told() -> None:
-    llm = script("It needs your approval.")
+    llm = script("It was not wiped.")
     await build(llm, approval=False).run("Wipe sda.")
     assert wiped == []
     assert "needs approval" in llm.requests[1].messages[-1].content
@@ -256,7 +256,7 @@ async def test_an_approver_that_raises_denies_the_call_and_is_named(at_once: boo
     recorder = EventRecorder()
     agent.subscribe(recorder)
     result = await agent.run("Wipe it.")
-    assert result.status == "completed"
+    assert result.metadata.terminated_by == "not_approved"
     assert wiped == []
     (decided,) = recorder.of(ApprovalDecided)
     assert decided.reason == "The approval service Broken raised OSError: nobody is at the desk"
@@ -296,52 +296,44 @@ def test_a_wrong_timeout_is_named_at_build() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "calls"),
-    [
-        ("Done.", "partial", 3),
-        ("I wiped sda.", "partial", 3),
-        ("I wiped it, as you approved.", "partial", 3),
-        ("sda is wiped, with your permission.", "partial", 3),
-        ("sda was not wiped: the approval was declined.", "completed", 2),
-        ("You refused it.", "completed", 2),
-        ("The wiping of sda was denied.", "completed", 2),
-        ("I need your approval to wipe sda.", "completed", 2),
-        ("Nothing was done with sda.", "completed", 2),
-        ("Das Löschen von sda wurde abgelehnt.", "completed", 2),
-    ],
+    "text", ["Done.", "I wiped it, as you approved.", "You refused it.", "sda was not wiped.", "Abgelehnt."]
 )
 @pytest.mark.parametrize("deliver", [say, answer])
-async def test_a_claim_that_a_declined_call_was_made_is_no_success(
-    text: str, status: str, calls: int, deliver: Callable[[str], Turn]
+async def test_a_run_is_partial_whatever_the_answer_says_of_a_call_that_was_declined(
+    text: str, deliver: Callable[[str], Turn]
 ) -> None:
-    model = ScriptedLLM(call("wipe", disk="sda"), deliver(text), deliver(text))
+    model = ScriptedLLM(call("wipe", disk="sda"), deliver(text))
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe)
     result = await agent.with_approval(lambda _: False).build().run("Wipe sda.")
-    assert (result.status, result.metadata.model_calls) == (status, calls), result.reason
+    assert (result.status, result.output, result.metadata.terminated_by) == ("partial", text, "not_approved")
+    assert result.reason.startswith("The call of wipe was not approved")
 
 
-async def test_an_answer_without_a_call_that_was_declined_is_asked_about_once() -> None:
-    @tool
-    def weather() -> str:
-        """Get the weather."""
-        return "20 degrees"
-
-    text = answer("It is 20 degrees.")
-    model = ScriptedLLM(call("weather"), call("wipe", disk="sda"), text, text)
-    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(weather, wipe)
-    result = await agent.with_approval(lambda _: False).build().run("How is the weather? Wipe sda then.")
-    assert (result.status, result.output) == ("completed", "It is 20 degrees.")
-    assert "Say so in the answer" in model.requests[-1].messages[-1].content
+async def test_no_strategy_completes_what_was_declined() -> None:
+    accepted = say('{"issues": [], "score": 1.0, "satisfied": true}', when="critique")
+    model = ScriptedLLM(call("wipe", disk="sda"), answer("Not wiped."), accepted)
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning("reflexion").with_tools(wipe)
+    result = await agent.with_approval(lambda _: False).build().run("Wipe sda.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_approved")
 
 
 @pytest.mark.parametrize("disks", [("sda", "sdb"), ("sdb", "sda")])
-@pytest.mark.parametrize(
-    ("text", "status"),
-    [("sda and sdb are wiped.", "partial"), ("sda is wiped; sdb is waiting for approval.", "completed")],
-)
+@pytest.mark.parametrize("text", ["Both are wiped.", "sda is wiped; sdb is waiting for approval."])
 async def test_one_call_that_was_approved_does_not_stand_for_one_that_was_declined(
-    disks: tuple[str, str], text: str, status: str
+    disks: tuple[str, str], text: str
 ) -> None:
     model = ScriptedLLM(*(call("wipe", disk=disk) for disk in disks), answer(text), answer(text))
     result = await build(model, lambda request: request.arguments["disk"] == "sda").run("Wipe sda and sdb.")
-    assert (wiped, result.status) == (["sda"], status), result.reason
+    assert (wiped, result.status) == (["sda"], "partial"), result.reason
+
+
+async def test_a_better_call_stands_for_one_that_was_declined() -> None:
+    @tool(requires_approval=True)
+    def send(to: str, text: str) -> str:
+        """Send a message."""
+        return f"sent to {to}"
+
+    turns = call("send", to="Ann", text="Hi"), call("send", to="Ann", text="Dear Ann"), answer("It is sent.")
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(send)
+    agent = agent.with_approval(lambda request: request.arguments["text"] != "Hi")
+    assert (await agent.build().run("Write to Ann.")).status == "completed"

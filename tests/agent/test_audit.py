@@ -107,7 +107,7 @@ async def test_a_call_whose_approval_cannot_be_entered_does_not_run() -> None:
     agent.subscribe(recorder)
     result = await agent.run("Send hello.")
     assert SENT == []
-    assert result.status == "completed"
+    assert result.metadata.terminated_by == "not_approved"
     (decided,) = recorder.of(ApprovalDecided)
     assert (decided.approved, decided.reason) == (
         False,

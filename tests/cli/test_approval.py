@@ -36,14 +36,14 @@ def test_a_yes_lets_the_call_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("typed", ["n\n", "\n", "maybe\n"])
 def test_anything_else_is_a_no(tmp_path: Path, typed: str) -> None:
     done = run(tmp_path, typed)
-    assert done.exit_code in (0, 4)  # the model says so, or abstains
+    assert done.exit_code == 3
     assert "approval  calculator denied" in done.stderr
     assert "not approved" in done.stdout
 
 
 def test_without_a_terminal_nobody_is_asked_and_the_call_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path, None)
-    assert done.exit_code in (0, 4)
+    assert done.exit_code == 3
     assert "[y/N]" not in done.stderr
     assert "there is no approver" in done.stdout
 

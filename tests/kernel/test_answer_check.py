@@ -581,41 +581,6 @@ def test_what_is_all_questions_is_no_answer(before: str, judged: str) -> None:
     assert judge_text(f"{before} Is it clear? Which date?", TOOLS, Seen("Tell me of clocks.")) == judged
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("I refunded it, as you approved.", False),
-        ("The refund is approved and done.", False),
-        ("It needed your approval, and is refunded.", False),
-        ("It is refunded. Don't hesitate to ask for more.", False),
-        ("Die Erstattung ist erledigt; es ist nichts weiter zu tun.", False),
-        ("Le remboursement est passé sans problème.", False),
-        ("The refund is waiting for approval.", True),
-        ("A person turned the refund down.", True),
-        ("The refund was blocked by you.", True),
-        ("The approval expired before anyone answered.", True),
-        ("Die Zustimmung zur Erstattung fehlt.", True),
-        ("Personne n'a répondu à la demande d'approbation.", True),
-        ("El reembolso está pendiente de aprobación.", True),
-        ("One is sent; two was denied.", True),
-        ("The request was rejected.", True),
-        ("It was not approved.", True),
-        ("The order is still open.", True),
-        ("Without your approval it stays as it is.", True),
-        ("Dafür brauche ich Ihre Freigabe.", True),
-        ("La demande a été refusée.", True),
-        ("Se rechazó la devolución.", True),
-        ("Запрос отклонён.", True),
-        ("退款被拒绝。", True),
-    ],
-)
-@pytest.mark.parametrize("reason", ["the request was declined.", "Try again later.", "see (a): b"])
-def test_a_declined_call_is_told_by_a_negation_or_a_word_of_declining(
-    text: str, told: bool, reason: str
-) -> None:
-    assert tells_failure(text, f"The call of 'refund' was not approved: {reason}") is told
-
-
 def test_a_question_claims_no_figures() -> None:
     seen = Seen("How full is the tank of V3?", ("35 %",))
     assert unsupported_figures("It is 35 % full. Shall I look at V55?", seen) == ()

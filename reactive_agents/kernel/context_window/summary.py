@@ -30,6 +30,7 @@ from reactive_agents.core.messages import (
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.texts import shortened
+from reactive_agents.core.tools import TRIED
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.effects import attempt
@@ -172,7 +173,7 @@ def failing_calls(
             continue
         if step.type == "action":
             asked[known.call_id] = step.content
-        elif known.origin == "executed":
+        elif known.origin in TRIED:
             call = asked.get(known.call_id, known.tool_used or "")
             errors.pop(call, None)
             if known.success is False:

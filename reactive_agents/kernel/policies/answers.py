@@ -19,7 +19,7 @@ from returns.result import Success
 from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
 from reactive_agents.kernel.announcements import act_of, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
@@ -153,8 +153,10 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     seen, tools = _seen(state, context), _described(state, context)
     failed = _last_failure(state)
-    if failed and answer_check.tells_failure(text, failed.content) and not answer_check.announces(text, seen):
-        return None
+    if failed and not answer_check.announces(text, seen):
+        is_declined = failed.metadata is not None and failed.metadata.origin == "declined"
+        if is_declined or answer_check.tells_failure(text, failed.content):
+            return None
     if not state.ledger.counted.attempts and answer_check.is_composed(text, context.input.to_do, tools):
         return None
     judgement = answer_check.judge_text(text, tools, seen)
@@ -193,10 +195,10 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
-    What the tool said of its failure counts as found, and that a call was not approved has to be told. A call
-    that needs approval is not asked for again. An answer that is delivered without anything found after that
-    is partial where no call of the run has worked. So it is, whenever the call was made, with one that names
-    what only failed calls were about, and denies nothing.
+    What the tool said of its failure counts as found. A call that needs approval is not asked for again, and
+    nothing is asked after one that was declined. An answer that is delivered without anything found after
+    that is partial where no call of the run has worked. So it is, whenever the call was made, with one that
+    names what only failed calls were about, and denies nothing.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
@@ -205,19 +207,18 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     last = about or _last_failure(state)
     if last is None or last.metadata is None or not turns_left(state, context):
         return None
+    if last.metadata.origin == "declined":
+        return None  # the run is partial whatever the answer says
     tool = last.metadata.tool_used or "the tool"
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
-    is_declined = answer_check.is_declined(last.content)
-    is_found = not is_declined and evidence.ends_with_evidence(proposal.text, _seen(state, context))
-    if (about is None and is_found) or (is_declined and proposal.could_not):
+    is_found = evidence.ends_with_evidence(proposal.text, _seen(state, context))
+    if about is None and is_found:
         return None
-    if is_declined and not state.ledger.counted.succeeded:
-        about = last
     if state.ledger.told.get(FAILED_CALL):
-        explained = proposal.could_not or (
-            not is_declined and answer_check.explains(proposal.text, context.input.asked, [last.content])
+        explained = proposal.could_not or answer_check.explains(
+            proposal.text, context.input.asked, [last.content]
         )
         looks_up = is_reading(act_of(context.toolset.descriptions.get(tool, "")))
         if about and not explained and not (looks_up and is_found):
@@ -248,16 +249,13 @@ def _last_failure(state: KernelState) -> ReasoningStep | None:
 def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of a call, if a text names what only failed ones were about.
 
-    A text that denies something may tell of it, and a later call of the tool that worked may stand for it,
-    unless it was not approved.
+    A text that denies something may tell of it, and a later call of the tool that worked may stand for it.
     """
     still = state.ledger.counted.failed_in_a_row
     failed = {
         step.metadata.call_id: step
         for step in state.steps
-        if step.metadata
-        and step.is_failed_call
-        and (step.metadata.tool_used in still or answer_check.is_declined(step.content))
+        if step.metadata and step.is_failed_call and step.metadata.tool_used in still
     }
     if not failed or denies(text):
         return None
@@ -408,7 +406,7 @@ def _was_run(step: ReasoningStep) -> bool:
     """Return whether a tool was run, or its stored result was shown."""
     if step.metadata is None or step.metadata.success:
         return True
-    return step.metadata.origin == "executed" and f"\n{CALL_AGAIN} " not in step.content
+    return step.metadata.origin in TRIED and f"\n{CALL_AGAIN} " not in step.content
 
 
 def _is_of_a_tool(step: ReasoningStep) -> bool:
