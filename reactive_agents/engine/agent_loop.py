@@ -113,7 +113,7 @@ async def agent_loop(
             reason = f"{refusal.message} Missing: a final answer."
             return await guard_output(partial_result("budget", reason, context, services), services)
         return Failure(errors.ExecutionError(error.message, context.task_id, handle.phase, error))
-    result = _without_declined(outcome.unwrap())
+    result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         turns = result.metadata.iterations
         return Failure(errors.MaxIterationsError(context.task_id, turns, context.max_iterations))
@@ -122,7 +122,7 @@ async def agent_loop(
         result = (await attempt(structured_output.convert_output(result, shape, given, ready))).unwrap()
         if handle.failure is not None:
             return Failure(handle.failure)
-    return await guard_output(result, services)
+    return await guard_output(_without_declined(result), services)
 
 
 def _without_declined(result: ReasoningResult) -> ReasoningResult:
@@ -134,12 +134,15 @@ def _without_declined(result: ReasoningResult) -> ReasoningResult:
     if not declined or result.status != "completed":
         return result
     calls = " and of ".join(declined)
-    reason = (
-        f"The call of {calls} was not approved, and no later one stands for it. Missing: what it was for."
-    )
+    reason = f"The call of {calls} was not approved, and no later one stands for it."
     course = RunCourse(failed_calls=len(failures_in(result.steps)))
     confidence = min(result.metadata.confidence, confidence_in("partial", course))
-    metadata = evolve(result.metadata, terminated_by=NOT_APPROVED, reason=reason, confidence=confidence)
+    metadata = evolve(
+        result.metadata,
+        terminated_by=NOT_APPROVED,
+        reason=f"{reason} Missing: what it was called for.",
+        confidence=confidence,
+    )
     return evolve(result, status="partial", metadata=metadata)
 
 

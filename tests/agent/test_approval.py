@@ -337,3 +337,10 @@ async def test_a_better_call_stands_for_one_that_was_declined() -> None:
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(send)
     agent = agent.with_approval(lambda request: request.arguments["text"] != "Hi")
     assert (await agent.build().run("Write to Ann.")).status == "completed"
+
+
+async def test_the_output_of_a_run_with_a_declined_call_is_typed() -> None:
+    model = ScriptedLLM(call("wipe", disk="sda"), call("final-answer", answer=7))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe).with_output_type(int)
+    result = await builder.with_approval(lambda _: False).build().run("Wipe sda. How many are left?")
+    assert (result.status, result.output) == ("partial", 7)
