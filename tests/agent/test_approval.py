@@ -327,16 +327,43 @@ async def test_one_call_that_was_approved_does_not_stand_for_one_that_was_declin
     assert (wiped, result.status) == (["sda"], "partial"), result.reason
 
 
-async def test_a_better_call_stands_for_one_that_was_declined() -> None:
-    @tool(requires_approval=True)
-    def send(to: str, text: str) -> str:
-        """Send a message."""
-        return f"sent to {to}"
+@tool(requires_approval=True)
+def send(to: str, text: str = "") -> str:
+    """Send a message."""
+    return f"sent to {to}"
 
-    turns = call("send", to="Ann", text="Hi"), call("send", to="Ann", text="Dear Ann"), answer("It is sent.")
-    agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(send)
-    agent = agent.with_approval(lambda request: request.arguments["text"] != "Hi")
-    assert (await agent.build().run("Write to Ann.")).status == "completed"
+
+@tool(requires_approval=True)
+def restart() -> str:
+    """Restart the server."""
+    return "restarted"
+
+
+@pytest.mark.parametrize(
+    ("turns", "status"),
+    [
+        ([call("send", to="Ann", text="Hi"), call("send", to="Ann", text="Dear Ann")], "completed"),
+        ([call("send", to="Ann", text="Hi"), call("send", to="Bob", text="Hi")], "completed"),
+        ([call("send", to="Ann", text="Hi"), call("send", to="Bob", text="Dear Bob")], "partial"),
+        ([calls(call("send", to="Ann", text="Hi"), call("send", to="Bob", text="Hi"))], "partial"),
+        ([call("send", to="Ann", text="Hi"), call("lookup", name="Ann")], "partial"),
+        ([call("restart"), call("restart")], "completed"),
+    ],
+)
+async def test_a_better_call_that_is_made_later_stands_for_one_that_was_declined(
+    turns: list[Turn], status: str
+) -> None:
+    @tool
+    def lookup(name: str) -> str:
+        """Look a person up."""
+        return f"{name} lives in Bonn"
+
+    decisions = iter([False, True])
+    model = ScriptedLLM(*turns, answer("It is done."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(send, restart, lookup)
+    agent = builder.with_approval(lambda _: next(decisions)).build()
+    result = await agent.run("See to it.")
+    assert result.status == status, result.reason
 
 
 async def test_the_output_of_a_run_with_a_declined_call_is_typed() -> None:
