@@ -79,19 +79,11 @@ class Settled(Generic[_E]):
         yield
 
     def unwrap(self) -> None:
-        """Return ``None``.
-
-        Raises:
-            UnwrapFailedError: the operation had no effect.
-        """
+        """Return ``None``, or raise ``UnwrapFailedError`` when it had no effect."""
         self.result.unwrap()
 
     def failure(self) -> _E:
-        """Return the error.
-
-        Raises:
-            UnwrapFailedError: the operation took effect.
-        """
+        """Return the error, or raise ``UnwrapFailedError`` when it took effect."""
         return self.result.failure()
 
 
@@ -149,11 +141,7 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
 
 @frozen
 class BrokenContract:
-    """The outcome of a function that raised, or returned no effect of its type.
-
-    Attributes:
-        problem: the problem, as the rest of a sentence whose subject is the function.
-    """
+    """A function raised, or returned no effect of its type: ``problem``, a predicate."""
 
     problem: str
 
@@ -547,10 +535,7 @@ _spawned: set[asyncio.Task[None]] = set()
 
 
 def spawn_on_this_loop(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start a task that no task group waits for, on the event loop running now.
-
-    Its body must not raise.
-    """
+    """Start a task that no task group waits for, on this loop; it must not raise."""
     trio = _trio_here()
     if trio is not None:
         trio.lowlevel.spawn_system_task(body, context=contextvars.copy_context())

@@ -115,10 +115,7 @@ class InvalidConfig(Value):
 
 @frozen(eq=False, repr=False)
 class ServiceMissing(Value):
-    """A service is enabled, but none is provided.
-
-    ``provider``: its place in the container.
-    """
+    """A service is enabled, but ``provider``, its place in the container, is empty."""
 
     service: str
     provider: str

@@ -125,8 +125,7 @@ class ChannelRefused(Value):
 class DeliveryDelayed(Exception):
     """Raised by a function that delivers: the platform wants the message later.
 
-    Args:
-        retry_after_s: seconds, 0 or more; more than an hour count as one.
+    ``retry_after_s``: seconds, 0 or more; more than an hour count as one.
     """
 
     def __init__(self, retry_after_s: float) -> None:

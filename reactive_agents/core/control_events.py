@@ -53,10 +53,7 @@ class ExecutionHookFailed(Event):
 
 @frozen(eq=False, repr=False)
 class ExecutionPaused(Event):
-    """The run is paused until it is resumed.
-
-    ``next_step``: the step that it waits before.
-    """
+    """The run is paused before ``next_step`` until it is resumed."""
 
     next_step: str
 
@@ -76,12 +73,7 @@ class ExecutionStopped(Event):
 
 @frozen(eq=False, repr=False)
 class ToolProgressed(Event):
-    """A tool reports the progress of its call.
-
-    Attributes:
-        progress: the part that is done, 0 to 1; ``None`` if it is unknown.
-        message: the message of the tool; may be empty.
-    """
+    """A tool reports its ``progress``, 0 to 1, or ``None`` if it is unknown."""
 
     tool_name: str
     call_id: CallId
@@ -259,11 +251,7 @@ class ToolArgumentsStreamed(Event):
 
 @frozen(eq=False, repr=False)
 class ModelStreamRestarted(Event):
-    """The stream broke and restarts: discard what was streamed of this model call.
-
-    Attributes:
-        model_call: the number of the model call in the run, from 1.
-    """
+    """The stream broke: discard what was streamed of ``model_call``, from 1."""
 
     purpose: str
     reason: str

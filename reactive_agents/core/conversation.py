@@ -219,10 +219,7 @@ class SessionInfo(Value):
 
 
 def owner_of(user: str | None, session: str | None, scope: MemoryScope = "user") -> str:
-    """Return the owner of the memories and plans of a run.
-
-    It is the run's user, or else its session, or else the agent itself: ``""``.
-    """
+    """Return who owns a run's memories: its user, its session, or ``""``, the agent."""
     if scope == "agent":
         return ""
     if user is not None:

@@ -129,11 +129,7 @@ class ThinkingDelta(Value):
 
 @frozen(eq=False, repr=False)
 class ToolCallDelta(Value):
-    """The next delta of a tool call.
-
-    Attributes:
-        name: set in the first delta.
-        arguments: a part of the JSON text."""
+    """The next part of a tool call's ``arguments``; the first delta has the ``name``."""
 
     index: int
     name: str

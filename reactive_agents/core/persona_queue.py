@@ -196,10 +196,7 @@ def utterance_of(event: DomainEvent) -> Utterance:
 
 @frozen(eq=False, repr=False)
 class Spending(Value):
-    """Number and cost of the events of a time.
-
-    ``events``: number of those that the persona engaged with; ``cost_usd``: US dollars.
-    """
+    """The number of events that a persona engaged with, and their US dollars."""
 
     events: int = 0
     cost_usd: float = 0.0

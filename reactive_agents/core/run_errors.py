@@ -24,11 +24,8 @@ def _listed(names: tuple[str, ...]) -> str:
 class BudgetExceeded(Value):
     """A reservation would exceed a budget, so nothing was reserved or spent.
 
-    Attributes:
-        period: the budget that would be exceeded; days and months are in UTC.
-        limit_usd: US dollars that may be spent in the period.
-        spent_usd: US dollars that are spent or reserved in it already.
-        needed_usd: US dollars that were to be reserved.
+    Of ``limit_usd``, ``spent_usd`` are spent or reserved already, and ``needed_usd`` were to be reserved. The
+    ``period`` is the run, or a day or month in UTC.
     """
 
     period: bases.BudgetPeriod
@@ -44,11 +41,7 @@ class BudgetExceeded(Value):
 
 @frozen(eq=False, repr=False)
 class BudgetUnavailable(Value):
-    """A budget is set but cannot be enforced, so the model is not called.
-
-    Attributes:
-        message: the reason: the budget cannot be read, it is used up, or the price of the call is unknown.
-    """
+    """No model is called: a budget is used up or unreadable, or a price unknown."""
 
     message: str
     model: str
@@ -63,10 +56,7 @@ RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
 
 @frozen(eq=False, repr=False)
 class RateLimited(Value):
-    """The provider limits requests.
-
-    ``retry_after_s``: seconds to wait, if it states them.
-    """
+    """The provider limits requests; ``retry_after_s``: in seconds, if it states them."""
 
     message: str
     model: str
@@ -96,10 +86,7 @@ class AuthenticationFailed(Value):
 
 @frozen(eq=False, repr=False)
 class ContextOverflow(Value):
-    """The request exceeds the context window.
-
-    ``limit``: tokens, if the provider states them.
-    """
+    """The request exceeds the window; ``limit``: its tokens, if they are stated."""
 
     message: str
     model: str
@@ -109,10 +96,7 @@ class ContextOverflow(Value):
 
 @frozen(eq=False, repr=False)
 class MalformedResponse(Value):
-    """The provider's answer violates its protocol.
-
-    ``excerpt``: the start of the answer.
-    """
+    """The provider's answer, which begins with ``excerpt``, violates its protocol."""
 
     message: str
     model: str
@@ -233,11 +217,7 @@ SessionErrors: TypeAlias = SessionUnavailable | SessionRefused
 class ContentRefused(Value):
     """An image, sound or document is not taken into the run.
 
-    Attributes:
-        part: its label.
-        field: the property that is wrong: ``size``, ``kind``, ``path``, ``url``, ``digest`` or ``parts``.
-        value: the value that it has.
-        expected: the value that it should have.
+    ``part``: its label; ``field``: ``size``, ``kind``, ``path``, ``url``, ``digest`` or ``parts``.
     """
 
     part: str
@@ -284,12 +264,7 @@ BudgetErrors: TypeAlias = BudgetExceeded | ServiceFailed
 
 @frozen(eq=False, repr=False)
 class AuditBroken(Value):
-    """An audit log was tampered with, or lost entries.
-
-    Attributes:
-        sequence: number of the first entry that is wrong or missing; the first of a log is 1.
-        problem: the problem, in a clause.
-    """
+    """An audit log is wrong or incomplete from entry ``sequence`` on; the first is 1."""
 
     sequence: int
     problem: str
@@ -423,10 +398,7 @@ ToolErrors: TypeAlias = (
 
 @frozen(eq=False, repr=False)
 class IllegalTransition(Value):
-    """A kernel state may not change in that way.
-
-    ``field``: the field that would change.
-    """
+    """A kernel state may not change ``field`` in that way."""
 
     message: str
     field: str
@@ -465,12 +437,7 @@ class PolicyFailed(Value):
 
 @frozen(eq=False, repr=False)
 class OutputValidatorFailed(Value):
-    """A function that validates answers raised something else than ``ModelRetry``.
-
-    Attributes:
-        validator: the name of the function.
-        problem: the exception, as text.
-    """
+    """A function that validates answers raised something else than ``ModelRetry``."""
 
     validator: str
     problem: str
@@ -496,10 +463,7 @@ class ReasoningError(Value):
 
 @frozen(eq=False, repr=False)
 class StrategyNotFoundError(Value):
-    """No strategy or kernel has that name.
-
-    ``known``: the registered names of that kind.
-    """
+    """No strategy or kernel has that name; ``known`` have."""
 
     strategy: str
     known: tuple[str, ...] = ()
@@ -556,11 +520,8 @@ class IterationLimitError(Value):
 class StructuredOutputError(Value):
     """A model gave no valid structured output.
 
-    Attributes:
-        purpose: the purpose of the request.
-        attempts: number of replies that were asked for, 1 or more.
-        problems: the problems of the last reply.
-        cause: why the model did not reply.
+    ``attempts``: replies that were asked for, 1 or more; ``problems``: of the last; ``cause``: why there was
+    none.
     """
 
     purpose: str
@@ -668,9 +629,7 @@ class GuardrailViolationError(Value):
 class VerificationFailed(Value):
     """The answer is not supported by the run, and ``action`` is ``fail``.
 
-    Attributes:
-        confidence: 0 to 1, that of the answer.
-        findings: unsupported statements, one sentence each.
+    ``confidence``: 0 to 1; ``findings``: unsupported statements, one sentence each.
     """
 
     task_id: str
@@ -706,9 +665,8 @@ class TaskError(Value):
 class RunRefused(Value):
     """A run cannot be begun or continued under its id.
 
-    Attributes:
-        problem: the reason, as the rest of a sentence whose subject is the run.
-        differences: parts of the agent's definition that have changed since the run began, one sentence each.
+    ``problem``: the rest of a sentence about the run; ``differences``: what has changed of the agent since it
+    began, one sentence each.
     """
 
     run_id: str
@@ -769,12 +727,7 @@ def root_cause(error: RuntimeErrors | PhaseCause) -> RuntimeErrors | PhaseCause:
 
 @frozen(eq=False, repr=False)
 class StepIncomplete(Value):
-    """The run of a plan step ended without finishing it.
-
-    Attributes:
-        reason: why the run ended, in the words of its result.
-        terminated_by: the policy or event that ended the run.
-    """
+    """The run of a plan step ended without finishing it, by ``terminated_by``."""
 
     step_id: str
     reason: str
@@ -795,10 +748,9 @@ class StepTimedOut(Value):
 
 @frozen(eq=False, repr=False)
 class DeliveryFailed(Value):
-    """The answer could not be delivered.
+    """The answer could not be delivered, as ``detail`` says.
 
-    ``detail``: the exception of the channel, or the timeout; ``retry_after_s``: seconds after which the
-    channel takes it, ``None`` where it does not say.
+    ``retry_after_s``: seconds after which the channel takes it, ``None`` where it does not say.
     """
 
     channel: str
@@ -810,10 +762,7 @@ class DeliveryFailed(Value):
 
 @frozen(eq=False, repr=False)
 class UnknownDomain(Value):
-    """An event was sent to a domain that the persona does not have.
-
-    ``known``: its domains.
-    """
+    """An event was sent to a domain that is none of the persona's, ``known``."""
 
     domain: str
     known: tuple[str, ...] = ()
@@ -826,10 +775,7 @@ class UnknownDomain(Value):
 
 @frozen(eq=False, repr=False)
 class InboxFull(Value):
-    """The inbox rejected an event because it is full.
-
-    ``capacity``: the number of events that it holds.
-    """
+    """The inbox rejected an event because it holds ``capacity`` events already."""
 
     capacity: int
     event_id: str
@@ -839,13 +785,7 @@ class InboxFull(Value):
 
 @frozen(eq=False, repr=False)
 class InvalidEvent(Value):
-    """An event that no persona can be given.
-
-    Attributes:
-        field: the name of the field that is wrong, as of ``DomainEvent``.
-        got: its value, abbreviated.
-        expected: what the field has to be.
-    """
+    """An event that no persona can be given: its ``field`` is not as ``expected``."""
 
     field: str
     event_id: str
@@ -857,10 +797,7 @@ class InvalidEvent(Value):
 
 @frozen(eq=False, repr=False)
 class RecordNotFound(Value):
-    """There is no record of this id.
-
-    ``kind``: plan, learning, template or memory entry.
-    """
+    """There is no plan, learning, template or memory entry of this id."""
 
     kind: str
     id: str

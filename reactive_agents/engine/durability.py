@@ -138,11 +138,7 @@ def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
 
 
 class ReplayEnded(RunStopped):
-    """A replay reached a call that is not in the record.
-
-    Attributes:
-        difference: how the call differs from the recorded one; empty at the end of the record.
-    """
+    """A replay reached a call that is not recorded; ``difference``: how it differs."""
 
     def __init__(self, run_id: RunId, key: str, difference: str = "") -> None:
         super().__init__(errors.RunInterrupted(run_id, difference or f"its record ends at {key}"))
@@ -289,11 +285,7 @@ class RunJournal:
             self.follow(order)
 
     async def settle(self) -> None:
-        """Wait until all entries are stored, before a call outside of the run.
-
-        Raises:
-            RunStopped: they cannot be written, or the run belongs to another process.
-        """
+        """Wait until all entries are stored, or raise ``RunStopped``."""
         begun = self._begun_writes
         if self.record is None or begun == self._settled_writes:
             return
@@ -326,11 +318,7 @@ class RunJournal:
     def find_answer(
         self, request: ModelRequest
     ) -> tuple[str, Result[ModelResponse, errors.LLMErrors] | None]:
-        """Return the key of the request, and its answer if recorded.
-
-        Raises:
-            ReplayEnded: a different request was recorded under the key.
-        """
+        """Return a request's key and answer; ``ReplayEnded`` if it has another's."""
         key = _branch_of(self).name("m")
         entry = self.find(key)
         if request.purpose == "think":
@@ -641,11 +629,7 @@ class RunJournal:
 
 
 class RunBranch(Branch):
-    """A branch of a durable run.
-
-    Attributes:
-        at: the time of the latest answer in this branch, which is the run's current time.
-    """
+    """A branch of a durable run; ``at``: the time of its latest answer, its present."""
 
     __slots__ = ("at", "journal")
 
@@ -698,11 +682,7 @@ class RunBranch(Branch):
 
 
 class RunClock:
-    """The clock of a durable run: the time of its latest answer.
-
-    Attributes:
-        monotonic: that of the real clock, since durations are not recorded.
-    """
+    """The clock of a durable run: the time of its latest answer; durations are real."""
 
     def __init__(self, clock: Clock, journal: RunJournal) -> None:
         self.monotonic = clock.monotonic
@@ -937,10 +917,7 @@ async def _of_record(
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> Result[_A, errors.RecordErrors]:
-    """Return the answer of a record.
-
-    Fails with an error that names the record if a custom one breaks its port.
-    """
+    """Return the answer of a record; one that breaks its port fails likewise."""
     answer = await call_outside_record("record", record, method, expected, *args, **kwargs)
     if isinstance(answer, Success):
         return answer
@@ -1162,10 +1139,7 @@ _OPTION = "option "
 
 
 def _given_options(overrides: RunOverrides) -> dict[str, str]:
-    """Return the options of a run that are not recorded.
-
-    They must be given again to continue the run.
-    """
+    """Return a run's options that are not recorded, and must be given again."""
     services = overrides.services
     shape = services.get("output_shape", Nothing).value_or(None)
     given = {

@@ -149,10 +149,7 @@ class ExecutionEngine:
         streaming: bool,
         journal: RunJournal | None = None,
     ) -> Result[TaskResult, TaskFailed]:
-        """Run the phases of a run and close it.
-
-        A durable run that is cut off from outside is not closed, since it can be continued.
-        """
+        """Run the phases and close the run, unless it is durable and cut off."""
         services = self._services(task, run_id, overrides, journal, streaming=streaming)
         handle = services.handle
         refused = self._begin(task, handle)
@@ -165,11 +162,7 @@ class ExecutionEngine:
                 del self._running.handles[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:
-        """Register a hook for later phases; return a function that unregisters it.
-
-        Raises:
-            InvalidHook: it is no ``LifecycleHook``.
-        """
+        """Register a hook, or raise ``InvalidHook``; return how to unregister it."""
         return self.ports.hooks.register(hook)
 
     def get_context(self, task_id: TaskId) -> Maybe[ExecutionContext]:
@@ -204,9 +197,7 @@ class ExecutionEngine:
     def pause(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Hold a run before its next model call or tool call, from any thread.
 
-        A second time changes nothing.
-
-        Fails with ``TaskError`` when no such task is running, or it is being ended.
+        A second time changes nothing. Fails with ``TaskError`` when it is not running, or is being ended.
         """
         return self._control(task_id, ExecutionControl.pause)
 

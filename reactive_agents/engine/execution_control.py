@@ -31,10 +31,7 @@ class StopRequest(Value):
     reason: str = ""
 
     def sentence(self, missing: str) -> str:
-        """Return the reason of the partial result.
-
-        ``missing``: the part that it lacks, or empty.
-        """
+        """Return the reason of the partial result, which may lack a part."""
         given = self.reason.strip().rstrip(".")
         stopped = f"The run was stopped: {given}." if given else "The run was stopped."
         return f"{stopped} Missing: {missing}." if missing else stopped
@@ -161,10 +158,7 @@ class ExecutionControl:
                     self._events.publish(events.ExecutionResumed)
 
     def mark_answered(self) -> StopRequest | None:
-        """Refuse to stop or pause from now on.
-
-        Return the request to stop that was accepted before, if there is one.
-        """
+        """Refuse to stop or pause from now on; return an earlier request to stop."""
         with self._lock:
             self._answered = True
             return self.stopped

@@ -86,10 +86,7 @@ async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeError
 
 
 async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
-    """Open the services of the run, and return them with its instructions and tools.
-
-    Fails with ``ExecutionError`` when they are not open before the deadline.
-    """
+    """Open the services of the run in time; return them with its tools."""
     open_services, context = services.ports.open_services, services.handle.context
     if open_services is not None:
         opened = await in_time(attempt_foreign(open_services, object), _left_s(services))
@@ -145,10 +142,7 @@ ENDING: tuple[Stage, ...] = (
 
 
 async def run_pipeline(services: EngineServices) -> Result[None, errors.RuntimeErrors] | None:
-    """Run the ten phases; return how they ended, or ``None`` for a cancelled run.
-
-    Fails with the first fatal error.
-    """
+    """Run the ten phases up to a fatal error; ``None`` for a cancelled run."""
     control = services.handle.control
     answered: Result[None, errors.RuntimeErrors] | None = None
     ended: Result[None, errors.RuntimeErrors] | None = None

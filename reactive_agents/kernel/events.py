@@ -163,11 +163,7 @@ class _SilentEvents:
 
 
 class KernelHooks:
-    """Hooks of kernels and their runner: each publishes its event once, none fails.
-
-    Args:
-        kernel_pass: label of this kernel run, carried by its events.
-    """
+    """Hooks of kernels and their runner: each publishes its event once, none fails."""
 
     def __init__(self, events: RunEvents, kernel_pass: str = "") -> None:
         self._events = events

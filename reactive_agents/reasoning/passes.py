@@ -152,11 +152,7 @@ MOST_TURNS = 10_000
 
 @frozen(eq=False, repr=False)
 class Limit(Value):
-    """A limit that ends a strategy between two passes.
-
-    Attributes:
-        name: ``deadline``, ``budget`` or ``controller``.
-    """
+    """A limit that ends a strategy: ``deadline``, ``budget`` or ``controller``."""
 
     name: str
     reason: str
@@ -289,10 +285,7 @@ def instructions_of_user(strategy_input: StrategyInput) -> str:
 def find_kernel(
     kernel: str | ThoughtKernel, services: StrategyServices
 ) -> Result[ThoughtKernel, errors.ReasoningErrors]:
-    """Return the kernel of a name, or the kernel itself.
-
-    Fails with ``StrategyNotFoundError``.
-    """
+    """Return the kernel of a name, or the kernel itself."""
     if not isinstance(kernel, str):
         return Success(kernel)
     found = services.kernels.get(kernel)
@@ -360,13 +353,9 @@ def note_step(
     label: str,
     metadata: results.StepMetadata | None = None,
 ) -> Progress:
-    """Return the progress with a step of the strategy itself, such as a critique.
+    """Return the progress with a step of the strategy itself, published as a thought.
 
-    The step is published as a thought.
-
-    Args:
-        label: the name of the step in its event, which begins with that of the strategy, such as
-            ``reflexion:critique``.
+    ``label``: the name of the step in its event, such as ``reflexion:critique``.
     """
     step = results.ReasoningStep(
         StepId(f"{progress.id}-{len(progress.steps) + 1}"),
@@ -420,9 +409,6 @@ async def run_once(
 
     Fails with ``StrategyExecutionError`` when the kernel failed, whose error is then the cause, and with
     ``StrategyNotFoundError`` when there is no kernel of that name.
-
-    Args:
-        kernel: a kernel, or the name of one.
     """
     measure, found = begin_measure(services), find_kernel(kernel, services)
     if not isinstance(found, Success):

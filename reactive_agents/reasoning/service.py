@@ -60,10 +60,7 @@ class ReasoningService:
         self._configured: Result[Selection, errors.StrategyNotFoundError] = Success(default)
 
     def configured(self) -> Result[Selection, errors.StrategyNotFoundError] | None:
-        """Return the configured strategy; ``None`` where one is selected for each task.
-
-        Fails with ``StrategyNotFoundError`` when nothing is registered under its name.
-        """
+        """Return the configured strategy, if it exists; ``None`` where one is selected."""
         if self.config.adaptive.enabled:
             return None
         if self.config.default_strategy in self.registry.strategies:
@@ -270,10 +267,7 @@ class StrategyRegistry:
         self.compaction_functions: dict[str, CompactionFunction] = {}
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, errors.StrategyNotFoundError]:
-        """Return a strategy.
-
-        Fails with ``StrategyNotFoundError``, which has the known names.
-        """
+        """Return a strategy, or an error with the known names."""
         strategy = self.strategies.get(name)
         return Success(strategy) if strategy else Failure(errors.StrategyNotFoundError(name, self.names()))
 
@@ -286,10 +280,7 @@ class StrategyRegistry:
         return tuple(self.strategies)
 
     def get_kernel(self, name: str) -> Result[ThoughtKernel, errors.StrategyNotFoundError]:
-        """Return a kernel.
-
-        Fails with ``StrategyNotFoundError``, which has the known names.
-        """
+        """Return a kernel, or an error with the known names."""
         kernel = self.kernels.get(name)
         return (
             Success(kernel)

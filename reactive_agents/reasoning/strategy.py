@@ -141,10 +141,7 @@ class StrategyControl(Protocol):
     async def adapt(
         self, strategy_input: StrategyInput, /
     ) -> Result[ReasoningStrategy | None, ControllerError]:
-        """Return the strategy that the controller chooses.
-
-        ``None`` leaves it to the selector.
-        """
+        """Return the controller's strategy; ``None`` leaves it to the selector."""
         ...
 
     def begin(self, strategy: ReasoningStrategy, /) -> None:

@@ -132,10 +132,7 @@ def filling_of(state: KernelState, context: KernelContext, size: int, added: int
 
 
 def method_for(state: KernelState, context: KernelContext, filling: Filling) -> CompactionMethod | None:
-    """Return how the transcript is summarized before the next turn.
-
-    ``None`` when it stays as it is.
-    """
+    """Return how the transcript is summarized before the next turn, if it is."""
     method = context.input.compaction.method
     if method == "drop" or filling.transcript_tokens < LEAST_SHARE * filling.window_tokens:
         return None

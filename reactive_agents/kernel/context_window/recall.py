@@ -342,10 +342,7 @@ def recall(
     profile: ContextProfile,
     compression: ResultCompressionConfig,
 ) -> ToolResult:
-    """Return the part of the stored results that a call reads, within the budget.
-
-    An error, which is a result too, names the alternatives.
-    """
+    """Return what a call reads of the stored results; an error names alternatives."""
     room = result_budget(profile, compression)
     wanted = read_arguments(call)
     if isinstance(wanted, Failure):

@@ -279,20 +279,14 @@ async def _ready(batch: tuple[PlanStep, ...], journal: PlanJournal) -> list[Plan
 
 
 def _is_repairable(run: StepRun) -> bool:
-    """Return whether a rewritten step may do better than the failed one.
-
-    It may not when the model did not answer, which is not the step's fault.
-    """
+    """Return whether a rewritten step may do better: not without the model's answer."""
     return not isinstance(run.error, ModelCallFailed) or isinstance(run.error.cause, ContextOverflow)
 
 
 async def _repair(
     failed: list[PlanStep], progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> frozenset[str]:
-    """Have the failed steps rewritten, as configured, and return their ids.
-
-    A step for which no patch is found stays as it is.
-    """
+    """Have failed steps rewritten, as configured; return the ids of those rewritten."""
     written: frozenset[str] = frozenset()
     for step in failed:
         if limit_reached(context.input, context.services) is not None:

@@ -137,10 +137,7 @@ def apply_patch(plan: Plan, failed_id: str, replacement: schemas.LLMPlanStep, no
 
 
 def replace_remaining(plan: Plan, output: schemas.LLMPlanOutput, now: datetime) -> Plan:
-    """Return the plan with new steps in place of all that are not completed.
-
-    The new steps get ids that the plan did not have before.
-    """
+    """Return the plan with new steps, of new ids, for all that are not completed."""
     kept = tuple(step for step in plan.steps if step.status == "completed")
     return _changed(plan, kept + _added(plan, output), now)
 

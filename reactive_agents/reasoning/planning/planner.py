@@ -333,10 +333,7 @@ def with_required_calls(
 
 
 def planned_calls(steps: Sequence[PlanStep], name: str) -> float:
-    """Return how many calls of a tool the pending steps make.
-
-    The number is infinite if one of them is a composite step with that tool.
-    """
+    """Return the calls of a tool in pending steps; infinite with a composite one."""
     pending = [step for step in steps if step.status == "pending"]
     if any(name in step.tool_hints for step in pending):
         return inf

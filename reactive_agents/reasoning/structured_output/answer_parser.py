@@ -94,10 +94,7 @@ def _only_unknown(shape: Shape[Any]) -> Failure[DecodeError]:
 
 
 def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
-    """Return the value inside the one field in which it may be asked for.
-
-    ``None`` if there is no such field, or the value does not have the shape.
-    """
+    """Return the value inside the one field that it may be asked for in, or ``None``."""
     if has_fields(shape.schema):
         return None
     whole = text.strip()
