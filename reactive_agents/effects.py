@@ -166,10 +166,7 @@ async def attempt_foreign(
         else:
             kind = type(pending).__name__
             return BrokenContract(f"returned {kind}, expected an effect: an async function with @effect.")
-    except (
-        Exception,
-        anyio.get_cancelled_exc_class(),
-    ) as error:  # whatever a user's function raises
+    except (Exception, anyio.get_cancelled_exc_class()) as error:  # whatever a user's function raises
         if not isinstance(error, Exception) and is_cancelled():
             raise
         _log.warning("%s raised.", getattr(function, "__qualname__", function), exc_info=True)

@@ -165,7 +165,6 @@ class UsageRecorder(Protocol):
 
         With a ``purpose`` they are published as ``ModelCallCompleted``, of so many wall-clock milliseconds.
         """
-        ...
 
 
 USAGE_RECORDER: ContextVar[UsageRecorder | None] = ContextVar("usage_recorder", default=None)

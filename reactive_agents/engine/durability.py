@@ -754,12 +754,7 @@ class _IntendingApprover:
 
 
 async def conduct_durably(
-    engine: ExecutionEngine,
-    task: Task,
-    run_id: RunId | None,
-    overrides: RunOverrides,
-    *,
-    streaming: bool,
+    engine: ExecutionEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, *, streaming: bool
 ) -> Result[TaskResult, TaskFailed]:
     """Run a task once under its run id, even if processes fail.
 
@@ -936,12 +931,7 @@ def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
 
 
 async def _claimed(
-    record: RunRecord,
-    run: RecordedRun,
-    follow: Callable[[RunOrder], None],
-    reserved: str,
-    *,
-    is_known: bool,
+    record: RunRecord, run: RecordedRun, follow: Callable[[RunOrder], None], reserved: str, *, is_known: bool
 ) -> Result[RunClaim, errors.RecordErrors]:
     """Claim a run when it has ended or no other process holds it.
 

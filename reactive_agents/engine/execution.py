@@ -22,12 +22,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.event_redaction import ValueRedactor
-from reactive_agents.core.events import (
-    ExecutionCancelled,
-    TaskCompleted,
-    TaskFailed,
-    TaskStarted,
-)
+from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult
@@ -206,10 +201,7 @@ class ExecutionEngine:
         return self._control(task_id, ExecutionControl.resume, "is not paused")
 
     def _control(
-        self,
-        task_id: TaskId,
-        request: Callable[[ExecutionControl], bool],
-        refused: str = "is being ended",
+        self, task_id: TaskId, request: Callable[[ExecutionControl], bool], refused: str = "is being ended"
     ) -> Result[None, errors.TaskError]:
         handle = self._running.handles.get(task_id)
         if handle is None or handle.control.is_closing:
@@ -469,11 +461,7 @@ def _as_run_under_way(services: EngineServices) -> Iterator[None]:
 
 
 def _budget_of(
-    settings: RunSettings,
-    ports: EnginePorts,
-    events: RunEvents,
-    account: UsageAccount,
-    caller: Caller | None,
+    settings: RunSettings, ports: EnginePorts, events: RunEvents, account: UsageAccount, caller: Caller | None
 ) -> RunBudget | None:
     """Return what the run reserves from; ``None`` where nothing limits its spending."""
     guard = ports.budget.value_or(None)

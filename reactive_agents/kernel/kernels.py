@@ -300,13 +300,7 @@ async def _ask_with_half(
 
 
 async def _ask_with_less(
-    sent: SizedRequest,
-    cut: ModelResponse,
-    context: KernelContext,
-    lost: str,
-    tokens: int,
-    *,
-    is_sure: bool,
+    sent: SizedRequest, cut: ModelResponse, context: KernelContext, lost: str, tokens: int, *, is_sure: bool
 ) -> Asked:
     """Ask again with less, after the model has read only a part of the request.
 

@@ -356,7 +356,6 @@ class AnswerRecord(Protocol):
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, LLMErrors]
     ) -> None:
         """Record the answer to a request."""
-        ...
 
 
 class MeteredLLM:

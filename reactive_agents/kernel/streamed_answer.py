@@ -53,7 +53,6 @@ class Publisher(Protocol):
         **kwargs: _P.kwargs,
     ) -> None:
         """Publish an event of the kind with these fields."""
-        ...
 
 
 class AnswerStream:

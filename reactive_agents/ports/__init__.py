@@ -126,7 +126,6 @@ class EventBus(Protocol):
 
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event; one that raises is logged."""
-        ...
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call a handler with later events, or a run's; return how to unsubscribe it."""
@@ -295,7 +294,6 @@ class SearchableMemory(MemoryService, Protocol):
 
     def note(self, task_id: TaskId, note: memory.MemoryCandidate) -> None:
         """Add a note to the working memory of a task, which lasts until its flush."""
-        ...
 
     def notes(self, task_id: TaskId) -> tuple[memory.MemoryCandidate, ...]:
         """Return the working memory of a task, oldest first; empty after its flush."""
@@ -543,7 +541,6 @@ class RunRecord(Protocol):
 
     def abandon(self, holder: str) -> None:
         """Renew the lease no more, where nothing can be awaited."""
-        ...
 
     def answer(self, run_id: RunId, entry: RunEntry) -> Effect[bool, RecordErrors]:
         """Add the answer to a question, from any process; ``False`` for a second one."""
@@ -652,11 +649,7 @@ class QueueEngine(Protocol):
         ...
 
     def listen(
-        self,
-        agent_id: AgentId,
-        queue: str,
-        limits: QueueLimits,
-        begin: Callable[[RunId], Awaitable[bool]],
+        self, agent_id: AgentId, queue: str, limits: QueueLimits, begin: Callable[[RunId], Awaitable[bool]]
     ) -> Effect[None, RecordErrors | InvalidConfig]:
         """Begin the runs of a queue on this event loop, within the limits.
 
@@ -713,11 +706,9 @@ class Channel(Protocol):
 
     async def typing(self, event: DomainEvent) -> None:
         """Show for half a minute that an answer is being made; nothing depends on it."""
-        ...
 
     async def aclose(self) -> None:
         """Close its connections; the next use opens them again."""
-        ...
 
 
 class PersonaQueue(Protocol):
@@ -752,12 +743,7 @@ class PersonaQueue(Protocol):
         ...
 
     def claim(
-        self,
-        persona_id: PersonaId,
-        kind: WorkKind,
-        *,
-        domains: Sequence[Domain],
-        room: Room | None = None,
+        self, persona_id: PersonaId, kind: WorkKind, *, domains: Sequence[Domain], room: Room | None = None
     ) -> Effect[WorkItem | None, MemoryErrors]:
         """Claim the next due item of some domains, or of one room.
 

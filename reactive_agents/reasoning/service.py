@@ -69,9 +69,7 @@ class ReasoningService:
 
     @effect
     async def select_strategy(
-        self,
-        strategy_input: StrategyInput,
-        services: StrategyServices,
+        self, strategy_input: StrategyInput, services: StrategyServices
     ) -> Result[Selection, ReasoningErrors]:
         """Select the strategy for a task: the configured one, or the best suited.
 

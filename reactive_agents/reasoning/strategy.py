@@ -50,12 +50,7 @@ from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.kernel.evidence import Seen
 from reactive_agents.ports import EffectivenessTracker, PlanStore
-from reactive_agents.reasoning.confidence import (
-    RunCourse,
-    confidence_in,
-    rejections_in,
-    unsupported_share,
-)
+from reactive_agents.reasoning.confidence import RunCourse, confidence_in, rejections_in, unsupported_share
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import ControllerError, ReasoningErrors

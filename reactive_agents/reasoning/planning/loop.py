@@ -200,11 +200,7 @@ def _reached(plan: Plan) -> str:
 
 def _missing(reflection: Reflection, lack: str, plan: Plan) -> str:
     failed = [f"{step.id} ({step.error})" for step in plan.steps if step.status in ("failed", "skipped")]
-    parts = (
-        "; ".join(reflection.missing),
-        lack,
-        f"steps that failed: {', '.join(failed)}" if failed else "",
-    )
+    parts = ("; ".join(reflection.missing), lack, f"steps that failed: {', '.join(failed)}" if failed else "")
     return f"Missing: {'; '.join(part for part in parts if part) or 'what the task asks for'}."
 
 

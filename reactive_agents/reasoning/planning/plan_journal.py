@@ -181,9 +181,7 @@ def earlier_progress(plan: Plan, progress: Progress) -> Progress:
     results = {f"{step.id}.{name}-1": step.result or "" for step, name in called}
     made = NO_CALLS.with_calls((name, True) for _, name in called)
     return evolve(
-        progress,
-        tool_results={**results, **progress.tool_results},
-        calls=progress.calls.at_least(made),
+        progress, tool_results={**results, **progress.tool_results}, calls=progress.calls.at_least(made)
     )
 
 

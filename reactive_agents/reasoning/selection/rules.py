@@ -125,9 +125,7 @@ _SIGNS: Sequence[_Sign] = (
         begins=True,
     ),
     _sign(
-        "multi-step",
-        2.0,
-        r"(?:and|,)\s+then|finally|after that|afterwards|subsequently|step[- ]by[- ]step",
+        "multi-step", 2.0, r"(?:and|,)\s+then|finally|after that|afterwards|subsequently|step[- ]by[- ]step"
     ),
     _sign("multi-step", 1.5, r"first\b.{0,200}\bthen"),
     _sign("multi-step", 2.5, rf"{_VERB}{_NEXT}{_VERB}"),
