@@ -78,6 +78,13 @@ async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeError
         outcome = await agent_loop(handle.context, services)
     except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
         outcome = Failure(phase_error(handle.phase, error, handle.context, services.ports))
+    return _taken_in(outcome, services)
+
+
+def _taken_in(
+    outcome: Result[ExecutionContext, errors.RuntimeErrors], services: EngineServices
+) -> Result[None, errors.RuntimeErrors]:
+    handle = services.handle
     if not isinstance(outcome, Success):
         publish_failure(handle.phase, outcome.failure(), services, fatal=True)
         return Failure(outcome.failure())
@@ -191,17 +198,12 @@ async def _with_partial_outcome(
     handle.context = context = replaced(handle.context, agent_state="verifying")
     if context.reasoning is None:
         partial = partial_result("stopped", request.sentence("a final answer"), context, services)
-        outcome = await guard_output(partial, services)
-        if not isinstance(outcome, Success):
-            publish_failure(handle.phase, outcome.failure(), services, fatal=True)
-            return Failure(outcome.failure())
-        handle.context = outcome.unwrap()
-    else:
-        unverified = bool(services.ports.verifier) and context.verification is None
-        reason = request.sentence("the verification of the answer" if unverified else "")
-        metadata = evolve(context.reasoning.metadata, terminated_by="stopped", reason=reason)
-        reasoning = evolve(context.reasoning, status="partial", metadata=metadata)
-        handle.context = replaced(context, reasoning=reasoning)
+        return _taken_in(await guard_output(partial, services), services)
+    unverified = bool(services.ports.verifier) and context.verification is None
+    reason = request.sentence("the verification of the answer" if unverified else "")
+    metadata = evolve(context.reasoning.metadata, terminated_by="stopped", reason=reason)
+    reasoning = evolve(context.reasoning, status="partial", metadata=metadata)
+    handle.context = replaced(context, reasoning=reasoning)
     return DONE
 
 
