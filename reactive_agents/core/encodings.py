@@ -71,14 +71,7 @@ _LEAST_TEXT = 4
 
 @frozen(eq=False, repr=False)
 class Encoded(Value):
-    """A text that is encoded in another one.
-
-    Attributes:
-        text: as it reads when it is decoded.
-        start: where the code begins in the other text.
-        end: where it ends there.
-        how: the code.
-    """
+    """A text that is encoded in another one, from ``start`` to ``end``, in a code."""
 
     text: str
     start: int

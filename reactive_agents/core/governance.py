@@ -266,12 +266,9 @@ class Reservation(Value):
 
 @frozen(eq=False, repr=False)
 class BudgetUse(Value):
-    """The used part of a limit.
+    """The used part of a limit, in US dollars that are spent or reserved.
 
-    Attributes:
-        limit_usd: US dollars that may be spent in the period.
-        spent_usd: US dollars that are spent or reserved in it.
-        reached: the greatest of the shares to warn at that is reached; 0 for none.
+    ``reached``: the greatest of the shares to warn at that is reached; 0 for none.
     """
 
     period: BudgetPeriod

@@ -104,12 +104,7 @@ class Submission(Value):
 
 @frozen(eq=False, repr=False)
 class NewMessage(Value):
-    """A message to be delivered.
-
-    Attributes:
-        key: unique within its room.
-        is_delivered: whether the caller delivers it, so that it is kept for the transcript alone.
-    """
+    """A message to be delivered, or only kept for the transcript if ``is_delivered``."""
 
     key: str
     content: str

@@ -317,12 +317,9 @@ class PersonaPlan(Value):
 
 @frozen(eq=False, repr=False)
 class StepCall(Value):
-    """One tool call of a step, its texts shortened.
+    """One tool call of a step, its texts shortened, its arguments as JSON.
 
-    Attributes:
-        arguments: as JSON.
-        approved: what was decided about it; ``None`` for a call without approval.
-        success: ``None`` for a call without a result.
+    ``approved``: ``None`` for a call without approval; ``success``: ``None`` for one without a result.
     """
 
     tool: str

@@ -91,11 +91,8 @@ class ThoughtsJudged(Event):
 class ToolWithheld(Event):
     """A tool of an MCP server is not offered, or only with approval; once a run.
 
-    Attributes:
-        server: the name of the server.
-        tool: the name of the tool, as the server gives it.
-        reason: why, in a sentence: its texts look like orders, its schema is invalid, its definition changed.
-        needs_approval: whether it is offered, and each call needs approval until one is approved.
+    ``reason``: its texts look like orders, its schema is invalid, or its definition changed.
+    ``needs_approval``: whether it is offered, and each call needs approval until one is approved.
     """
 
     server: str
@@ -108,11 +105,7 @@ class ToolWithheld(Event):
 class BudgetWarning(Event):
     """A budget is used up to a configured share; once a run, period and share.
 
-    Attributes:
-        period: ``run``, ``day`` or ``month``, both of UTC.
-        limit_usd: US dollars that may be spent in the period.
-        spent_usd: US dollars that are spent or reserved in it.
-        share: the used part of the limit; above 1 when it was exceeded.
+    Its US dollars are spent or reserved. ``share``: of the limit; above 1 when it was exceeded.
     """
 
     period: errors.BudgetPeriod
@@ -140,12 +133,7 @@ class VerificationActed(Event):
 
 @frozen(eq=False, repr=False)
 class MemoryBootstrapped(Event):
-    """Memory returned its context for the run.
-
-    Attributes:
-        tier: the memory tier that answered.
-        problem: why it returned less than configured; empty if it did not.
-    """
+    """Memory returned its context; ``problem``: why it is less than configured."""
 
     agent_id: AgentId
     tier: str
@@ -272,11 +260,9 @@ class ExternalCallRequested(Event):
 
 @frozen(eq=False, repr=False)
 class ExternalCallDelivered(Event):
-    """The result of an external call was delivered, or none came.
+    """The result of an external call was delivered, or none came, for ``reason``.
 
-    Attributes:
-        delivered: whether there is a result; the call's ``ToolCallCompleted`` says whether it is valid.
-        reason: why there is none.
+    Whether a result is valid says the call's ``ToolCallCompleted``.
     """
 
     tool_call_id: RequestId

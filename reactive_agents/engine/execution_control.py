@@ -91,10 +91,7 @@ class ExecutionControl:
         return True
 
     def stop(self, reason: str = "") -> bool:
-        """End the run as partial; ``False`` when it has its answer or was cancelled.
-
-        The first reason counts.
-        """
+        """End the run as partial, by the first reason; ``False`` when that is too late."""
         with self._lock:
             if self._answered or self._cancelled:
                 return False

@@ -547,10 +547,7 @@ class RunRecord(Protocol):
         ...
 
     def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take a pause back.
-
-        ``False`` when it ended; a run that is to be cancelled takes no other order.
-        """
+        """Order a run to pause, go on, or be cancelled for good; ``False`` when it ended."""
         ...
 
     def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:
@@ -606,10 +603,7 @@ class RunRecord(Protocol):
     def add_scheduled(
         self, schedule: RunSchedule, run: RecordedRun, following: datetime
     ) -> Effect[bool, RecordErrors]:
-        """Add the run that is due by a schedule, and move the schedule on.
-
-        ``False`` when another process has done it, or the schedule has changed.
-        """
+        """Add the run of a schedule and move it on; ``False`` when it was done or changed."""
         ...
 
     def questions(self, run_id: RunId | None = None) -> Effect[tuple[OpenQuestion, ...], RecordErrors]:
@@ -732,10 +726,7 @@ class PersonaQueue(Protocol):
     def add_schedule(
         self, room: Room, key: str, event: DomainEvent, due: datetime
     ) -> Effect[None, MemoryErrors]:
-        """Store an event that comes later, by its key.
-
-        One of this key that waits with the same event stays as it is; another one is replaced.
-        """
+        """Store a later event by its key, in place of another one that waits."""
         ...
 
     def add_message(self, claim: WorkItem, message: NewMessage) -> Effect[bool, MemoryErrors]:
@@ -769,10 +760,7 @@ class PersonaQueue(Protocol):
         ...
 
     def end_event(self, claim: WorkItem, end: EventEnd) -> Effect[bool, MemoryErrors]:
-        """Store the end of an event: its plan, messages and evaluation, all of it or none.
-
-        The event is then ``answered``, and still held.
-        """
+        """Store the end of an event, all or none; it is ``answered``, and still held."""
         ...
 
     def end_work(

@@ -317,10 +317,7 @@ def begin_progress(strategy_input: StrategyInput, services: StrategyServices) ->
 def open_requirements_of_run(
     progress: Progress, strategy_input: StrategyInput, services: StrategyServices
 ) -> OpenRequirements:
-    """Return the requirements of the run that are open or lost after all passes.
-
-    They are those of a kernel run of the strategy, which asks the same function about the same calls.
-    """
+    """Return the run's requirements that are open or lost after all passes."""
     limits = limits_of_run(strategy_input)
     return open_requirements(strategy_input.needs.required, progress.calls, limits, _toolset(services))
 

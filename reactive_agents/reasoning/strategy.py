@@ -107,10 +107,7 @@ class StrategyInput(Value):
 
 @frozen(eq=False, repr=False)
 class ControllerDecision(Value):
-    """The order of a controller to end a strategy, with its reason.
-
-    ``kind`` is ``abort`` to end the run, or ``escalate`` to try another strategy.
-    """
+    """The order of a controller to ``abort`` the run, or to ``escalate`` the task."""
 
     kind: Literal["abort", "escalate"]
     reason: str

@@ -101,9 +101,7 @@ _MOST_PER_TOKEN = 8
 class Window(Value):
     """The model's window, in tokens.
 
-    Attributes:
-        known: whether it is configured or listed, so that requests may be refused by it; a profile only
-            assumes.
+    ``known``: whether it is configured or listed, so that requests may be refused by it, and not assumed.
     """
 
     tokens: int

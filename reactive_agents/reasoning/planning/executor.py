@@ -54,12 +54,9 @@ NO_NEEDS = ToolNeeds()
 
 @frozen
 class StepRun:
-    """The outcome of a step.
+    """The outcome of a step, completed or failed with the error of its last attempt.
 
-    Attributes:
-        step: completed, or failed with the error of its last attempt.
-        states: the final states of the kernel runs that it took.
-        error: what ended the last of them, if it failed.
+    ``states``: the final ones of its kernel runs; ``error``: what ended the last of them, if it failed.
     """
 
     step: PlanStep
@@ -216,11 +213,9 @@ def _was_refused(state: KernelState) -> bool:
 
 @frozen
 class ExecutedPlan:
-    """The outcome of the steps of a plan.
+    """The outcome of the steps of a plan, with the limit that ended it early, if any.
 
-    Attributes:
-        limit: the limit that ended it before its last step; ``None`` for none.
-        error: the error of the model, if it did not answer for a step that failed.
+    ``error``: the error of the model, if it did not answer for a step that failed.
     """
 
     progress: Progress

@@ -123,10 +123,7 @@ class PlanJournal:
 
 
 def apply_patch(plan: Plan, failed_id: str, replacement: schemas.LLMPlanStep, now: datetime) -> Plan:
-    """Return the plan with one step rewritten, pending again under the same id.
-
-    A plan without that step, and one in which it is completed, stays as it is.
-    """
+    """Return the plan with one step rewritten and pending, unless it is completed."""
     changed = tuple(
         schemas.hydrate_step(replacement, step_id=step.id, seq=step.seq)
         if step.id == failed_id and step.status != "completed"

@@ -190,10 +190,7 @@ def _result(
 
 
 def _plan_status(end: PlanEnd) -> PlanStatus:
-    """Return the last status of a plan.
-
-    A plan that was ended from outside stays active and can be resumed.
-    """
+    """Return a plan's last status; one that was ended from outside can be resumed."""
     if end.reached:
         return "completed"
     return "failed" if end.terminated_by in ("refinement_limit", "refinement_failed") else "active"
