@@ -950,16 +950,14 @@ async def _claimed(
         claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
-        held = True
-        while held:
+        while True:
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
             found = await _of_record(record, RunRecord.find, None, run.run_id)
             if not isinstance(found, Success):
                 return Failure(found.failure())
             known = found.unwrap()
-            held = known is not None and known.state in ("running", "paused", "waiting")
-            if known is not None and known.state != "running":
+            if known is None or known.state != "running":
                 break  # the claim checks whether its process is alive
 
 

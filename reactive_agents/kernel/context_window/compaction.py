@@ -31,7 +31,6 @@ from reactive_agents.kernel.context_window.window import (
     Window,
     budget_of,
     fit_request,
-    nothing_counted,
     result_keys,
     usual_window,
 )
@@ -230,7 +229,7 @@ async def compacted_request(
     fitting = fit_request(
         readable,
         budget_of(window.tokens, request.max_tokens),
-        nothing_counted if counter is None else counter.count,
+        (lambda _: None) if counter is None else counter.count,
         frame=RequestFrame(len(context.prefix), guided, estimate.fixed_tokens, window.known),
         state=state,
         halve=reason == "refused",

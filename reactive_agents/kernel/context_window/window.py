@@ -112,11 +112,6 @@ Count: TypeAlias = Callable[[ModelRequest], int | None]
 """The tokens of messages and tools; ``None`` when only their bytes are known."""
 
 
-def nothing_counted(request: ModelRequest) -> int | None:
-    """Return an unknown count, for services without a counter."""
-    return None
-
-
 def model_window(
     overrides: config.ContextProfileOverrides,
     profile: config.ContextProfile,
@@ -204,10 +199,10 @@ class RequestFrame(Value):
 def fit_request(
     request: ModelRequest,
     budget: int,
-    count: Count = nothing_counted,
+    count: Count,
     *,
     frame: RequestFrame,
-    state: KernelState | None = None,
+    state: KernelState,
     halve: bool = False,
 ) -> Result[FittedRequest, errors.ContextOverflow]:
     """The request within the budget, with the transcript compacted when it must be.
@@ -253,8 +248,8 @@ def fit_request(
         room,
         cost,
         goal=room if halve else room * 3 // 4,
-        keys=result_keys(state, body) if state else None,
-        scratchpad=state.scratchpad if state else None,
+        keys=result_keys(state, body),
+        scratchpad=state.scratchpad,
     )
     tokens = 0 if counted is None else fixed + compacted.cost
     fitted = evolve(request, messages=before + compacted.messages + after)
