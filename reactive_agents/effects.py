@@ -141,7 +141,7 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
 
 @frozen
 class BrokenContract:
-    """A function raised, or returned no effect of its type: ``problem``, a predicate."""
+    """A function raised, or returned no effect; ``problem``: the predicate to it."""
 
     problem: str
 

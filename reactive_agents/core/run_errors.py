@@ -12,11 +12,6 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names) or "none"
-
-
 # --- model calls, and the budgets that are checked before them ----------------------------------------
 
 
@@ -50,76 +45,70 @@ class BudgetUnavailable(Value):
 # --- What goes wrong between us and a language model ---
 
 
+@frozen(eq=False, repr=False)
+class _ModelError(Value):
+    """A failure of a model."""
+
+    message: str
+    model: str
+
+
 RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
 """The failed attempts of a call that are, or may be, charged for, also those of fallbacks."""
 
 
 @frozen(eq=False, repr=False)
-class RateLimited(Value):
+class RateLimited(_ModelError):
     """The provider limits requests; ``retry_after_s``: in seconds, if it states them."""
 
-    message: str
-    model: str
     retry_after_s: float | None = None
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class ModelTimeout(Value):
+class ModelTimeout(_ModelError):
     """No answer within ``timeout_s`` seconds."""
 
-    message: str
-    model: str
     timeout_s: float
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class AuthenticationFailed(Value):
+class AuthenticationFailed(_ModelError):
     """The key is missing or refused. ``missing``: its environment variable."""
 
-    message: str
-    model: str
     missing: str | None = None
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class ContextOverflow(Value):
+class ContextOverflow(_ModelError):
     """The request exceeds the window; ``limit``: its tokens, if they are stated."""
 
-    message: str
-    model: str
     limit: int | None = None
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class MalformedResponse(Value):
+class MalformedResponse(_ModelError):
     """The provider's answer, which begins with ``excerpt``, violates its protocol."""
 
-    message: str
-    model: str
     excerpt: str = ""
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class ModelUnavailable(Value):
+class ModelUnavailable(_ModelError):
     """The provider cannot be reached or fails. ``status``: its HTTP status, if any."""
 
-    message: str
-    model: str
     status: int | None = None
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class RequestRejected(Value):
+class RequestRejected(_ModelError):
     """The provider rejects this request: unknown model, parameter, content policy."""
 
-    message: str
-    model: str
     status: int | None = None
     refused: RefusedAttempts = ()
 
@@ -134,14 +123,12 @@ class ScriptExhausted(Value):
 
 
 @frozen(eq=False, repr=False)
-class ContentUnsupported(Value):
+class ContentUnsupported(_ModelError):
     """The model takes no content of this kind; nothing was sent.
 
     ``kind``: ``image``, ``audio``, ``document``, or ``url`` for an URL that is passed on.
     """
 
-    message: str
-    model: str
     kind: str
     refused: RefusedAttempts = ()
 
@@ -182,22 +169,24 @@ def refused_attempts(error: LLMErrors) -> RefusedAttempts:
 
 
 @frozen(eq=False, repr=False)
-class MemoryUnavailable(Value):
-    """The memory cannot be read or written. ``operation``: the failed operation."""
+class _OperationFailed(Value):
+    """The failure of a store. ``operation``: the failed operation."""
 
     message: str
     operation: str
+
+
+@frozen(eq=False, repr=False)
+class MemoryUnavailable(_OperationFailed):
+    """The memory cannot be read or written."""
 
 
 MemoryErrors: TypeAlias = MemoryUnavailable
 
 
 @frozen(eq=False, repr=False)
-class SessionUnavailable(Value):
-    """The sessions cannot be read or written. ``operation``: the failed operation."""
-
-    message: str
-    operation: str
+class SessionUnavailable(_OperationFailed):
+    """The sessions cannot be read or written."""
 
 
 @frozen(eq=False, repr=False)
@@ -229,11 +218,8 @@ class ContentRefused(Value):
 
 
 @frozen(eq=False, repr=False)
-class ContentUnavailable(Value):
-    """Stored content cannot be read or written. ``operation``: the failed operation."""
-
-    message: str
-    operation: str
+class ContentUnavailable(_OperationFailed):
+    """Stored content cannot be read or written."""
 
 
 ContentErrors: TypeAlias = ContentRefused | ContentUnavailable
@@ -288,10 +274,7 @@ class ToolNotFound(Value):
     tool_name: str
     known: tuple[str, ...] = ()
 
-    @property
-    def message(self) -> str:
-        """One sentence for the model or a person."""
-        return f"Unknown tool {self.tool_name!r}. Known tools: {_listed(self.known)}."
+    message = sentence("Unknown tool {0.tool_name!r}. Known tools: {1}.")
 
 
 @frozen(eq=False, repr=False)
@@ -463,16 +446,13 @@ class ReasoningError(Value):
 
 @frozen(eq=False, repr=False)
 class StrategyNotFoundError(Value):
-    """No strategy or kernel has that name; ``known`` have."""
+    """No strategy or kernel has that name; ``known``: those that are registered."""
 
     strategy: str
     known: tuple[str, ...] = ()
     kind: Literal["strategy", "kernel"] = "strategy"
 
-    @property
-    def message(self) -> str:
-        """One sentence that lists the known names."""
-        return f"There is no {self.kind} {self.strategy!r}. Known: {_listed(self.known)}."
+    message = sentence("There is no {0.kind} {0.strategy!r}. Known: {1}.")
 
 
 @frozen(eq=False, repr=False)
@@ -543,19 +523,13 @@ ReasoningErrors: TypeAlias = (
 
 
 @frozen(eq=False, repr=False)
-class RecordFailed(Value):
-    """The record of runs cannot be read or written. ``operation``: the failed one."""
-
-    message: str
-    operation: str
+class RecordFailed(_OperationFailed):
+    """The record of runs cannot be read or written."""
 
 
 @frozen(eq=False, repr=False)
-class RunLogFailed(Value):
-    """The run log cannot be read or written. ``operation``: the failed one."""
-
-    message: str
-    operation: str
+class RunLogFailed(_OperationFailed):
+    """The run log cannot be read or written."""
 
 
 @frozen(eq=False, repr=False)
@@ -767,10 +741,7 @@ class UnknownDomain(Value):
     domain: str
     known: tuple[str, ...] = ()
 
-    @property
-    def message(self) -> str:
-        """One sentence that lists the known domains."""
-        return f"There is no domain {self.domain!r}. Known: {_listed(self.known)}."
+    message = sentence("There is no domain {0.domain!r}. Known: {1}.")
 
 
 @frozen(eq=False, repr=False)

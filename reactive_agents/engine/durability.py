@@ -318,7 +318,7 @@ class RunJournal:
     def find_answer(
         self, request: ModelRequest
     ) -> tuple[str, Result[ModelResponse, errors.LLMErrors] | None]:
-        """Return a request's key and answer; ``ReplayEnded`` if it has another's."""
+        """Return a request's key and recorded answer, or raise ``ReplayEnded``."""
         key = _branch_of(self).name("m")
         entry = self.find(key)
         if request.purpose == "think":
