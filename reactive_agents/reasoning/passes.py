@@ -49,6 +49,7 @@ from reactive_agents.reasoning.strategy import (
     conclude,
     kernel_input,
     profile_of,
+    registered,
     seconds_left,
 )
 
@@ -286,14 +287,7 @@ def find_kernel(
     kernel: str | ThoughtKernel, services: StrategyServices
 ) -> Result[ThoughtKernel, errors.ReasoningErrors]:
     """Return the kernel of a name, or the kernel itself."""
-    if not isinstance(kernel, str):
-        return Success(kernel)
-    found = services.kernels.get(kernel)
-    return (
-        Success(found)
-        if found
-        else Failure(errors.StrategyNotFoundError(kernel, tuple(services.kernels), "kernel"))
-    )
+    return registered(kernel, services.kernels, "kernel") if isinstance(kernel, str) else Success(kernel)
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:

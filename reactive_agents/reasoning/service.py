@@ -27,6 +27,7 @@ from reactive_agents.reasoning.strategy import (
     StrategyServices,
     begin_measure,
     reasoning_result,
+    registered,
     seconds_left,
 )
 
@@ -101,9 +102,9 @@ class ReasoningService:
             if not isinstance(selected, Success):
                 return Failure(selected.failure())
             strategy = selected.unwrap().strategy
-        known = self.registry.strategies.get(strategy)
-        if known is None:
-            return Failure(errors.StrategyNotFoundError(strategy, self.registry.names()))
+        known = self.registry.get(strategy)
+        if not isinstance(known, Success):
+            return Failure(known.failure())
         ready = self._ready(strategy_input, services)
         if ready.control is not None:
             begun = await ready.control.before(strategy_input)
@@ -117,7 +118,7 @@ class ReasoningService:
             if needs is not strategy_input.needs:
                 strategy_input = evolve(strategy_input, needs=needs)
         if strategy == ADAPTIVE:
-            run = run_contained(strategy, known, strategy_input, ready)
+            run = run_contained(strategy, known.unwrap(), strategy_input, ready)
         else:
             falls_back = self.config.adaptive.enabled
             run = run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back)
@@ -263,8 +264,7 @@ class StrategyRegistry:
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, errors.StrategyNotFoundError]:
         """Return a strategy, or an error with the known names."""
-        strategy = self.strategies.get(name)
-        return Success(strategy) if strategy else Failure(errors.StrategyNotFoundError(name, self.names()))
+        return registered(name, self.strategies)
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a strategy; it replaces one of the same name."""
@@ -276,12 +276,7 @@ class StrategyRegistry:
 
     def get_kernel(self, name: str) -> Result[ThoughtKernel, errors.StrategyNotFoundError]:
         """Return a kernel, or an error with the known names."""
-        kernel = self.kernels.get(name)
-        return (
-            Success(kernel)
-            if kernel
-            else Failure(errors.StrategyNotFoundError(name, self.kernel_names(), "kernel"))
-        )
+        return registered(name, self.kernels, "kernel")
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Register a kernel; it replaces one of the same name."""

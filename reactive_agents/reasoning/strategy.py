@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 
 from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
-from returns.result import Result
+from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
@@ -55,6 +56,8 @@ from reactive_agents.reasoning.confidence import RunCourse, confidence_in, rejec
 if TYPE_CHECKING:
     from reactive_agents.core.errors import ControllerError, ReasoningErrors
     from reactive_agents.core.memory import MemoryContext
+
+_T = TypeVar("_T")
 
 _DEFAULT_REASONING = ReasoningConfig()
 
@@ -171,6 +174,14 @@ class StrategyServices(Value):
     strategies: Mapping[ReasoningStrategy, Strategy] = field(factory=dict)
     effectiveness: Maybe[EffectivenessTracker] = Nothing
     control: StrategyControl | None = None
+
+
+def registered(
+    name: str, known: Mapping[str, _T], kind: Literal["strategy", "kernel"] = "strategy"
+) -> Result[_T, errors.StrategyNotFoundError]:
+    """Return what is registered under a name, or an error with the known names."""
+    found = known.get(name)
+    return Success(found) if found else Failure(errors.StrategyNotFoundError(name, tuple(known), kind))
 
 
 GIVEN_FUNCTION = ""
