@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+import attrs
 import pytest
 from hypothesis import given
 
@@ -20,7 +21,7 @@ def test_every_error_has_a_message_and_a_root_cause_has_no_cause(subtests: pytes
         @given(values_of(kind))
         def check(error: Any) -> None:
             assert isinstance(error.message, str)
-            if "message" not in kind.__annotations__:
+            if "message" not in attrs.fields_dict(kind):
                 assert error.message.strip()
             root = root_cause(error)
             assert isinstance(root, ERRORS)

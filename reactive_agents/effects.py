@@ -79,19 +79,11 @@ class Settled(Generic[_E]):
         yield
 
     def unwrap(self) -> None:
-        """Return ``None``.
-
-        Raises:
-            UnwrapFailedError: the operation had no effect.
-        """
+        """Return ``None``, or raise ``UnwrapFailedError`` when it had no effect."""
         self.result.unwrap()
 
     def failure(self) -> _E:
-        """Return the error.
-
-        Raises:
-            UnwrapFailedError: the operation took effect.
-        """
+        """Return the error, or raise ``UnwrapFailedError`` when it took effect."""
         return self.result.failure()
 
 
@@ -149,11 +141,7 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
 
 @frozen
 class BrokenContract:
-    """The outcome of a function that raised, or returned no effect of its type.
-
-    Attributes:
-        problem: the problem, as the rest of a sentence whose subject is the function.
-    """
+    """A function raised, or returned no effect; ``problem``: the predicate to it."""
 
     problem: str
 
@@ -178,10 +166,7 @@ async def attempt_foreign(
         else:
             kind = type(pending).__name__
             return BrokenContract(f"returned {kind}, expected an effect: an async function with @effect.")
-    except (
-        Exception,
-        anyio.get_cancelled_exc_class(),
-    ) as error:  # whatever a user's function raises
+    except (Exception, anyio.get_cancelled_exc_class()) as error:  # whatever a user's function raises
         if not isinstance(error, Exception) and is_cancelled():
             raise
         _log.warning("%s raised.", getattr(function, "__qualname__", function), exc_info=True)
@@ -547,10 +532,7 @@ _spawned: set[asyncio.Task[None]] = set()
 
 
 def spawn_on_this_loop(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start a task that no task group waits for, on the event loop running now.
-
-    Its body must not raise.
-    """
+    """Start a task that no task group waits for, on this loop; it must not raise."""
     trio = _trio_here()
     if trio is not None:
         trio.lowlevel.spawn_system_task(body, context=contextvars.copy_context())

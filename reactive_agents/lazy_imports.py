@@ -20,12 +20,7 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
-
-    Args:
-        package: its ``__name__``.
-        homes: the module that each name is imported from.
-    """
+    """Return a package's ``__getattr__``, by the module that each name comes from."""
 
     def __getattr__(name: str) -> Any:
         if name not in homes:

@@ -78,10 +78,7 @@ class Layer(containers.DynamicContainer):
             _set_attribute(self, name, value)
 
     def reset_singletons(self) -> Any:
-        """Forget every service, so that it is made again.
-
-        As a context manager, forget them at its end as well.
-        """
+        """Forget every service, as a context manager at its end as well."""
         for each in self.traverse(types=[Singleton]):
             each.reset()
         return super().reset_singletons()
@@ -129,11 +126,6 @@ class Service(Provider[Any]):
 
     Args:
         provides: makes the service of the further arguments, of which providers are called first.
-
-    Attributes:
-        provides: makes the service of the arguments.
-        args: the arguments by position.
-        kwargs: the arguments by name.
     """
 
     def __init__(self, provides: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -196,10 +188,7 @@ class Singleton(Service):
         return service
 
     def reset(self) -> providers.SingletonResetContext:
-        """Forget the service, so that it is made again.
-
-        As a context manager, forget it at its end as well.
-        """
+        """Forget the service, as a context manager at its end as well."""
         with self._lock():
             self.inputs = _NOTHING_MADE
             self._service = None

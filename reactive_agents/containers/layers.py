@@ -147,10 +147,7 @@ def with_response_cache(llm: ports.LLM, config: ModelConfig, lifetimes: Lifetime
 
 
 def find_model_profile(config: ModelConfig) -> ModelProfile | None:
-    """Return the stored profile of a configured model; ``None`` when there is none.
-
-    A file that cannot be read is logged, and the model is used without a profile.
-    """
+    """Return a model's stored profile, or ``None``; an unreadable file is logged."""
     model = qualified_model(config.provider, config.model)
     if provider_of(model) == "offline":
         return None

@@ -53,11 +53,7 @@ def configured_secrets(
         from reactive_agents.adapters.tools.mcp.server import server_secrets  # of agents with servers
 
         of_servers = server_secrets(tools.servers)
-    return (
-        *((key,) if len(key) >= SHORTEST_SECRET else ()),
-        *of_servers,
-        *settings.model_settings.secrets,
-    )
+    return (*((key,) if len(key) >= SHORTEST_SECRET else ()), *of_servers, *settings.model_settings.secrets)
 
 
 class RuntimeContainer(Layer):
@@ -330,12 +326,7 @@ def create_runtime(
 
     return RuntimeContainer(
         settings,
-        config.ModelConfig(
-            provider=provider,
-            model=chosen_model or "",
-            api_key=api_key,
-            base_url=base_url,
-        ),
+        config.ModelConfig(provider=provider, model=chosen_model or "", api_key=api_key, base_url=base_url),
         layers.ToolSettings(_tools(tools), workspace=_directory(workspace)),
         services=services,
         extra_layers=extra_layers,

@@ -55,15 +55,16 @@ class _Sentence:
         self._template = template
 
     def __get__(self, error: object, owner: type | None = None) -> str:
-        return self._template.format(error) if error is not None else self._template
+        if error is None:
+            return self._template
+        return self._template.format(error, ", ".join(getattr(error, "known", ())) or "none")
 
 
 def sentence(template: str) -> str:
     """Return the ``message`` of an error class.
 
-    It formats the template with the error as ``0``.
-
-    A type checker sees the text that each error has, so that the error fits a protocol with a ``message``.
+    It formats the template with the error as ``0``, and the names in its field ``known`` as ``1``. A type
+    checker sees the text that each error has, so that the error fits a protocol with a ``message``.
 
     >>> ServiceMissing("budget", "governance.budget").message
     'budget is enabled, but governance.budget provides no service: add one, or switch it off.'
@@ -115,10 +116,7 @@ class InvalidConfig(Value):
 
 @frozen(eq=False, repr=False)
 class ServiceMissing(Value):
-    """A service is enabled, but none is provided.
-
-    ``provider``: its place in the container.
-    """
+    """A service is enabled, but ``provider``, its place in the container, is empty."""
 
     service: str
     provider: str

@@ -55,9 +55,8 @@ class ChannelConfig(Value):
 class ChannelRequest(Value):
     """A request that a platform sent, of which nothing was checked.
 
-    Attributes:
-        path: what follows the address of the channel, without the first slash.
-        headers: the headers, by their names in lower case.
+    ``path``: what follows the address of the channel, without the first slash; ``headers``: by names in lower
+    case.
     """
 
     method: str
@@ -102,13 +101,9 @@ class Received(Value):
 
 @frozen(eq=False, repr=False)
 class ChannelRefused(Value):
-    """A request that a channel does not take.
+    """A request that a channel does not take, with the HTTP response to it.
 
-    Attributes:
-        status: the HTTP status.
-        code: names the kind of problem.
-        detail: a sentence, which tells a stranger nothing of secrets.
-        headers: the headers of the response.
+    ``detail``: a sentence, which tells a stranger nothing of secrets.
     """
 
     status: int
@@ -125,8 +120,7 @@ class ChannelRefused(Value):
 class DeliveryDelayed(Exception):
     """Raised by a function that delivers: the platform wants the message later.
 
-    Args:
-        retry_after_s: seconds, 0 or more; more than an hour count as one.
+    ``retry_after_s``: seconds, 0 or more; more than an hour count as one.
     """
 
     def __init__(self, retry_after_s: float) -> None:

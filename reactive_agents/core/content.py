@@ -166,11 +166,7 @@ CONTENT_TYPES = (Image, Audio, Document)
 
 @frozen(eq=False, repr=False)
 class ContentOwner(Value):
-    """The run that content is stored for, and whose user may refer to it.
-
-    Attributes:
-        user: ``None`` for a run without a user.
-    """
+    """The run that content is stored for, and its user, who may refer to it."""
 
     run_id: RunId
     user: str | None = None

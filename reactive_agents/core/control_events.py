@@ -17,9 +17,7 @@ from reactive_agents.core.usage import RunUsage
 class RunContinued(Event):
     """An interrupted run continues; recorded calls are not made again.
 
-    Attributes:
-        attempt: how often a process has begun or continued the run, 2 or more.
-        entries: number of its recorded entries.
+    ``attempt``: 2 or more; ``entries``: the number of its recorded ones.
     """
 
     attempt: int
@@ -53,10 +51,7 @@ class ExecutionHookFailed(Event):
 
 @frozen(eq=False, repr=False)
 class ExecutionPaused(Event):
-    """The run is paused until it is resumed.
-
-    ``next_step``: the step that it waits before.
-    """
+    """The run is paused before ``next_step`` until it is resumed."""
 
     next_step: str
 
@@ -76,12 +71,7 @@ class ExecutionStopped(Event):
 
 @frozen(eq=False, repr=False)
 class ToolProgressed(Event):
-    """A tool reports the progress of its call.
-
-    Attributes:
-        progress: the part that is done, 0 to 1; ``None`` if it is unknown.
-        message: the message of the tool; may be empty.
-    """
+    """A tool reports its ``progress``, 0 to 1, or ``None`` if it is unknown."""
 
     tool_name: str
     call_id: CallId
@@ -181,9 +171,7 @@ class ModelCallAbandoned(Event):
 class ModelCallDelayed(Event):
     """A request waits because of a limit of requests or tokens a minute.
 
-    Attributes:
-        limit: ``requests`` or ``tokens``, or ``queue`` if other requests wait before it.
-        wait_s: the fewest seconds that it waits.
+    ``limit``: ``queue`` if other requests wait before it; ``wait_s``: the fewest seconds that it waits.
     """
 
     purpose: str
@@ -196,9 +184,7 @@ class ModelCallDelayed(Event):
 class ModelParameterRefused(Event):
     """A provider refused a parameter; the model is asked again without it.
 
-    Attributes:
-        parameter: the name of the parameter in ``ModelSettings``.
-        instead: the provider's own name under which it is sent instead; empty for none.
+    ``instead``: the provider's own name under which it is sent instead; empty for none.
     """
 
     model: str
@@ -212,10 +198,7 @@ class ModelTextStreamed(Event):
 
     It is part of the model's text, or of the argument of ``final-answer`` that holds the answer. The deltas
     since the last ``ModelTextRetracted`` or ``ModelStreamRestarted`` form one text; at the end of the run it
-    is the answer.
-
-    Attributes:
-        model_call: the number of the model call in the run, from 1.
+    is the answer. ``model_call``: the number of the call in the run, from 1, as in the other events.
     """
 
     purpose: str
@@ -229,9 +212,6 @@ class ModelThinkingStreamed(Event):
 
     It is part of the reasoning that the model exposes, or of its reply to another question of the run, such
     as a plan or a critique, which the purpose names.
-
-    Attributes:
-        model_call: the number of the model call in the run, from 1.
     """
 
     purpose: str
@@ -259,11 +239,7 @@ class ToolArgumentsStreamed(Event):
 
 @frozen(eq=False, repr=False)
 class ModelStreamRestarted(Event):
-    """The stream broke and restarts: discard what was streamed of this model call.
-
-    Attributes:
-        model_call: the number of the model call in the run, from 1.
-    """
+    """The stream broke: discard what was streamed of ``model_call``, from 1."""
 
     purpose: str
     reason: str

@@ -169,12 +169,7 @@ def conversation_lines(messages: Iterable[Message]) -> Iterator[str]:
 
 @frozen(eq=False, repr=False)
 class SessionKey(Value):
-    """The session of a run: one of an agent, and of the user who began it.
-
-    Attributes:
-        session: the name that the program gives it.
-        user: ``None`` for a session without a user.
-    """
+    """The session of a run: one of an agent, and of the user, if any, who began it."""
 
     agent: AgentId
     session: SessionId
@@ -201,13 +196,7 @@ class SessionTurn(Value):
 
 @frozen(eq=False, repr=False)
 class SessionInfo(Value):
-    """A session in a list.
-
-    Attributes:
-        title: the beginning of its first task, unless it was renamed.
-        turns: number of its runs.
-        messages: number of its messages.
-    """
+    """A session in a list; ``title``: the beginning of its first task, or a new name."""
 
     session: SessionId
     user: str | None
@@ -219,10 +208,7 @@ class SessionInfo(Value):
 
 
 def owner_of(user: str | None, session: str | None, scope: MemoryScope = "user") -> str:
-    """Return the owner of the memories and plans of a run.
-
-    It is the run's user, or else its session, or else the agent itself: ``""``.
-    """
+    """Return who owns a run's memories: its user, its session, or ``""``, the agent."""
     if scope == "agent":
         return ""
     if user is not None:

@@ -18,12 +18,7 @@ import attrs
 from cattrs import Converter
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
 from cattrs.fns import identity
-from cattrs.gen import (
-    make_dict_structure_fn,
-    make_dict_unstructure_fn,
-    make_mapping_structure_fn,
-    override,
-)
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, make_mapping_structure_fn, override
 
 from reactive_agents.core.errors import FieldProblem
 from reactive_agents.core.json import Json, abbreviated

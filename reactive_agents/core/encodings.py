@@ -32,8 +32,7 @@ _SPACED_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{2,8} ){5,}[A-Za
 _DIGIT = re.compile(r"[0-9]")
 _CODE_POINTS = re.compile(r"(?:U\+[0-9A-Fa-f]{4,6}[\s,;]{0,3}){6,}")
 _CHARACTERS = re.compile(
-    r"(?:(?:chr|char|chrw)\([0-9]{1,5}\)[\s+.&,|]{0,6}){6,}|(?:\\u[0-9]{2,5} ?\?){6,}",
-    re.IGNORECASE,
+    r"(?:(?:chr|char|chrw)\([0-9]{1,5}\)[\s+.&,|]{0,6}){6,}|(?:\\u[0-9]{2,5} ?\?){6,}", re.IGNORECASE
 )
 """Of programs that put a text together, and of RTF."""
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{6,}")
@@ -72,14 +71,7 @@ _LEAST_TEXT = 4
 
 @frozen(eq=False, repr=False)
 class Encoded(Value):
-    """A text that is encoded in another one.
-
-    Attributes:
-        text: as it reads when it is decoded.
-        start: where the code begins in the other text.
-        end: where it ends there.
-        how: the code.
-    """
+    """A text that is encoded in another one, from ``start`` to ``end``, in a code."""
 
     text: str
     start: int

@@ -45,12 +45,8 @@ OF_FIXED_NAMES: frozenset[type[Event]] = frozenset(
 class _Plan(Value):
     """The fields of a class that are redacted.
 
-    Attributes:
-        texts: reads the fields that hold a text or ``None``; ``None`` when there are none.
-        text_names: their names.
-        json_names: fields of JSON data.
-        other_names: fields of anything else that may have texts in it.
-        is_flat: whether there are none but texts.
+    ``texts`` reads those that hold a text or ``None``, of ``text_names``. ``json_names`` have JSON data, and
+    ``other_names`` anything else that may have texts in it.
     """
 
     texts: Callable[[Any], tuple[str | None, ...]] | None

@@ -30,13 +30,7 @@ from reactive_agents.core.usage import RunUsage, answer_usage
 
 @frozen(eq=False, repr=False)
 class TaskStarted(Event):
-    """A run begins.
-
-    Attributes:
-        metadata: the data that ``run(task, metadata=…)`` gave.
-        session: the conversation that it continues.
-        user: the program's name of the user whose task it is.
-    """
+    """A run begins; the program gave its tags, metadata, session and user."""
 
     agent_id: AgentId
     input: str

@@ -78,10 +78,7 @@ class ApprovalRequest(Value):
 
     @property
     def described(self) -> str:
-        """Return the call in one line, for the person who decides.
-
-        Characters that are invisible, or that turn the direction of a text, are written as escapes.
-        """
+        """Return the call in one line, as :func:`described_request` does."""
         return described_request(self.tool_name, self.arguments, self.risk, self.copied, self.notice)
 
 
@@ -260,12 +257,7 @@ class SpendingRecord(Value):
 
 @frozen(eq=False, repr=False)
 class Reservation(Value):
-    """An amount that is reserved in a budget until it is settled.
-
-    Attributes:
-        id: unique within its budget.
-        amount_usd: US dollars.
-    """
+    """An amount of US dollars that is reserved in a budget until it is settled."""
 
     id: int
     run_id: RunId
@@ -274,12 +266,9 @@ class Reservation(Value):
 
 @frozen(eq=False, repr=False)
 class BudgetUse(Value):
-    """The used part of a limit.
+    """The used part of a limit, in US dollars that are spent or reserved.
 
-    Attributes:
-        limit_usd: US dollars that may be spent in the period.
-        spent_usd: US dollars that are spent or reserved in it.
-        reached: the greatest of the shares to warn at that is reached; 0 for none.
+    ``reached``: the greatest of the shares to warn at that is reached; 0 for none.
     """
 
     period: BudgetPeriod
@@ -326,9 +315,7 @@ class AuditEntry(Value):
 class JudgedAnswer(Value):
     """The judgement of the output validators on an answer.
 
-    Attributes:
-        text: the answer as it is delivered.
-        objection: why it is not accepted, for the model; empty when it is.
+    ``text``: as it is delivered; ``objection``: why it is not accepted, for the model, or empty.
     """
 
     text: str

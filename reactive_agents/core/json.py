@@ -22,10 +22,7 @@ _SHOWN_CHARACTERS = 80
 
 
 def object_within(text: str) -> str:
-    """Return the text from its first to its last brace; all of it without braces.
-
-    Models put prose and code fences around the JSON object that they are asked for.
-    """
+    """Return a text from its first to its last brace, without prose around, or all."""
     start, end = text.find("{"), text.rfind("}")
     return text[start : end + 1] if 0 <= start < end else text
 

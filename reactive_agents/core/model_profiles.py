@@ -158,12 +158,9 @@ class ModelProfile(Value):
         return "mid" if named == "local" and right and (window or 0) >= _ROOMY else named
 
     def window(self, tier: ContextTier) -> int | None:
-        """Return the window to count with.
+        """Return the window to count with; ``None`` for what is listed or presumed.
 
-        ``None`` leaves it to what is listed or presumed.
-
-        A window that was seen to end counts as it is. One whose end was not reached counts only where it is
-        more than the tier presumes.
+        One that was seen to end counts. One whose end was not reached does where the tier presumes less.
         """
         seen = self.window_tokens
         if seen is None or self.window_is_limit:

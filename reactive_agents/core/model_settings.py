@@ -74,11 +74,7 @@ def _is_header(name: object, value: object) -> bool:
 
 
 def _checked(fits: Callable[[Any], bool], expected: str, *, shown: bool = True) -> Any:
-    """Return a validator for values that are given.
-
-    Args:
-        shown: whether the error has the value, which is no secret.
-    """
+    """Return a validator; ``shown``: whether its error has the value, no secret."""
 
     def validate(_: object, attribute: Attribute[Any], value: Any) -> None:
         if value is UNSET or value is None or fits(value):
@@ -188,10 +184,7 @@ class ModelSettings(Value):
         return {name: value for name in PARAMETERS if (value := getattr(self, name)) is not UNSET}
 
     def over(self, others: ModelSettings) -> ModelSettings:
-        """Return these settings, completed by others where they are not set.
-
-        Headers and further fields are completed one by one.
-        """
+        """Return these settings, completed by others, also single headers and fields."""
         if self == NO_SETTINGS or others == NO_SETTINGS:
             return others if self == NO_SETTINGS else self
         tables = {name: {**getattr(others, name), **getattr(self, name)} for name in _TABLES}
@@ -207,10 +200,7 @@ class ModelSettings(Value):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the secrets, which are redacted wherever they occur.
-
-        They are the values of headers, and those in the body under the name of a secret.
-        """
+        """Return the values of headers, and those in the body with a secret's name."""
         named = [value for name, value in self.headers.items() if _is_secret(name)]
         words = [word for value in named for word in value.split()]
         found = {*self.headers.values(), *words, *_secrets_in(dict(self.extra_body))}

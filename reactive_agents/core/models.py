@@ -100,12 +100,9 @@ class ModelResponse(Value):
 
 @frozen(eq=False, repr=False)
 class TokenPrice(Value):
-    """The highest price of a model, by its most expensive tariff.
+    """The highest price of a token in US dollars, by a model's most expensive tariff.
 
-    Attributes:
-        input_usd: US dollars for an input token, 0 or more.
-        output_usd: US dollars for an output token, 0 or more.
-        max_output_tokens: the longest answer; ``None`` when it is unknown.
+    ``max_output_tokens``: the longest answer; ``None`` when it is unknown.
     """
 
     input_usd: float
@@ -129,11 +126,7 @@ class ThinkingDelta(Value):
 
 @frozen(eq=False, repr=False)
 class ToolCallDelta(Value):
-    """The next delta of a tool call.
-
-    Attributes:
-        name: set in the first delta.
-        arguments: a part of the JSON text."""
+    """The next part of a tool call's ``arguments``; the first delta has the ``name``."""
 
     index: int
     name: str

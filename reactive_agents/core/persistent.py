@@ -55,10 +55,7 @@ class PersistentList(Sequence[_T]):
         return (*before, *self)
 
     def starts_with(self, other: Sequence[_T]) -> bool:
-        """Whether the first items are those of another sequence.
-
-        At once if this one grew out of it.
-        """
+        """Whether it begins with these items; at once if it grew out of them."""
         if isinstance(other, PersistentList):
             if not other._length:
                 return True

@@ -71,10 +71,7 @@ class PersonaPlanFormulated(Event):
 
 @frozen(eq=False, repr=False)
 class PersonaPlanResumed(Event):
-    """An interrupted plan is resumed.
-
-    ``completed_steps``: those that are not executed again.
-    """
+    """An interrupted plan is resumed after its ``completed_steps``."""
 
     plan_id: PlanId
     completed_steps: int

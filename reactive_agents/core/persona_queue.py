@@ -104,12 +104,7 @@ class Submission(Value):
 
 @frozen(eq=False, repr=False)
 class NewMessage(Value):
-    """A message to be delivered.
-
-    Attributes:
-        key: unique within its room.
-        is_delivered: whether the caller delivers it, so that it is kept for the transcript alone.
-    """
+    """A message to be delivered, or only kept for the transcript if ``is_delivered``."""
 
     key: str
     content: str
@@ -196,10 +191,7 @@ def utterance_of(event: DomainEvent) -> Utterance:
 
 @frozen(eq=False, repr=False)
 class Spending(Value):
-    """Number and cost of the events of a time.
-
-    ``events``: number of those that the persona engaged with; ``cost_usd``: US dollars.
-    """
+    """The number of events that a persona engaged with, and their US dollars."""
 
     events: int = 0
     cost_usd: float = 0.0

@@ -141,10 +141,7 @@ def joined_names(*names: str) -> str:
 
 @frozen(eq=False, repr=False)
 class PersonaTask(Value):
-    """The task that a persona derives from an event.
-
-    ``priority``: 0 to 1; ``triggered_by``: the event.
-    """
+    """The task that a persona derives from an event; its ``priority`` is 0 to 1."""
 
     id: TaskId
     domain: Domain
@@ -230,10 +227,7 @@ class EventSchedule(Value):
 
 @frozen(eq=False, repr=False)
 class Recovery(Value):
-    """A contingency that was used.
-
-    ``steps``: the ids of the steps that replace the failed one.
-    """
+    """A contingency that was used: ``steps`` replace ``failed_step``."""
 
     failed_step: str
     kind: ErrorKind
@@ -286,10 +280,7 @@ class PersonaPlan(Value):
 
     @property
     def liked(self) -> bool | None:
-        """Whether more users liked its answer than did not.
-
-        ``None`` for a tie and without reactions.
-        """
+        """Whether more users liked its answer than not; ``None`` for a tie or none."""
         balance = sum(1 if each.good else -1 for each in self.feedback)
         return None if balance == 0 else balance > 0
 
@@ -326,12 +317,9 @@ class PersonaPlan(Value):
 
 @frozen(eq=False, repr=False)
 class StepCall(Value):
-    """One tool call of a step, its texts shortened.
+    """One tool call of a step, its texts shortened, its arguments as JSON.
 
-    Attributes:
-        arguments: as JSON.
-        approved: what was decided about it; ``None`` for a call without approval.
-        success: ``None`` for a call without a result.
+    ``approved``: ``None`` for a call without approval; ``success``: ``None`` for one without a result.
     """
 
     tool: str
@@ -370,10 +358,7 @@ class StepOutcome(Value):
 
 @frozen(eq=False, repr=False)
 class PlanAdjustment(Value):
-    """The decision on a plan after a step.
-
-    ``error_kind``: of a failure; ``None`` after a success.
-    """
+    """The decision on a plan after a step; ``error_kind``: of one that failed."""
 
     action: AdjustmentAction
     plan: PersonaPlan
@@ -493,10 +478,7 @@ class PersonaOutcome(Value):
 
 @frozen(eq=False, repr=False)
 class Thought(Value):
-    """An entry of a persona's working memory.
-
-    ``importance``: 0 to 1; ``user``: whose event it is about.
-    """
+    """An entry of working memory about an event of ``user``; ``importance``: 0 to 1."""
 
     id: ThoughtId
     persona_id: PersonaId

@@ -268,10 +268,7 @@ class StreamRedactor:
         """How much was held back after the last search."""
 
     def feed(self, piece: str) -> str:
-        """Return the redacted text that is certain so far.
-
-        May be empty or more than the chunk.
-        """
+        """Return the redacted text that is certain so far; may be empty or longer."""
         self._held.append(piece)
         self._size += len(piece)
         if self._searched > _LONG_HELD and self._size < 1.25 * self._searched:
@@ -378,10 +375,7 @@ def joined_texts(value: Json) -> str:
 
 
 def redact_texts(value: Json, findings: Iterable[GuardrailFinding]) -> Json:
-    """Return data without spans of its joined texts.
-
-    A number in a span becomes a text.
-    """
+    """Return data without spans of its joined texts; a number in one becomes a text."""
     given = tuple(findings)
     if isinstance(value, str):
         return redact(value, given)

@@ -117,10 +117,7 @@ def deliverables_of(steps: Iterable[ReasoningStep]) -> tuple[Deliverable, ...]:
 
 
 def observed_calls(steps: Iterable[ReasoningStep]) -> Iterator[tuple[StepMetadata, CallId, str]]:
-    """Yield the metadata of each observation, its call, and the content of the action.
-
-    A call whose action is not among the steps is left out.
-    """
+    """Yield metadata, call and action of each observation whose action is known."""
     actions: dict[CallId, str] = {}
     for step in steps:
         known = step.metadata

@@ -93,11 +93,7 @@ class RunContext(Generic[Deps]):
 
 @frozen(eq=False, repr=False)
 class ContextFunction(Value):
-    """A function of a program, plain or ``async``, that may take the run's context.
-
-    Attributes:
-        takes_context: whether it has a parameter for it.
-    """
+    """A program's function, plain or ``async``, that may take the run's context."""
 
     function: Callable[..., Any]
     takes_context: bool
@@ -116,10 +112,7 @@ class ContextFunction(Value):
 
 
 def context_function(function: Callable[..., Any]) -> ContextFunction | None:
-    """Return the function with how it is called.
-
-    ``None`` when it needs arguments other than a context.
-    """
+    """Return the function as it is called; ``None`` if it needs other arguments."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -161,10 +154,7 @@ def wrong_deps_type(declared: Any) -> InvalidConfig | None:
 
 
 def is_of_type(value: object, kind: Any) -> bool:
-    """Return whether a value is, or may be, of a type.
-
-    The arguments of generic types are ignored.
-    """
+    """Return whether a value may be of a type; arguments of generic types are ignored."""
     kind = _plain(kind)
     members = _members(kind)
     if members is not None:

@@ -12,11 +12,6 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names) or "none"
-
-
 # --- model calls, and the budgets that are checked before them ----------------------------------------
 
 
@@ -24,11 +19,8 @@ def _listed(names: tuple[str, ...]) -> str:
 class BudgetExceeded(Value):
     """A reservation would exceed a budget, so nothing was reserved or spent.
 
-    Attributes:
-        period: the budget that would be exceeded; days and months are in UTC.
-        limit_usd: US dollars that may be spent in the period.
-        spent_usd: US dollars that are spent or reserved in it already.
-        needed_usd: US dollars that were to be reserved.
+    Of ``limit_usd``, ``spent_usd`` are spent or reserved already, and ``needed_usd`` were to be reserved. The
+    ``period`` is the run, or a day or month in UTC.
     """
 
     period: bases.BudgetPeriod
@@ -44,11 +36,7 @@ class BudgetExceeded(Value):
 
 @frozen(eq=False, repr=False)
 class BudgetUnavailable(Value):
-    """A budget is set but cannot be enforced, so the model is not called.
-
-    Attributes:
-        message: the reason: the budget cannot be read, it is used up, or the price of the call is unknown.
-    """
+    """No model is called: a budget is used up or unreadable, or a price unknown."""
 
     message: str
     model: str
@@ -57,85 +45,70 @@ class BudgetUnavailable(Value):
 # --- What goes wrong between us and a language model ---
 
 
+@frozen(eq=False, repr=False)
+class _ModelError(Value):
+    """A failure of a model."""
+
+    message: str
+    model: str
+
+
 RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
 """The failed attempts of a call that are, or may be, charged for, also those of fallbacks."""
 
 
 @frozen(eq=False, repr=False)
-class RateLimited(Value):
-    """The provider limits requests.
+class RateLimited(_ModelError):
+    """The provider limits requests; ``retry_after_s``: in seconds, if it states them."""
 
-    ``retry_after_s``: seconds to wait, if it states them.
-    """
-
-    message: str
-    model: str
     retry_after_s: float | None = None
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class ModelTimeout(Value):
+class ModelTimeout(_ModelError):
     """No answer within ``timeout_s`` seconds."""
 
-    message: str
-    model: str
     timeout_s: float
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class AuthenticationFailed(Value):
+class AuthenticationFailed(_ModelError):
     """The key is missing or refused. ``missing``: its environment variable."""
 
-    message: str
-    model: str
     missing: str | None = None
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class ContextOverflow(Value):
-    """The request exceeds the context window.
+class ContextOverflow(_ModelError):
+    """The request exceeds the window; ``limit``: its tokens, if they are stated."""
 
-    ``limit``: tokens, if the provider states them.
-    """
-
-    message: str
-    model: str
     limit: int | None = None
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class MalformedResponse(Value):
-    """The provider's answer violates its protocol.
+class MalformedResponse(_ModelError):
+    """The provider's answer, which begins with ``excerpt``, violates its protocol."""
 
-    ``excerpt``: the start of the answer.
-    """
-
-    message: str
-    model: str
     excerpt: str = ""
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class ModelUnavailable(Value):
+class ModelUnavailable(_ModelError):
     """The provider cannot be reached or fails. ``status``: its HTTP status, if any."""
 
-    message: str
-    model: str
     status: int | None = None
     refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
-class RequestRejected(Value):
+class RequestRejected(_ModelError):
     """The provider rejects this request: unknown model, parameter, content policy."""
 
-    message: str
-    model: str
     status: int | None = None
     refused: RefusedAttempts = ()
 
@@ -150,14 +123,12 @@ class ScriptExhausted(Value):
 
 
 @frozen(eq=False, repr=False)
-class ContentUnsupported(Value):
+class ContentUnsupported(_ModelError):
     """The model takes no content of this kind; nothing was sent.
 
     ``kind``: ``image``, ``audio``, ``document``, or ``url`` for an URL that is passed on.
     """
 
-    message: str
-    model: str
     kind: str
     refused: RefusedAttempts = ()
 
@@ -198,22 +169,24 @@ def refused_attempts(error: LLMErrors) -> RefusedAttempts:
 
 
 @frozen(eq=False, repr=False)
-class MemoryUnavailable(Value):
-    """The memory cannot be read or written. ``operation``: the failed operation."""
+class _OperationFailed(Value):
+    """The failure of a store. ``operation``: the failed operation."""
 
     message: str
     operation: str
+
+
+@frozen(eq=False, repr=False)
+class MemoryUnavailable(_OperationFailed):
+    """The memory cannot be read or written."""
 
 
 MemoryErrors: TypeAlias = MemoryUnavailable
 
 
 @frozen(eq=False, repr=False)
-class SessionUnavailable(Value):
-    """The sessions cannot be read or written. ``operation``: the failed operation."""
-
-    message: str
-    operation: str
+class SessionUnavailable(_OperationFailed):
+    """The sessions cannot be read or written."""
 
 
 @frozen(eq=False, repr=False)
@@ -233,11 +206,7 @@ SessionErrors: TypeAlias = SessionUnavailable | SessionRefused
 class ContentRefused(Value):
     """An image, sound or document is not taken into the run.
 
-    Attributes:
-        part: its label.
-        field: the property that is wrong: ``size``, ``kind``, ``path``, ``url``, ``digest`` or ``parts``.
-        value: the value that it has.
-        expected: the value that it should have.
+    ``part``: its label; ``field``: ``size``, ``kind``, ``path``, ``url``, ``digest`` or ``parts``.
     """
 
     part: str
@@ -249,11 +218,8 @@ class ContentRefused(Value):
 
 
 @frozen(eq=False, repr=False)
-class ContentUnavailable(Value):
-    """Stored content cannot be read or written. ``operation``: the failed operation."""
-
-    message: str
-    operation: str
+class ContentUnavailable(_OperationFailed):
+    """Stored content cannot be read or written."""
 
 
 ContentErrors: TypeAlias = ContentRefused | ContentUnavailable
@@ -284,12 +250,7 @@ BudgetErrors: TypeAlias = BudgetExceeded | ServiceFailed
 
 @frozen(eq=False, repr=False)
 class AuditBroken(Value):
-    """An audit log was tampered with, or lost entries.
-
-    Attributes:
-        sequence: number of the first entry that is wrong or missing; the first of a log is 1.
-        problem: the problem, in a clause.
-    """
+    """An audit log is wrong or incomplete from entry ``sequence`` on; the first is 1."""
 
     sequence: int
     problem: str
@@ -313,10 +274,7 @@ class ToolNotFound(Value):
     tool_name: str
     known: tuple[str, ...] = ()
 
-    @property
-    def message(self) -> str:
-        """One sentence for the model or a person."""
-        return f"Unknown tool {self.tool_name!r}. Known tools: {_listed(self.known)}."
+    message = sentence("Unknown tool {0.tool_name!r}. Known tools: {1}.")
 
 
 @frozen(eq=False, repr=False)
@@ -423,10 +381,7 @@ ToolErrors: TypeAlias = (
 
 @frozen(eq=False, repr=False)
 class IllegalTransition(Value):
-    """A kernel state may not change in that way.
-
-    ``field``: the field that would change.
-    """
+    """A kernel state may not change ``field`` in that way."""
 
     message: str
     field: str
@@ -465,12 +420,7 @@ class PolicyFailed(Value):
 
 @frozen(eq=False, repr=False)
 class OutputValidatorFailed(Value):
-    """A function that validates answers raised something else than ``ModelRetry``.
-
-    Attributes:
-        validator: the name of the function.
-        problem: the exception, as text.
-    """
+    """A function that validates answers raised something else than ``ModelRetry``."""
 
     validator: str
     problem: str
@@ -496,19 +446,13 @@ class ReasoningError(Value):
 
 @frozen(eq=False, repr=False)
 class StrategyNotFoundError(Value):
-    """No strategy or kernel has that name.
-
-    ``known``: the registered names of that kind.
-    """
+    """No strategy or kernel has that name; ``known``: those that are registered."""
 
     strategy: str
     known: tuple[str, ...] = ()
     kind: Literal["strategy", "kernel"] = "strategy"
 
-    @property
-    def message(self) -> str:
-        """One sentence that lists the known names."""
-        return f"There is no {self.kind} {self.strategy!r}. Known: {_listed(self.known)}."
+    message = sentence("There is no {0.kind} {0.strategy!r}. Known: {1}.")
 
 
 @frozen(eq=False, repr=False)
@@ -556,11 +500,8 @@ class IterationLimitError(Value):
 class StructuredOutputError(Value):
     """A model gave no valid structured output.
 
-    Attributes:
-        purpose: the purpose of the request.
-        attempts: number of replies that were asked for, 1 or more.
-        problems: the problems of the last reply.
-        cause: why the model did not reply.
+    ``attempts``: replies that were asked for, 1 or more; ``problems``: of the last; ``cause``: why there was
+    none.
     """
 
     purpose: str
@@ -582,19 +523,13 @@ ReasoningErrors: TypeAlias = (
 
 
 @frozen(eq=False, repr=False)
-class RecordFailed(Value):
-    """The record of runs cannot be read or written. ``operation``: the failed one."""
-
-    message: str
-    operation: str
+class RecordFailed(_OperationFailed):
+    """The record of runs cannot be read or written."""
 
 
 @frozen(eq=False, repr=False)
-class RunLogFailed(Value):
-    """The run log cannot be read or written. ``operation``: the failed one."""
-
-    message: str
-    operation: str
+class RunLogFailed(_OperationFailed):
+    """The run log cannot be read or written."""
 
 
 @frozen(eq=False, repr=False)
@@ -668,9 +603,7 @@ class GuardrailViolationError(Value):
 class VerificationFailed(Value):
     """The answer is not supported by the run, and ``action`` is ``fail``.
 
-    Attributes:
-        confidence: 0 to 1, that of the answer.
-        findings: unsupported statements, one sentence each.
+    ``confidence``: 0 to 1; ``findings``: unsupported statements, one sentence each.
     """
 
     task_id: str
@@ -706,9 +639,8 @@ class TaskError(Value):
 class RunRefused(Value):
     """A run cannot be begun or continued under its id.
 
-    Attributes:
-        problem: the reason, as the rest of a sentence whose subject is the run.
-        differences: parts of the agent's definition that have changed since the run began, one sentence each.
+    ``problem``: the rest of a sentence about the run; ``differences``: what has changed of the agent since it
+    began, one sentence each.
     """
 
     run_id: str
@@ -769,12 +701,7 @@ def root_cause(error: RuntimeErrors | PhaseCause) -> RuntimeErrors | PhaseCause:
 
 @frozen(eq=False, repr=False)
 class StepIncomplete(Value):
-    """The run of a plan step ended without finishing it.
-
-    Attributes:
-        reason: why the run ended, in the words of its result.
-        terminated_by: the policy or event that ended the run.
-    """
+    """The run of a plan step ended without finishing it, by ``terminated_by``."""
 
     step_id: str
     reason: str
@@ -795,10 +722,9 @@ class StepTimedOut(Value):
 
 @frozen(eq=False, repr=False)
 class DeliveryFailed(Value):
-    """The answer could not be delivered.
+    """The answer could not be delivered, as ``detail`` says.
 
-    ``detail``: the exception of the channel, or the timeout; ``retry_after_s``: seconds after which the
-    channel takes it, ``None`` where it does not say.
+    ``retry_after_s``: seconds after which the channel takes it, ``None`` where it does not say.
     """
 
     channel: str
@@ -810,26 +736,17 @@ class DeliveryFailed(Value):
 
 @frozen(eq=False, repr=False)
 class UnknownDomain(Value):
-    """An event was sent to a domain that the persona does not have.
-
-    ``known``: its domains.
-    """
+    """An event was sent to a domain that is none of the persona's, ``known``."""
 
     domain: str
     known: tuple[str, ...] = ()
 
-    @property
-    def message(self) -> str:
-        """One sentence that lists the known domains."""
-        return f"There is no domain {self.domain!r}. Known: {_listed(self.known)}."
+    message = sentence("There is no domain {0.domain!r}. Known: {1}.")
 
 
 @frozen(eq=False, repr=False)
 class InboxFull(Value):
-    """The inbox rejected an event because it is full.
-
-    ``capacity``: the number of events that it holds.
-    """
+    """The inbox rejected an event because it holds ``capacity`` events already."""
 
     capacity: int
     event_id: str
@@ -839,13 +756,7 @@ class InboxFull(Value):
 
 @frozen(eq=False, repr=False)
 class InvalidEvent(Value):
-    """An event that no persona can be given.
-
-    Attributes:
-        field: the name of the field that is wrong, as of ``DomainEvent``.
-        got: its value, abbreviated.
-        expected: what the field has to be.
-    """
+    """An event that no persona can be given: its ``field`` is not as ``expected``."""
 
     field: str
     event_id: str
@@ -857,10 +768,7 @@ class InvalidEvent(Value):
 
 @frozen(eq=False, repr=False)
 class RecordNotFound(Value):
-    """There is no record of this id.
-
-    ``kind``: plan, learning, template or memory entry.
-    """
+    """There is no plan, learning, template or memory entry of this id."""
 
     kind: str
     id: str

@@ -231,11 +231,9 @@ class OpenQuestion(Value):
 
 @frozen(eq=False, repr=False)
 class RunFilter(Value):
-    """Which runs are listed; each field that is given must fit.
+    """Which runs are listed, the latest first; each field that is given must fit.
 
-    Attributes:
-        limit: the most runs, the latest first.
-        children: whether runs that a tool of another run began are listed too.
+    ``children``: whether runs that a tool of another run began are listed too.
     """
 
     agent_id: AgentId | None = None

@@ -82,10 +82,7 @@ class PlanStoreFailed(Event):
 
 @frozen(eq=False, repr=False)
 class ThoughtsJudged(Event):
-    """A level of a tree of thoughts was judged and pruned.
-
-    ``thoughts``: the thoughts of the level, in the order of their parents.
-    """
+    """A level of a tree of thoughts was judged and pruned."""
 
     thoughts: tuple[ThoughtNode, ...]
 
@@ -94,11 +91,8 @@ class ThoughtsJudged(Event):
 class ToolWithheld(Event):
     """A tool of an MCP server is not offered, or only with approval; once a run.
 
-    Attributes:
-        server: the name of the server.
-        tool: the name of the tool, as the server gives it.
-        reason: why, in a sentence: its texts look like orders, its schema is invalid, its definition changed.
-        needs_approval: whether it is offered, and each call needs approval until one is approved.
+    ``reason``: its texts look like orders, its schema is invalid, or its definition changed.
+    ``needs_approval``: whether it is offered, and each call needs approval until one is approved.
     """
 
     server: str
@@ -111,11 +105,7 @@ class ToolWithheld(Event):
 class BudgetWarning(Event):
     """A budget is used up to a configured share; once a run, period and share.
 
-    Attributes:
-        period: ``run``, ``day`` or ``month``, both of UTC.
-        limit_usd: US dollars that may be spent in the period.
-        spent_usd: US dollars that are spent or reserved in it.
-        share: the used part of the limit; above 1 when it was exceeded.
+    Its US dollars are spent or reserved. ``share``: of the limit; above 1 when it was exceeded.
     """
 
     period: errors.BudgetPeriod
@@ -126,12 +116,7 @@ class BudgetWarning(Event):
 
 @frozen(eq=False, repr=False)
 class BudgetNotSettled(Event):
-    """Spending could not be entered into a budget; its reservation stays counted.
-
-    Attributes:
-        spent_usd: US dollars that were spent.
-        reserved_usd: US dollars that stay counted in their place.
-    """
+    """Spending could not be entered into a budget; its reservation stays counted."""
 
     spent_usd: float
     reserved_usd: float
@@ -140,12 +125,7 @@ class BudgetNotSettled(Event):
 
 @frozen(eq=False, repr=False)
 class VerificationActed(Event):
-    """An action was taken on an unverified answer.
-
-    Attributes:
-        action: ``annotate``, ``retry`` or ``fail``.
-        detail: the reason, in a sentence.
-    """
+    """An action was taken on an unverified answer, for the reason in ``detail``."""
 
     action: VerificationAction
     detail: str
@@ -153,12 +133,7 @@ class VerificationActed(Event):
 
 @frozen(eq=False, repr=False)
 class MemoryBootstrapped(Event):
-    """Memory returned its context for the run.
-
-    Attributes:
-        tier: the memory tier that answered.
-        problem: why it returned less than configured; empty if it did not.
-    """
+    """Memory returned its context; ``problem``: why it is less than configured."""
 
     agent_id: AgentId
     tier: str
@@ -167,13 +142,7 @@ class MemoryBootstrapped(Event):
 
 @frozen(eq=False, repr=False)
 class MemoryFlushed(Event):
-    """Memories of the run were stored.
-
-    Attributes:
-        kept: number of entries that were added or renewed.
-        dropped: number of entries that expired or were replaced by more important ones.
-        problem: why less was done than configured; empty if all was done.
-    """
+    """Memories of the run were stored; the fields are those of ``FlushReport``."""
 
     agent_id: AgentId
     kept: int = 0
@@ -191,10 +160,7 @@ class MemorySnapshotSaved(Event):
 
 @frozen(eq=False, repr=False)
 class GuardrailTriggered(Event):
-    """A guardrail matched a text, which the event does not contain.
-
-    Attributes:
-        call_id: the call whose result it is."""
+    """A guardrail matched a text, which the event does not contain."""
 
     stage: GuardrailStage
     category: str
@@ -235,10 +201,7 @@ class ToolNeedsFound(Event):
 class ApprovalRequested(Event):
     """A call waits until someone approves or denies it; the agent is paused meanwhile.
 
-    Attributes:
-        approval_id: the id by which the call is approved or denied, unique within the run.
-        copied: which arguments were copied from a tool result or a recalled note, one sentence each.
-        notice: a warning about the tool, for example that its definition changed; empty for none.
+    ``approval_id`` is unique within the run. The other fields are as in ``ApprovalRequest``.
     """
 
     approval_id: ApprovalId
@@ -252,12 +215,7 @@ class ApprovalRequested(Event):
 
 @frozen(eq=False, repr=False)
 class ApprovalDecided(Event):
-    """A call was approved or denied.
-
-    Attributes:
-        approval_id: the id in its ``ApprovalRequested``.
-        reason: why it was denied.
-    """
+    """A call was approved or denied; ``reason``: why it was denied."""
 
     approval_id: ApprovalId
     call_id: CallId
@@ -270,10 +228,7 @@ class ApprovalDecided(Event):
 class QuestionAsked(Event):
     """The model asks a person; the call waits for the answer.
 
-    Attributes:
-        question_id: the id by which the question is answered, unique within the run.
-        text: the question, in the model's words.
-        options: answers that the model suggests.
+    ``question_id`` is unique within the run; ``options`` are answers that the model suggests.
     """
 
     question_id: RequestId
@@ -284,12 +239,7 @@ class QuestionAsked(Event):
 
 @frozen(eq=False, repr=False)
 class QuestionAnswered(Event):
-    """A question was answered, or no one did.
-
-    Attributes:
-        answered: whether there is an answer.
-        reason: why there is none.
-    """
+    """A question was answered, or no one did, for ``reason``."""
 
     question_id: RequestId
     call_id: CallId
@@ -300,11 +250,7 @@ class QuestionAnswered(Event):
 
 @frozen(eq=False, repr=False)
 class ExternalCallRequested(Event):
-    """A call waits until another program delivers its result.
-
-    Attributes:
-        tool_call_id: the id under which the result is delivered, unique within the run.
-    """
+    """A call waits until another program delivers its result by ``tool_call_id``."""
 
     tool_call_id: RequestId
     call_id: CallId
@@ -314,11 +260,9 @@ class ExternalCallRequested(Event):
 
 @frozen(eq=False, repr=False)
 class ExternalCallDelivered(Event):
-    """The result of an external call was delivered, or none came.
+    """The result of an external call was delivered, or none came, for ``reason``.
 
-    Attributes:
-        delivered: whether there is a result; the call's ``ToolCallCompleted`` says whether it is valid.
-        reason: why there is none.
+    Whether a result is valid says the call's ``ToolCallCompleted``.
     """
 
     tool_call_id: RequestId
@@ -330,12 +274,7 @@ class ExternalCallDelivered(Event):
 
 @frozen(eq=False, repr=False)
 class HandedOff(Event):
-    """The conversation goes to another agent, whose answer will be the run's.
-
-    Attributes:
-        to_agent: its name.
-        reason: the reason in the words of the model; may be empty.
-    """
+    """The conversation goes to another agent, whose answer will be the run's."""
 
     to_agent: str
     reason: str = ""

@@ -40,12 +40,7 @@ class ToolRequirement(Value):
 
 @frozen(eq=False, repr=False)
 class ToolNeeds(Value):
-    """The tools that a task requires, and those that may help.
-
-    Attributes:
-        required: tools that must succeed before an answer is complete.
-        relevant: further tools that may help.
-    """
+    """The tools that must succeed before an answer is complete, and that may help."""
 
     required: tuple[ToolRequirement, ...] = ()
     relevant: frozenset[str] = frozenset()

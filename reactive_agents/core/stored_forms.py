@@ -202,9 +202,7 @@ TAGS: Mapping[str, str] = {
 }
 """Tags, each with the class that has it now."""
 
-RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {
-    "ContextSynthesized": ("ContextCompacted", _synthesized),
-}
+RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {"ContextSynthesized": ("ContextCompacted", _synthesized)}
 """Tags of classes that are gone: the tag of the class in their place, and its fields made of theirs."""
 
 

@@ -163,11 +163,8 @@ class UsageRecorder(Protocol):
     ) -> None:
         """Add the usage of calls that did not go through the run's own model service.
 
-        Args:
-            purpose: why they were made; with it they are published as ``ModelCallCompleted``.
-            duration_ms: wall-clock milliseconds that they took.
+        With a ``purpose`` they are published as ``ModelCallCompleted``, of so many wall-clock milliseconds.
         """
-        ...
 
 
 USAGE_RECORDER: ContextVar[UsageRecorder | None] = ContextVar("usage_recorder", default=None)

@@ -43,10 +43,7 @@ if TYPE_CHECKING:
 async def strategy_select(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, errors.RuntimeErrors]:
-    """Select a strategy; ``direct`` when reasoning is off.
-
-    Fails with ``ExecutionError`` when the configured strategy does not exist, or none can be selected.
-    """
+    """Select a strategy or fail with ``ExecutionError``; ``direct`` without reasoning."""
     if services.handle.handoff is not None:  # the conversation is with another agent
         return Success(replaced(context, selected_strategy=reactive.DIRECT))
     reasoning = services.ports.reasoning.value_or(None)
@@ -270,10 +267,7 @@ class _Judge:
     rejected: list[str] = field(factory=list)
 
     async def __call__(self, text: str) -> Result[str, str | errors.OutputValidatorFailed]:
-        """Return the answer as it is delivered.
-
-        Fails with the objection of a validator, or with ``OutputValidatorFailed``, which ends the run.
-        """
+        """Return the answer as it is delivered, the objection to it, or a failure."""
         if text in self.accepted:
             return Success(text)
         from reactive_agents.core.governance import JudgedAnswer  # of agents with validators

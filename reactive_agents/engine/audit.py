@@ -41,10 +41,7 @@ async def append_entry(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> Result[None, ServiceFailed]:
-    """Append an entry if there is an audit log.
-
-    Fails with ``ServiceFailed`` when it cannot be written.
-    """
+    """Append an entry if there is an audit log; fail when it cannot be written."""
     if not services.ports.audit:
         return Success(None)
     await _after_start(services)
@@ -91,10 +88,7 @@ async def append_or_report(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> None:
-    """Append an entry; a failure to write it is an event.
-
-    The failure also ends the run if auditing is required.
-    """
+    """Append an entry; a failure is an event, and the run's if auditing is required."""
     entered = await append_entry(
         action, services, subject=subject, detail=detail, stage=stage, call_id=call_id
     )

@@ -138,11 +138,7 @@ def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
 
 
 class ReplayEnded(RunStopped):
-    """A replay reached a call that is not in the record.
-
-    Attributes:
-        difference: how the call differs from the recorded one; empty at the end of the record.
-    """
+    """A replay reached a call that is not recorded; ``difference``: how it differs."""
 
     def __init__(self, run_id: RunId, key: str, difference: str = "") -> None:
         super().__init__(errors.RunInterrupted(run_id, difference or f"its record ends at {key}"))
@@ -289,11 +285,7 @@ class RunJournal:
             self.follow(order)
 
     async def settle(self) -> None:
-        """Wait until all entries are stored, before a call outside of the run.
-
-        Raises:
-            RunStopped: they cannot be written, or the run belongs to another process.
-        """
+        """Wait until all entries are stored, or raise ``RunStopped``."""
         begun = self._begun_writes
         if self.record is None or begun == self._settled_writes:
             return
@@ -326,11 +318,7 @@ class RunJournal:
     def find_answer(
         self, request: ModelRequest
     ) -> tuple[str, Result[ModelResponse, errors.LLMErrors] | None]:
-        """Return the key of the request, and its answer if recorded.
-
-        Raises:
-            ReplayEnded: a different request was recorded under the key.
-        """
+        """Return a request's key and recorded answer, or raise ``ReplayEnded``."""
         key = _branch_of(self).name("m")
         entry = self.find(key)
         if request.purpose == "think":
@@ -641,11 +629,7 @@ class RunJournal:
 
 
 class RunBranch(Branch):
-    """A branch of a durable run.
-
-    Attributes:
-        at: the time of the latest answer in this branch, which is the run's current time.
-    """
+    """A branch of a durable run; ``at``: the time of its latest answer, its present."""
 
     __slots__ = ("at", "journal")
 
@@ -698,11 +682,7 @@ class RunBranch(Branch):
 
 
 class RunClock:
-    """The clock of a durable run: the time of its latest answer.
-
-    Attributes:
-        monotonic: that of the real clock, since durations are not recorded.
-    """
+    """The clock of a durable run: the time of its latest answer; durations are real."""
 
     def __init__(self, clock: Clock, journal: RunJournal) -> None:
         self.monotonic = clock.monotonic
@@ -774,12 +754,7 @@ class _IntendingApprover:
 
 
 async def conduct_durably(
-    engine: ExecutionEngine,
-    task: Task,
-    run_id: RunId | None,
-    overrides: RunOverrides,
-    *,
-    streaming: bool,
+    engine: ExecutionEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, *, streaming: bool
 ) -> Result[TaskResult, TaskFailed]:
     """Run a task once under its run id, even if processes fail.
 
@@ -937,10 +912,7 @@ async def _of_record(
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> Result[_A, errors.RecordErrors]:
-    """Return the answer of a record.
-
-    Fails with an error that names the record if a custom one breaks its port.
-    """
+    """Return the answer of a record; one that breaks its port fails likewise."""
     answer = await call_outside_record("record", record, method, expected, *args, **kwargs)
     if isinstance(answer, Success):
         return answer
@@ -959,12 +931,7 @@ def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
 
 
 async def _claimed(
-    record: RunRecord,
-    run: RecordedRun,
-    follow: Callable[[RunOrder], None],
-    reserved: str,
-    *,
-    is_known: bool,
+    record: RunRecord, run: RecordedRun, follow: Callable[[RunOrder], None], reserved: str, *, is_known: bool
 ) -> Result[RunClaim, errors.RecordErrors]:
     """Claim a run when it has ended or no other process holds it.
 
@@ -983,16 +950,14 @@ async def _claimed(
         claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
-        held = True
-        while held:
+        while True:
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
             found = await _of_record(record, RunRecord.find, None, run.run_id)
             if not isinstance(found, Success):
                 return Failure(found.failure())
             known = found.unwrap()
-            held = known is not None and known.state in ("running", "paused", "waiting")
-            if known is not None and known.state != "running":
+            if known is None or known.state != "running":
                 break  # the claim checks whether its process is alive
 
 
@@ -1162,10 +1127,7 @@ _OPTION = "option "
 
 
 def _given_options(overrides: RunOverrides) -> dict[str, str]:
-    """Return the options of a run that are not recorded.
-
-    They must be given again to continue the run.
-    """
+    """Return a run's options that are not recorded, and must be given again."""
     services = overrides.services
     shape = services.get("output_shape", Nothing).value_or(None)
     given = {

@@ -22,12 +22,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.event_redaction import ValueRedactor
-from reactive_agents.core.events import (
-    ExecutionCancelled,
-    TaskCompleted,
-    TaskFailed,
-    TaskStarted,
-)
+from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult
@@ -149,10 +144,7 @@ class ExecutionEngine:
         streaming: bool,
         journal: RunJournal | None = None,
     ) -> Result[TaskResult, TaskFailed]:
-        """Run the phases of a run and close it.
-
-        A durable run that is cut off from outside is not closed, since it can be continued.
-        """
+        """Run the phases and close the run, unless it is durable and cut off."""
         services = self._services(task, run_id, overrides, journal, streaming=streaming)
         handle = services.handle
         refused = self._begin(task, handle)
@@ -165,11 +157,7 @@ class ExecutionEngine:
                 del self._running.handles[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:
-        """Register a hook for later phases; return a function that unregisters it.
-
-        Raises:
-            InvalidHook: it is no ``LifecycleHook``.
-        """
+        """Register a hook, or raise ``InvalidHook``; return how to unregister it."""
         return self.ports.hooks.register(hook)
 
     def get_context(self, task_id: TaskId) -> Maybe[ExecutionContext]:
@@ -204,9 +192,7 @@ class ExecutionEngine:
     def pause(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Hold a run before its next model call or tool call, from any thread.
 
-        A second time changes nothing.
-
-        Fails with ``TaskError`` when no such task is running, or it is being ended.
+        A second time changes nothing. Fails with ``TaskError`` when it is not running, or is being ended.
         """
         return self._control(task_id, ExecutionControl.pause)
 
@@ -215,10 +201,7 @@ class ExecutionEngine:
         return self._control(task_id, ExecutionControl.resume, "is not paused")
 
     def _control(
-        self,
-        task_id: TaskId,
-        request: Callable[[ExecutionControl], bool],
-        refused: str = "is being ended",
+        self, task_id: TaskId, request: Callable[[ExecutionControl], bool], refused: str = "is being ended"
     ) -> Result[None, errors.TaskError]:
         handle = self._running.handles.get(task_id)
         if handle is None or handle.control.is_closing:
@@ -478,11 +461,7 @@ def _as_run_under_way(services: EngineServices) -> Iterator[None]:
 
 
 def _budget_of(
-    settings: RunSettings,
-    ports: EnginePorts,
-    events: RunEvents,
-    account: UsageAccount,
-    caller: Caller | None,
+    settings: RunSettings, ports: EnginePorts, events: RunEvents, account: UsageAccount, caller: Caller | None
 ) -> RunBudget | None:
     """Return what the run reserves from; ``None`` where nothing limits its spending."""
     guard = ports.budget.value_or(None)

@@ -31,10 +31,7 @@ class StopRequest(Value):
     reason: str = ""
 
     def sentence(self, missing: str) -> str:
-        """Return the reason of the partial result.
-
-        ``missing``: the part that it lacks, or empty.
-        """
+        """Return the reason of the partial result, which may lack a part."""
         given = self.reason.strip().rstrip(".")
         stopped = f"The run was stopped: {given}." if given else "The run was stopped."
         return f"{stopped} Missing: {missing}." if missing else stopped
@@ -94,10 +91,7 @@ class ExecutionControl:
         return True
 
     def stop(self, reason: str = "") -> bool:
-        """End the run as partial; ``False`` when it has its answer or was cancelled.
-
-        The first reason counts.
-        """
+        """End the run as partial, by the first reason; ``False`` when that is too late."""
         with self._lock:
             if self._answered or self._cancelled:
                 return False
@@ -161,10 +155,7 @@ class ExecutionControl:
                     self._events.publish(events.ExecutionResumed)
 
     def mark_answered(self) -> StopRequest | None:
-        """Refuse to stop or pause from now on.
-
-        Return the request to stop that was accepted before, if there is one.
-        """
+        """Refuse to stop or pause from now on; return an earlier request to stop."""
         with self._lock:
             self._answered = True
             return self.stopped

@@ -131,10 +131,9 @@ async def guardrail(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Check the input, and return the context with the redacted input.
 
-    That is the task and its documents, and the messages that the caller handed over.
-
-    Fails with ``GuardrailViolationError`` when the input is blocked, and with ``ExecutionError`` when the
-    guardrail fails: a task that could not be checked is not run.
+    That is the task and its documents, and the messages that the caller handed over. Fails with
+    ``GuardrailViolationError`` when it is blocked, and with ``ExecutionError`` when the guardrail fails: a
+    task that could not be checked is not run.
     """
     checked = await _checked_input(context.task.input, context, services)
     if not isinstance(checked, Success):

@@ -37,10 +37,7 @@ HOOK_TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 
 
 class InvalidHook(ValueError):
-    """A hook that would never run.
-
-    ``error``: names the wrong field and its legal values.
-    """
+    """A hook that would never run; ``error`` names the field and its legal values."""
 
     def __init__(self, error: InvalidConfig) -> None:
         super().__init__(error.message)
@@ -58,9 +55,7 @@ def wrong_hook(phase: object, timing: object, handler: object) -> InvalidConfig 
 
 @frozen(eq=False)
 class LifecycleHook:
-    """A handler for one phase and timing, sync or async.
-
-    It returns a new context or nothing.
+    """A handler for one phase and timing, sync or async; it may return a new context.
 
     Raises:
         InvalidHook: there is no such phase or timing, or the handler is no function.
@@ -89,12 +84,9 @@ class LifecycleHookRegistry:
             self.register(hook)
 
     def register(self, hook: LifecycleHook) -> Callable[[], None]:
-        """Register a hook after the existing ones; return a function that unregisters it.
+        """Register a hook, or raise ``InvalidHook``; return how to unregister it.
 
         A hook that is registered twice runs twice, and is unregistered twice.
-
-        Raises:
-            InvalidHook: it is no ``LifecycleHook``.
         """
         if not isinstance(hook, LifecycleHook):
             raise InvalidHook(InvalidConfig("hook", repr(hook), "a LifecycleHook"))

@@ -167,10 +167,7 @@ async def _until_deadline(
 def _run_hooks(
     name: LifecyclePhase, timing: HookTiming, context: ExecutionContext, services: EngineServices
 ) -> Awaitable[Result[ExecutionContext, HookError]]:
-    """Run the hooks of a phase and timing, and return the context as they changed it.
-
-    Fails with ``HookError`` when one fails and hooks are strict.
-    """
+    """Run hooks, and return the context as they changed it; strict ones may fail."""
     strict, hooks = services.settings.strict_hooks, services.ports.hooks
     time_left = None if context.deadline is None else partial(_time_left, context.deadline, context, services)
     return hooks.run(name, timing, context, services.events, strict=strict, time_left=time_left)

@@ -78,6 +78,13 @@ async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeError
         outcome = await agent_loop(handle.context, services)
     except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
         outcome = Failure(phase_error(handle.phase, error, handle.context, services.ports))
+    return _taken_in(outcome, services)
+
+
+def _taken_in(
+    outcome: Result[ExecutionContext, errors.RuntimeErrors], services: EngineServices
+) -> Result[None, errors.RuntimeErrors]:
+    handle = services.handle
     if not isinstance(outcome, Success):
         publish_failure(handle.phase, outcome.failure(), services, fatal=True)
         return Failure(outcome.failure())
@@ -86,10 +93,7 @@ async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeError
 
 
 async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
-    """Open the services of the run, and return them with its instructions and tools.
-
-    Fails with ``ExecutionError`` when they are not open before the deadline.
-    """
+    """Open the services of the run in time; return them with its tools."""
     open_services, context = services.ports.open_services, services.handle.context
     if open_services is not None:
         opened = await in_time(attempt_foreign(open_services, object), _left_s(services))
@@ -145,10 +149,7 @@ ENDING: tuple[Stage, ...] = (
 
 
 async def run_pipeline(services: EngineServices) -> Result[None, errors.RuntimeErrors] | None:
-    """Run the ten phases; return how they ended, or ``None`` for a cancelled run.
-
-    Fails with the first fatal error.
-    """
+    """Run the ten phases up to a fatal error; ``None`` for a cancelled run."""
     control = services.handle.control
     answered: Result[None, errors.RuntimeErrors] | None = None
     ended: Result[None, errors.RuntimeErrors] | None = None
@@ -197,17 +198,12 @@ async def _with_partial_outcome(
     handle.context = context = replaced(handle.context, agent_state="verifying")
     if context.reasoning is None:
         partial = partial_result("stopped", request.sentence("a final answer"), context, services)
-        outcome = await guard_output(partial, services)
-        if not isinstance(outcome, Success):
-            publish_failure(handle.phase, outcome.failure(), services, fatal=True)
-            return Failure(outcome.failure())
-        handle.context = outcome.unwrap()
-    else:
-        unverified = bool(services.ports.verifier) and context.verification is None
-        reason = request.sentence("the verification of the answer" if unverified else "")
-        metadata = evolve(context.reasoning.metadata, terminated_by="stopped", reason=reason)
-        reasoning = evolve(context.reasoning, status="partial", metadata=metadata)
-        handle.context = replaced(context, reasoning=reasoning)
+        return _taken_in(await guard_output(partial, services), services)
+    unverified = bool(services.ports.verifier) and context.verification is None
+    reason = request.sentence("the verification of the answer" if unverified else "")
+    metadata = evolve(context.reasoning.metadata, terminated_by="stopped", reason=reason)
+    reasoning = evolve(context.reasoning, status="partial", metadata=metadata)
+    handle.context = replaced(context, reasoning=reasoning)
     return DONE
 
 

@@ -159,10 +159,7 @@ class RunContent:
     async def take(
         self, text: str, parts: tuple[Content, ...]
     ) -> Result[tuple[str, tuple[Content, ...]], TakingErrors]:
-        """Return a text and its parts, with the labels of the stored parts.
-
-        Fails with ``ContentRefused``, which names the part and what is wrong with it.
-        """
+        """Return a text and its parts, with the labels of the stored parts."""
         stored: list[Content] = []
         for part in parts:
             taken = await self._take(part, stored)

@@ -195,10 +195,7 @@ async def _record(phases: Iterable[Phase], context: ExecutionContext, services: 
 
 
 async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | None:
-    """Await the work, shielded from cancellation, while runs are being recorded.
-
-    Returns its value, or ``None`` if it was cut off.
-    """
+    """Await shielded work while runs are being recorded; ``None`` if it is cut off."""
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
     value: _A | None = None
     raised: list[BaseException] = []

@@ -162,10 +162,7 @@ def place_of_records(ports: EnginePorts) -> object:
 def partial_result(
     terminated_by: str, reason: str, context: ExecutionContext, services: EngineServices
 ) -> ReasoningResult:
-    """Return a partial outcome from the states of the kernels of an interrupted loop.
-
-    The output is the last text of the model.
-    """
+    """Return a partial outcome from the kernels' states, with the model's last text."""
     context = evolve(context, reasoning=None)
     states = tuple(services.handle.kernel_states.values())
     figures = run_metadata(context, services)
@@ -202,10 +199,7 @@ def with_reason(reasoning: ReasoningResult, reason: str) -> ReasoningResult:
 async def complete(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, errors.RuntimeErrors]:
-    """Complete the run with its result.
-
-    Fails with ``ExecutionError`` without an outcome.
-    """
+    """Complete the run with its result, or fail where it has no outcome."""
     reasoning = context.reasoning
     if reasoning is None:
         return Failure(errors.ExecutionError("The agent loop has no outcome.", context.task_id, "complete"))

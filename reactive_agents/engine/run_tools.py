@@ -55,10 +55,7 @@ class RunTools:
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, ToolErrors]:
-        """Run a call with the other service.
-
-        Its result may be redacted, or withheld as an error.
-        """
+        """Run a call with the other service; its result may be redacted or withheld."""
         handle, events = self._services.handle, self._services.events
         await handle.control.hold(f"call of {call.name}")
         failed = handle.failed_calls.get(call.name, 0)
@@ -217,11 +214,7 @@ class CallProgress:
         self._has_ended = False
 
     def __call__(self, progress: float | None, message: str) -> Awaitable[None]:
-        """Take a report, from any thread.
-
-        Raises:
-            TypeError: the progress is not a number.
-        """
+        """Take a report, from any thread, or raise ``TypeError`` without a number."""
         if not isinstance(progress, int | float | None):
             raise TypeError(f"progress: got {type(progress).__name__}, expected a number from 0 to 1.")
         with self._lock:

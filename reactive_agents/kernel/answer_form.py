@@ -78,10 +78,7 @@ class AnswerForm:
 
 
 def reason_without_form(name: str, problem: str, *, rejected: bool = False) -> str:
-    """Return the reason of a run whose answer does not have its form.
-
-    ``rejected``: whether it has, and was not accepted.
-    """
+    """Return the reason of a run whose answer lacks its form, or was ``rejected``."""
     if rejected:
         return f"{problem.rstrip('.')}. Missing: an answer that is accepted."
     return f"The answer could not be made a {name}: {problem.rstrip('.')}. Missing: a {name}."
@@ -103,10 +100,7 @@ def answer_tool(parameters: JsonObject) -> ToolDefinition:
 
 
 async def accepted_text(text: str, form: AnswerForm) -> Result[str, str | errors.OutputValidatorFailed]:
-    """Return the text of an answer as it is delivered.
-
-    Fails with what is wrong, for the model, or with ``OutputValidatorFailed``.
-    """
+    """Return the text of an answer as it is delivered, what is wrong, or a failure."""
     problem = form.problem_in(text)
     if problem:
         return Failure(problem)

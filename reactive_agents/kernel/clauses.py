@@ -309,11 +309,7 @@ def names_particulars(task: str) -> bool:
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
-    """Return whether an English task clearly has nothing to do with the tools.
-
-    Args:
-        tools: descriptions of the tools by their names.
-    """
+    """Return whether an English task clearly has nothing to do with the tools."""
     if names_particulars(task):
         return False
     if asks_about_speaker(task) and len(task.split()) <= LONGEST_GREETING + 1:
@@ -343,9 +339,6 @@ def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
 
     It is no question and requests no text, and one of the tools does more than look something up or
     calculate.
-
-    Args:
-        tools: descriptions of the tools by their names.
     """
     if is_english(task) or len(task) < _SHORTEST_ORDER or composes(task):
         return False
@@ -401,11 +394,7 @@ def only_asks(task: str, name: str, description: str) -> bool:
 
 
 def is_ordered(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
-    """Return whether a task orders an unused tool's action, and no tool has acted.
-
-    Args:
-        unused, used: descriptions of the tools by their names.
-    """
+    """Return whether a task orders an unused tool's action, and no tool has acted."""
     if not all(is_reading(act_of(text)) for text in used.values()):
         return False
     acts = {act_of(text) for text in unused.values()}

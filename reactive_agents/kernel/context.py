@@ -136,12 +136,7 @@ Verdict: TypeAlias = Proceed | Redirect | Stop
 
 @frozen(eq=False, repr=False)
 class Provenance(Value):
-    """Texts that a run was shown, by their authors.
-
-    Attributes:
-        trusted: the texts of the user and of the program.
-        sources: the texts of strangers, by the names of their sources.
-    """
+    """Texts that a run was shown: of its user and program, and of strangers by source."""
 
     trusted: tuple[str, ...]
     sources: Mapping[str, str]

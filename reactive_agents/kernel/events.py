@@ -8,12 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from reactive_agents.core import events
-from reactive_agents.core.events import (
-    FinalAnswerProduced,
-    ReasoningStepCompleted,
-    Stamp,
-    ToolCallCompleted,
-)
+from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, Stamp, ToolCallCompleted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
@@ -41,11 +36,9 @@ class EventReader(Protocol):
 
     def show(self, event: AgentEvent) -> None:
         """Take an event, from any thread, at once."""
-        ...
 
     async def ready(self) -> None:
         """Wait, on the event loop of the run, until the reader is not behind."""
-        ...
 
 
 class RunEvents:
@@ -163,11 +156,7 @@ class _SilentEvents:
 
 
 class KernelHooks:
-    """Hooks of kernels and their runner: each publishes its event once, none fails.
-
-    Args:
-        kernel_pass: label of this kernel run, carried by its events.
-    """
+    """Hooks of kernels and their runner: each publishes its event once, none fails."""
 
     def __init__(self, events: RunEvents, kernel_pass: str = "") -> None:
         self._events = events
@@ -239,12 +228,7 @@ class KernelHooks:
         return None if answer is None else answer.settle
 
     def _publish_step(
-        self,
-        state: KernelState,
-        *,
-        copied: tuple[str, ...] = (),
-        repairs: tuple[str, ...] = (),
-        **told: Any,
+        self, state: KernelState, *, copied: tuple[str, ...] = (), repairs: tuple[str, ...] = (), **told: Any
     ) -> None:
         step = state.strategy, state.iteration, self._kernel_pass
         self._events.publish(ReasoningStepCompleted, *step, copied=copied, repairs=repairs, **told)

@@ -56,16 +56,21 @@ def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelSta
 
 
 @effect
-async def think(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+async def think(
+    state: KernelState, context: KernelContext, *, with_tools: bool = True
+) -> Result[KernelState, KernelErrors]:
     """Ask the model. Fails with ``ModelCallFailed``."""
     started = context.clock.monotonic()
-    asked = await ask(state, context)
+    asked = await ask(state, context, with_tools=with_tools)
     if not isinstance(asked, Success):
         return Failure(asked.failure())
     took_ms = (context.clock.monotonic() - started) * 1000
     sent, response = asked.unwrap()
-    state, estimate = sent.state, sent.estimate_after(response.usage)
-    response, unmade = await calls_of(response, sent.request.tools, authorship(state, context))
+    state, estimate, unmade = sent.state, sent.estimate_after(response.usage), ""
+    if with_tools:
+        response, unmade = await calls_of(response, sent.request.tools, authorship(state, context))
+    else:
+        response = evolve(response, tool_calls=())
     following = absorb_response(
         state, response, context.clock.now(), estimate, unmade=unmade, took_ms=took_ms
     )
@@ -126,20 +131,9 @@ direct_kernel = react_kernel
 # --- The smallest kernel: one call to the model, whose text is the answer ---
 
 
-@effect
-async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+def one_shot_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
     """Call the model once without tools, and propose its text as the answer."""
-    started = context.clock.monotonic()
-    asked = await ask(state, context, with_tools=False)
-    if isinstance(asked, Failure):
-        return asked
-    took_ms = (context.clock.monotonic() - started) * 1000
-    sent, response = asked.unwrap()
-    estimate = sent.estimate_after(response.usage)
-    without_calls = evolve(response, tool_calls=())
-    following = absorb_response(sent.state, without_calls, context.clock.now(), estimate, took_ms=took_ms)
-    _publish_turn(following, response, context)
-    return Success(following)
+    return think(state, context, with_tools=False)
 
 
 # --- A kernel that runs one call that is given beforehand, without asking a model ---
@@ -300,13 +294,7 @@ async def _ask_with_half(
 
 
 async def _ask_with_less(
-    sent: SizedRequest,
-    cut: ModelResponse,
-    context: KernelContext,
-    lost: str,
-    tokens: int,
-    *,
-    is_sure: bool,
+    sent: SizedRequest, cut: ModelResponse, context: KernelContext, lost: str, tokens: int, *, is_sure: bool
 ) -> Asked:
     """Ask again with less, after the model has read only a part of the request.
 

@@ -236,11 +236,7 @@ def enter_answer(ledger: CallLedger, text: str) -> CallLedger:
     said = {digest(" ".join(words))} if words else set()
     again = bool(said & ledger.said)
     return replaced(
-        ledger,
-        said=ledger.said | said,
-        idle_turns=ledger.idle_turns + again,
-        novelty=None,
-        repeated=False,
+        ledger, said=ledger.said | said, idle_turns=ledger.idle_turns + again, novelty=None, repeated=False
     )
 
 

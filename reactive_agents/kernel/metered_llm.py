@@ -131,10 +131,7 @@ class RunBudget:
     async def reserve(
         self, request: ModelRequest, model: str
     ) -> Result[Held | None, errors.BudgetExceeded | errors.BudgetUnavailable]:
-        """Reserve the most that a request may take.
-
-        ``None`` where there is nothing to reserve from.
-        """
+        """Reserve the most that a request may take; ``None`` where nothing limits it."""
         if self._guard is None and self._caller is None:
             return Success(None)
         held = Held(await self._bound(request))
@@ -148,10 +145,7 @@ class RunBudget:
         return Success(held)
 
     async def settle(self, held: Held, answer: Result[ModelResponse, LLMErrors]) -> None:
-        """Settle the cost of a call.
-
-        For an attempt of unknown cost the reserved amount stays counted.
-        """
+        """Settle the cost of a call; where it is unknown, the reserved stays counted."""
         for budget, reservation in held.reservations:
             await budget._settle(reservation, _cost_of(answer, reservation.amount_usd))
         spent = _attempts_of(answer)
@@ -238,10 +232,7 @@ class RunBudget:
     def _refusal(
         self, bound: CallBound, model: str
     ) -> errors.BudgetExceeded | errors.BudgetUnavailable | None:
-        """Hold the most that a call may take.
-
-        Return why that is not possible, if it is not.
-        """
+        """Hold the most that a call may take, or return why that is not possible."""
         limits, most_usd = self._limits, bound.usd or 0.0
         with self._lock:
             used = self._account.total
@@ -365,7 +356,6 @@ class AnswerRecord(Protocol):
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, LLMErrors]
     ) -> None:
         """Record the answer to a request."""
-        ...
 
 
 class MeteredLLM:
@@ -672,10 +662,7 @@ _FINISH_REASONS = get_args(FinishReason)
 
 
 def response_problem(response: ModelResponse) -> str | None:
-    """Return how a response of a custom model service is wrong, or ``None``.
-
-    As the rest of a sentence whose subject is the service.
-    """
+    """Return the predicate of what is wrong with a custom response, or ``None``."""
     calls: object = response.tool_calls
     if not isinstance(response.content, str):
         name, expected = "content", "a text, also an empty one"

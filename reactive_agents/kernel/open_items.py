@@ -31,7 +31,7 @@ _QUESTION = re.compile(
 )
 _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)")
 _DETERMINER = re.compile(
-    r"(?:the|an?|my|our|your|der|die|das|den|dem|eine?[nmr]?|el|las?|los|una?|les?|des|une|il|gli|het|een|os|as|uma?)\s+(?=\S)",
+    r"(?:the|an?|my|our|your|der|die|das|den|dem|eine?[nmr]?|el|las?|los|una?|les?|des|une|il|gli|het|een|os|as|uma?)\s+(?=\S)"
 )
 """An article before an item, which is no part of what is looked up."""
 _PAIR = 2

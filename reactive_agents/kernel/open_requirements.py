@@ -101,11 +101,6 @@ def calls_left(limits: Mapping[str, int], calls: CallCounts, toolset: Toolset) -
     }
 
 
-def explicit_limits(budget: BudgetConfig) -> Mapping[str, int]:
-    """Return the limits that the user has set, by the names of the tools."""
-    return {limit.name: limit.max_calls for limit in budget.calls}
-
-
 def call_limits(needs: ToolNeeds, budget: BudgetConfig, *, parallel: bool) -> Mapping[str, int]:
     """Return the maximum calls of each tool in a run, in all its passes and steps.
 
@@ -119,7 +114,7 @@ def call_limits(needs: ToolNeeds, budget: BudgetConfig, *, parallel: bool) -> Ma
     for each in needs.required if parallel else ():
         if not each.derived:
             limits[each.name] = max(limits.get(each.name, 0), each.min_calls + RETRY_BUFFER)
-    return {**limits, **explicit_limits(budget)}
+    return {**limits, **{limit.name: limit.max_calls for limit in budget.calls}}
 
 
 # --- in words -------------------------------------------------------------------------------------------

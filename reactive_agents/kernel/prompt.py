@@ -51,11 +51,7 @@ _ANSWER_CHARS = 8_000
 
 
 def stable_prefix(
-    kernel_input: KernelInput,
-    *,
-    has_tools: bool = True,
-    answers_by_tool: bool = True,
-    is_brief: bool = False,
+    kernel_input: KernelInput, *, has_tools: bool = True, answers_by_tool: bool = True, is_brief: bool = False
 ) -> tuple[Message, ...]:
     """Return the first messages of every request of a run.
 

@@ -122,9 +122,7 @@ def assemble_context(
     definitions = definitions_in(services.tools)
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(
-        model_profile,
-        kernel_input.settings.context_profile,
-        kernel_input.settings.model_settings.max_tokens,
+        model_profile, kernel_input.settings.context_profile, kernel_input.settings.model_settings.max_tokens
     )
     toolset = toolset_for(
         definitions,
@@ -243,10 +241,7 @@ def _after_failure(
 
 
 def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
-    """Return the terminal state of a kernel that ended the run, with its outcome.
-
-    The run is partial when a required tool has not succeeded.
-    """
+    """Return the terminal state; partial when a required tool has not succeeded."""
     requirements = requirements_of(state, context)
     unmet = state.status == "done" and bool(requirements.open or requirements.lost)
     done: ReasoningStatus = "partial" if unmet else "completed"
@@ -296,10 +291,7 @@ def execute_react_kernel(
     parent_strategy: str = "reactive",
     kernel_pass: str = "",
 ) -> Effect[ReActKernelResult, errors.KernelErrors]:
-    """Run the ReAct kernel, by default with its own instructions.
-
-    Fails as :func:`run_kernel` does.
-    """
+    """Run the ReAct kernel as :func:`run_kernel`, by default with its instructions."""
     options = KernelRunOptions(max_iterations, parent_strategy, "react", kernel_pass)
     instructions = kernel_input.instructions or REACT_INSTRUCTIONS
     ready = evolve(kernel_input, instructions=instructions)

@@ -81,10 +81,7 @@ async def call_outside_record(
 
 
 def broken_service(name: str, service: object, operation: str, problem: str) -> ServiceFailed:
-    """Return the error of a service that breaks its port.
-
-    ``problem``: the problem, as in ``BrokenContract``.
-    """
+    """Return the error of a service that breaks its port, as ``BrokenContract`` says."""
     return ServiceFailed(f"The {name} service {type(service).__name__} {problem}", name, operation)
 
 

@@ -53,7 +53,6 @@ class Publisher(Protocol):
         **kwargs: _P.kwargs,
     ) -> None:
         """Publish an event of the kind with these fields."""
-        ...
 
 
 class AnswerStream:
@@ -172,10 +171,7 @@ class ModelDeltas:
         """The index of the call of ``final-answer`` whose argument is streamed."""
 
     def add_text(self, text: str) -> None:
-        """Publish a delta of the text, as far as it may be shown by now.
-
-        Thinking that the model writes before its text is published as such.
-        """
+        """Publish the text, and thinking before it, as far as they may be shown by now."""
         self._add_written(*self._written.feed(text))
 
     def add_thinking(self, text: str) -> None:

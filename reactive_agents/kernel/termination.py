@@ -120,10 +120,7 @@ ACCEPTED = "Accepted."
 
 
 def last_words(state: KernelState) -> str | None:
-    """Return the last text of the model, the answer of a run that stops early.
-
-    A rejected answer in a call of the ``final-answer`` tool is such a text too.
-    """
+    """Return the model's last text, also a rejected one, for a run that stops early."""
     if state.proposal is not None and state.proposal.text.strip():
         return state.proposal.text
     for message in reversed(state.messages):

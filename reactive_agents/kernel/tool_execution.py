@@ -212,10 +212,7 @@ CUT_OFF = "Cut off at the time limit of the run; it may have taken effect."
 async def run_calls(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> tuple[ToolResult, ...]:
-    """Run the calls, and return one result each, in their order.
-
-    The calls that pass the screening run concurrently. A failed call has a result too.
-    """
+    """Run the screened calls concurrently; return a result each, in their order."""
     screened = screen_calls(state, context, calls)
     ran = await gather(
         [_run_beside(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]

@@ -211,10 +211,7 @@ class Toolset(Value):
         return {each.name: "" if each.name == FINAL_ANSWER else each.description for each in self.offered}
 
     def available(self, *, recall: bool) -> tuple[ToolDefinition, ...]:
-        """Return the tools for the next request.
-
-        ``recall``: whether a result was shown in part.
-        """
+        """Return the next request's tools, with ``recall`` if a result was shown in part."""
         return self._with_recall if recall else self.offered
 
     def permits(self, name: str) -> bool:

@@ -126,12 +126,9 @@ class EventBus(Protocol):
 
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event; one that raises is logged."""
-        ...
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Call a handler with later events, or with those of one run.
-
-        Returns a function that unsubscribes it."""
+        """Call a handler with later events, or a run's; return how to unsubscribe it."""
         ...
 
 
@@ -179,11 +176,7 @@ class TokenCounter(Protocol):
         ...
 
     def window(self, model: str | None) -> int | None:
-        """Return the context window in tokens; ``None`` when it is unknown.
-
-        Args:
-            model: as in a request; ``None`` for the default model.
-        """
+        """Return a model's window in tokens, by default the default model's, if known."""
         ...
 
 
@@ -193,10 +186,7 @@ class PriceList(Protocol):
     def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
         """Return the highest price of a token; ``None`` when it is unknown.
 
-        Where a fallback may answer instead, the most expensive model counts.
-
-        Args:
-            model: as in a request; ``None`` for the default model.
+        Where a fallback may answer instead, the most expensive model counts. ``None`` is the default model.
         """
         ...
 
@@ -267,9 +257,7 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """Name of the embedding model.
-
-        Vectors of different names or dimensions are never compared."""
+        """Name of the embedding model; vectors of different ones are never compared."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors | Awaitable[Vectors] | Effect[Vectors, LLMErrors]:
@@ -306,7 +294,6 @@ class SearchableMemory(MemoryService, Protocol):
 
     def note(self, task_id: TaskId, note: memory.MemoryCandidate) -> None:
         """Add a note to the working memory of a task, which lasts until its flush."""
-        ...
 
     def notes(self, task_id: TaskId) -> tuple[memory.MemoryCandidate, ...]:
         """Return the working memory of a task, oldest first; empty after its flush."""
@@ -315,10 +302,7 @@ class SearchableMemory(MemoryService, Protocol):
     def remember(
         self, agent_id: AgentId, candidate: memory.MemoryCandidate, *, user: str | None = None
     ) -> Effect[memory.MemoryEntry, MemoryErrors]:
-        """Store an entry, of the agent or of its user, or renew the equal one.
-
-        Return it as stored.
-        """
+        """Store an entry, of the agent or its user, or renew the equal one."""
         ...
 
     def search(
@@ -421,11 +405,7 @@ class ContentStore(Protocol):
         ...
 
     def release(self, run_id: RunId, *, keep: int) -> Effect[None, ContentUnavailable]:
-        """End the hold of a run.
-
-        Args:
-            keep: bytes of what no session holds that stay, the newest ones.
-        """
+        """End a run's hold; ``keep``: bytes without a session that stay, the newest."""
         ...
 
 
@@ -465,11 +445,7 @@ class SessionStore(Protocol):
         ...
 
     def end(self, key: SessionKey, run_id: RunId, turn: SessionTurn | None) -> Effect[None, SessionErrors]:
-        """Add the run to the session, once, and let the next one begin.
-
-        Args:
-            turn: ``None`` for a run that adds nothing, as one that failed.
-        """
+        """Add the run, if it has a ``turn``, once, and let the session's next begin."""
         ...
 
     def sessions(
@@ -565,17 +541,13 @@ class RunRecord(Protocol):
 
     def abandon(self, holder: str) -> None:
         """Renew the lease no more, where nothing can be awaited."""
-        ...
 
     def answer(self, run_id: RunId, entry: RunEntry) -> Effect[bool, RecordErrors]:
         """Add the answer to a question, from any process; ``False`` for a second one."""
         ...
 
     def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take a pause back.
-
-        ``False`` when it ended; a run that is to be cancelled takes no other order.
-        """
+        """Order a run to pause, go on, or be cancelled for good; ``False`` when it ended."""
         ...
 
     def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:
@@ -625,19 +597,13 @@ class RunRecord(Protocol):
     def schedules(
         self, agent_id: AgentId | None = None, *, due: datetime | None = None
     ) -> Effect[tuple[RunSchedule, ...], RecordErrors]:
-        """Return the schedules of an agent or of all, by name.
-
-        ``due``: only those whose next run is due at this time.
-        """
+        """Return an agent's schedules, or all, by name; with ``due`` those due then."""
         ...
 
     def add_scheduled(
         self, schedule: RunSchedule, run: RecordedRun, following: datetime
     ) -> Effect[bool, RecordErrors]:
-        """Add the run that is due by a schedule, and move the schedule on.
-
-        ``False`` when another process has done it, or the schedule has changed.
-        """
+        """Add the run of a schedule and move it on; ``False`` when it was done or changed."""
         ...
 
     def questions(self, run_id: RunId | None = None) -> Effect[tuple[OpenQuestion, ...], RecordErrors]:
@@ -677,11 +643,7 @@ class QueueEngine(Protocol):
         ...
 
     def listen(
-        self,
-        agent_id: AgentId,
-        queue: str,
-        limits: QueueLimits,
-        begin: Callable[[RunId], Awaitable[bool]],
+        self, agent_id: AgentId, queue: str, limits: QueueLimits, begin: Callable[[RunId], Awaitable[bool]]
     ) -> Effect[None, RecordErrors | InvalidConfig]:
         """Begin the runs of a queue on this event loop, within the limits.
 
@@ -708,10 +670,7 @@ class TextComparison(Protocol):
     """Compares texts by their meaning."""
 
     def compare(self, text: str, others: Sequence[str]) -> Effect[tuple[float, ...], MemoryErrors]:
-        """Return the similarity of the text to each of the others, 0 to 1, in their order.
-
-        Fails with ``MemoryUnavailable`` when the comparison is not possible.
-        """
+        """Return the similarity to each of the others, 0 to 1, in their order."""
         ...
 
 
@@ -723,16 +682,11 @@ class Channel(Protocol):
         ...
 
     def receive(self, request: ChannelRequest) -> Effect[Received, ChannelRefused]:
-        """Return the events of a request, once its sender is verified.
-
-        Fails with ``ChannelRefused``; nothing of an unverified request is used.
-        """
+        """Return the events of a request, of which nothing is used before it is verified."""
         ...
 
     async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
-        """Send a message about an event, and return the platform's id of it.
-
-        It is empty where the platform has none.
+        """Send a message about an event; return the platform's id of it, if it has one.
 
         Args:
             key: the same whenever the message is sent again, so that the platform shows it once.
@@ -745,16 +699,10 @@ class Channel(Protocol):
         ...
 
     async def typing(self, event: DomainEvent) -> None:
-        """Show for half a minute that an answer to an event is being made.
-
-        Raises:
-            Exception: it is not shown, and nothing depends on it.
-        """
-        ...
+        """Show for half a minute that an answer is being made; nothing depends on it."""
 
     async def aclose(self) -> None:
         """Close its connections; the next use opens them again."""
-        ...
 
 
 class PersonaQueue(Protocol):
@@ -778,10 +726,7 @@ class PersonaQueue(Protocol):
     def add_schedule(
         self, room: Room, key: str, event: DomainEvent, due: datetime
     ) -> Effect[None, MemoryErrors]:
-        """Store an event that comes later, by its key.
-
-        One of this key that waits with the same event stays as it is; another one is replaced.
-        """
+        """Store a later event by its key, in place of another one that waits."""
         ...
 
     def add_message(self, claim: WorkItem, message: NewMessage) -> Effect[bool, MemoryErrors]:
@@ -789,12 +734,7 @@ class PersonaQueue(Protocol):
         ...
 
     def claim(
-        self,
-        persona_id: PersonaId,
-        kind: WorkKind,
-        *,
-        domains: Sequence[Domain],
-        room: Room | None = None,
+        self, persona_id: PersonaId, kind: WorkKind, *, domains: Sequence[Domain], room: Room | None = None
     ) -> Effect[WorkItem | None, MemoryErrors]:
         """Claim the next due item of some domains, or of one room.
 
@@ -820,10 +760,7 @@ class PersonaQueue(Protocol):
         ...
 
     def end_event(self, claim: WorkItem, end: EventEnd) -> Effect[bool, MemoryErrors]:
-        """Store the end of an event: its plan, messages and evaluation, all of it or none.
-
-        The event is then ``answered``, and still held.
-        """
+        """Store the end of an event, all or none; it is ``answered``, and still held."""
         ...
 
     def end_work(
@@ -894,14 +831,11 @@ class PersonaStore(PersonaQueue, Protocol):
         progress: bool = True,
         cost_usd: float = 0.0,
     ) -> Effect[bool, MemoryErrors]:
-        """Store the plan under its id, replacing an earlier version.
+        """Store the plan under its id, or return ``False`` when its event is held no more.
 
         Args:
-            claim: the event of the plan.
             progress: whether the tries of the event are counted from zero.
             cost_usd: US dollars of the event since the last time.
-
-        Returns ``False``, and stores nothing, when the event is not held any more.
         """
         ...
 
@@ -939,10 +873,7 @@ class PersonaStore(PersonaQueue, Protocol):
     def list_learnings(
         self, persona_id: PersonaId, *, domain: Domain | None = None, tenant: str | None = None
     ) -> Effect[tuple[LearningEntry, ...], MemoryErrors]:
-        """Return the learnings of one domain or all, of one tenant or all.
-
-        The most confident first, then the most used.
-        """
+        """Return learnings, the most confident first, then the most used."""
         ...
 
     def delete_learning(self, learning_id: LearningId) -> Effect[bool, MemoryErrors]:
@@ -954,10 +885,7 @@ class PersonaStore(PersonaQueue, Protocol):
         ...
 
     def add_thought(self, thought: Thought) -> Effect[None, MemoryErrors]:
-        """Add to the working memory.
-
-        Each room keeps its most important thoughts, which decay.
-        """
+        """Add to the working memory; a room keeps the most important, which decay."""
         ...
 
     def recall_thoughts(
@@ -1010,10 +938,7 @@ class Approver(Protocol):
     def decide(
         self, request: governance.ApprovalRequest
     ) -> Effect[governance.ApprovalDecision, ServiceFailed]:
-        """Return the decision of a person or policy; a denial when none comes in time.
-
-        A failure counts as a denial.
-        """
+        """Return the decision of a person or policy; without one in time, a denial."""
         ...
 
 
@@ -1041,11 +966,7 @@ class Guardrail(Protocol):
     def check(
         self, text: str, stage: governance.GuardrailStage, llm: LLM | None = None
     ) -> Effect[governance.GuardrailReport, ServiceFailed]:
-        """Check a text. A guardrail that fails blocks the run.
-
-        Args:
-            llm: asks a model on the account of the run.
-        """
+        """Check a text; a failure blocks the run. ``llm`` is on the run's account."""
         ...
 
 
@@ -1055,11 +976,7 @@ class CostRouter(Protocol):
     def select_model(
         self, task: Task, needs: governance.RouteNeeds
     ) -> Effect[governance.ModelRoute, ServiceFailed]:
-        """Return the cheapest capable model, with the reason.
-
-        Args:
-            needs: what the run asks of its model besides.
-        """
+        """Return the cheapest capable model for a task and its needs, and why."""
         ...
 
 
@@ -1070,31 +987,22 @@ class SpendingGuard(Protocol):
     """
 
     def reserve(self, run_id: RunId, amount_usd: float) -> Effect[governance.Reservation, BudgetErrors]:
-        """Reserve an amount. Fails with ``BudgetExceeded`` when a limit does not allow it.
-
-        Args:
-            amount_usd: US dollars, 0 or more: the most that is about to be spent.
-        """
+        """Reserve the most US dollars, 0 or more, that are about to be spent."""
         ...
 
     def settle(
         self, reservation: governance.Reservation, actual_usd: float
     ) -> Effect[tuple[governance.BudgetUse, ...], ServiceFailed]:
-        """Replace a reservation by the actual amount; a second time changes nothing.
+        """Replace a reservation by the actual amount; return the used part of each limit.
 
-        Returns the used part of each limit.
-
-        Args:
-            actual_usd: US dollars, 0 or more; it may exceed the reservation.
+        A second time changes nothing. ``actual_usd``: 0 or more; it may exceed the reservation.
         """
         ...
 
     def spend(
         self, run_id: RunId, amount_usd: float
     ) -> Effect[tuple[governance.BudgetUse, ...], ServiceFailed]:
-        """Enter an amount that is already spent, regardless of limits.
-
-        Returns the used part of each limit."""
+        """Enter what is spent already, regardless of limits; return their used parts."""
         ...
 
 

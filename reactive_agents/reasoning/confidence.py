@@ -60,19 +60,12 @@ def confidence_in(status: ReasoningStatus, course: RunCourse, judged: float | No
 
 
 def rejections_in(told: Mapping[str, int]) -> int:
-    """Return how often guidance was given because of a turn of the model.
-
-    Args:
-        told: the number of turns in which each policy gave guidance.
-    """
+    """Return how often guidance was given because of a turn of the model."""
     return sum(times for policy, times in told.items() if policy not in _REMINDERS)
 
 
 def unsupported_share(answer: str, seen: Seen) -> float:
-    """Return the share of an answer's figures that nothing seen supports, 0 to 1.
-
-    It is 0 without tool results, which could show that a figure is wrong.
-    """
+    """Return the share of unsupported figures, 0 to 1; 0 without tool results."""
     if not seen.results:
         return 0.0
     unknown = len(unsupported_figures(answer, seen))

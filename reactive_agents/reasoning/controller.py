@@ -41,13 +41,7 @@ _HEDGES = lazy_pattern(
 
 @frozen(eq=False, repr=False)
 class UncertaintySignal(Value):
-    """A step whose confidence is below the controller's threshold.
-
-    Attributes:
-        confidence: 0 to 1.
-        threshold: 0 to 1.
-        reason: what makes it uncertain, in a clause.
-    """
+    """A step whose ``confidence`` is below the controller's ``threshold``, 0 to 1."""
 
     step: ReasoningStep
     confidence: float
@@ -130,13 +124,7 @@ class _Recorded(Value):
 
 
 class RunControl:
-    """The controller of one run with its decisions.
-
-    Attributes:
-        ending: the order to end the strategy that runs now; ``None`` while it may continue.
-        failure: the failure of the controller itself, which ends the run.
-        escalated: whether the task has been handed to another strategy.
-    """
+    """The controller of one run with its decisions; implements ``StrategyControl``."""
 
     def __init__(self, controller: ReasoningController, strategy_input: StrategyInput) -> None:
         self.ending: ControllerDecision | None = None
@@ -167,10 +155,7 @@ class RunControl:
         self.ending = None
 
     def wrap(self, inner: KernelStep) -> KernelStep:
-        """Return a kernel's step that shows its results to the controller.
-
-        Once the run has to end, it takes no step.
-        """
+        """Return a kernel's step that shows results to the controller until the run ends."""
 
         async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
             await self._see_waiting()
@@ -194,10 +179,7 @@ class RunControl:
         await self._see(steps)
 
     def recorded(self, steps: Iterable[ReasoningStep]) -> tuple[ReasoningStep, ...]:
-        """Return the steps as the controller wants them recorded.
-
-        Steps that were changed afterwards stay as they are.
-        """
+        """Return the steps as the controller wants them, unless changed afterwards."""
         return tuple(
             known.now if (known := self._recorded.get(step.id)) and known.made == step else step
             for step in steps

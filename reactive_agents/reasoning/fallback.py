@@ -30,6 +30,7 @@ from reactive_agents.reasoning.strategy import (
     StrategyServices,
     begin_measure,
     reasoning_result,
+    registered,
 )
 
 
@@ -142,14 +143,14 @@ async def _run(
 
     A failure is recorded here, since the caller cannot tell whose it is.
     """
-    known = services.strategies.get(strategy)
-    if known is None:
-        return Failure(errors.StrategyNotFoundError(strategy, tuple(services.strategies)))
+    known = registered(strategy, services.strategies)
+    if not isinstance(known, Success):
+        return Failure(known.failure())
     control = services.control
     if control is not None:
         control.begin(strategy)
     measure = begin_measure(services)
-    outcome = await run_contained(strategy, known, strategy_input, services)
+    outcome = await run_contained(strategy, known.unwrap(), strategy_input, services)
     if control is not None:
         await control.conclude(outcome.unwrap().steps if isinstance(outcome, Success) else ())
     undisturbed = control is None or (control.ending is None and control.failure is None)

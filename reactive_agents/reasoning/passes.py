@@ -49,6 +49,7 @@ from reactive_agents.reasoning.strategy import (
     conclude,
     kernel_input,
     profile_of,
+    registered,
     seconds_left,
 )
 
@@ -152,11 +153,7 @@ MOST_TURNS = 10_000
 
 @frozen(eq=False, repr=False)
 class Limit(Value):
-    """A limit that ends a strategy between two passes.
-
-    Attributes:
-        name: ``deadline``, ``budget`` or ``controller``.
-    """
+    """A limit that ends a strategy: ``deadline``, ``budget`` or ``controller``."""
 
     name: str
     reason: str
@@ -289,18 +286,8 @@ def instructions_of_user(strategy_input: StrategyInput) -> str:
 def find_kernel(
     kernel: str | ThoughtKernel, services: StrategyServices
 ) -> Result[ThoughtKernel, errors.ReasoningErrors]:
-    """Return the kernel of a name, or the kernel itself.
-
-    Fails with ``StrategyNotFoundError``.
-    """
-    if not isinstance(kernel, str):
-        return Success(kernel)
-    found = services.kernels.get(kernel)
-    return (
-        Success(found)
-        if found
-        else Failure(errors.StrategyNotFoundError(kernel, tuple(services.kernels), "kernel"))
-    )
+    """Return the kernel of a name, or the kernel itself."""
+    return registered(kernel, services.kernels, "kernel") if isinstance(kernel, str) else Success(kernel)
 
 
 def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> Limit | None:
@@ -324,10 +311,7 @@ def begin_progress(strategy_input: StrategyInput, services: StrategyServices) ->
 def open_requirements_of_run(
     progress: Progress, strategy_input: StrategyInput, services: StrategyServices
 ) -> OpenRequirements:
-    """Return the requirements of the run that are open or lost after all passes.
-
-    They are those of a kernel run of the strategy, which asks the same function about the same calls.
-    """
+    """Return the run's requirements that are open or lost after all passes."""
     limits = limits_of_run(strategy_input)
     return open_requirements(strategy_input.needs.required, progress.calls, limits, _toolset(services))
 
@@ -360,13 +344,9 @@ def note_step(
     label: str,
     metadata: results.StepMetadata | None = None,
 ) -> Progress:
-    """Return the progress with a step of the strategy itself, such as a critique.
+    """Return the progress with a step of the strategy itself, published as a thought.
 
-    The step is published as a thought.
-
-    Args:
-        label: the name of the step in its event, which begins with that of the strategy, such as
-            ``reflexion:critique``.
+    ``label``: the name of the step in its event, such as ``reflexion:critique``.
     """
     step = results.ReasoningStep(
         StepId(f"{progress.id}-{len(progress.steps) + 1}"),
@@ -420,9 +400,6 @@ async def run_once(
 
     Fails with ``StrategyExecutionError`` when the kernel failed, whose error is then the cause, and with
     ``StrategyNotFoundError`` when there is no kernel of that name.
-
-    Args:
-        kernel: a kernel, or the name of one.
     """
     measure, found = begin_measure(services), find_kernel(kernel, services)
     if not isinstance(found, Success):

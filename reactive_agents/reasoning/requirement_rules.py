@@ -615,10 +615,7 @@ class ToolVerdict:
 
 
 async def find_tool_needs(strategy_input: StrategyInput, services: StrategyServices) -> ToolNeeds:
-    """Return the required tools; those of the user stay required.
-
-    Rules are used where the model fails; rules that find nothing change nothing.
-    """
+    """Return the user's required tools, and those by the model or else by rules."""
     given = strategy_input.needs
     mode = strategy_input.config.tool_classifier
     definitions = definitions_in(services.kernel.tools)
@@ -638,20 +635,14 @@ async def find_tool_needs(strategy_input: StrategyInput, services: StrategyServi
 
 
 def merge_tool_needs(given: ToolNeeds, found: ToolNeeds) -> ToolNeeds:
-    """Return both together.
-
-    Where both require a tool, the user's number of calls counts.
-    """
+    """Return both together; where both require a tool, the user's number counts."""
     named = {requirement.name for requirement in given.required}
     added = tuple(requirement for requirement in found.required if requirement.name not in named)
     return ToolNeeds(given.required + added, given.relevant | found.relevant)
 
 
 def needs_of_verdict(verdict: ToolVerdict, definitions: Sequence[ToolDefinition]) -> ToolNeeds:
-    """Return the requirements of a model's verdict.
-
-    Names that are no tools are ignored.
-    """
+    """Return the requirements of a model's verdict, without names that are no tools."""
     known = {definition.name for definition in definitions}
     calls: dict[str, int] = {}
     for call in verdict.required:

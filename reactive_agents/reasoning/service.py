@@ -27,6 +27,7 @@ from reactive_agents.reasoning.strategy import (
     StrategyServices,
     begin_measure,
     reasoning_result,
+    registered,
     seconds_left,
 )
 
@@ -60,10 +61,7 @@ class ReasoningService:
         self._configured: Result[Selection, errors.StrategyNotFoundError] = Success(default)
 
     def configured(self) -> Result[Selection, errors.StrategyNotFoundError] | None:
-        """Return the configured strategy; ``None`` where one is selected for each task.
-
-        Fails with ``StrategyNotFoundError`` when nothing is registered under its name.
-        """
+        """Return the configured strategy, if it exists; ``None`` where one is selected."""
         if self.config.adaptive.enabled:
             return None
         if self.config.default_strategy in self.registry.strategies:
@@ -72,9 +70,7 @@ class ReasoningService:
 
     @effect
     async def select_strategy(
-        self,
-        strategy_input: StrategyInput,
-        services: StrategyServices,
+        self, strategy_input: StrategyInput, services: StrategyServices
     ) -> Result[Selection, ReasoningErrors]:
         """Select the strategy for a task: the configured one, or the best suited.
 
@@ -106,9 +102,9 @@ class ReasoningService:
             if not isinstance(selected, Success):
                 return Failure(selected.failure())
             strategy = selected.unwrap().strategy
-        known = self.registry.strategies.get(strategy)
-        if known is None:
-            return Failure(errors.StrategyNotFoundError(strategy, self.registry.names()))
+        known = self.registry.get(strategy)
+        if not isinstance(known, Success):
+            return Failure(known.failure())
         ready = self._ready(strategy_input, services)
         if ready.control is not None:
             begun = await ready.control.before(strategy_input)
@@ -122,7 +118,7 @@ class ReasoningService:
             if needs is not strategy_input.needs:
                 strategy_input = evolve(strategy_input, needs=needs)
         if strategy == ADAPTIVE:
-            run = run_contained(strategy, known, strategy_input, ready)
+            run = run_contained(strategy, known.unwrap(), strategy_input, ready)
         else:
             falls_back = self.config.adaptive.enabled
             run = run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back)
@@ -236,10 +232,7 @@ ADAPTIVE = "adaptive"
 
 
 def _imported_on_use(module: str, function: str) -> Strategy:
-    """Return a built-in strategy that is imported for its first run.
-
-    Importing planning alone takes 20 ms.
-    """
+    """Return a built-in strategy, imported for its first run: planning takes 20 ms."""
 
     def strategy(
         strategy_input: StrategyInput, services: StrategyServices
@@ -270,12 +263,8 @@ class StrategyRegistry:
         self.compaction_functions: dict[str, CompactionFunction] = {}
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, errors.StrategyNotFoundError]:
-        """Return a strategy.
-
-        Fails with ``StrategyNotFoundError``, which has the known names.
-        """
-        strategy = self.strategies.get(name)
-        return Success(strategy) if strategy else Failure(errors.StrategyNotFoundError(name, self.names()))
+        """Return a strategy, or an error with the known names."""
+        return registered(name, self.strategies)
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a strategy; it replaces one of the same name."""
@@ -286,16 +275,8 @@ class StrategyRegistry:
         return tuple(self.strategies)
 
     def get_kernel(self, name: str) -> Result[ThoughtKernel, errors.StrategyNotFoundError]:
-        """Return a kernel.
-
-        Fails with ``StrategyNotFoundError``, which has the known names.
-        """
-        kernel = self.kernels.get(name)
-        return (
-            Success(kernel)
-            if kernel
-            else Failure(errors.StrategyNotFoundError(name, self.kernel_names(), "kernel"))
-        )
+        """Return a kernel, or an error with the known names."""
+        return registered(name, self.kernels, "kernel")
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Register a kernel; it replaces one of the same name."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 
 from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
-from returns.result import Result
+from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
@@ -50,16 +51,13 @@ from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.kernel.evidence import Seen
 from reactive_agents.ports import EffectivenessTracker, PlanStore
-from reactive_agents.reasoning.confidence import (
-    RunCourse,
-    confidence_in,
-    rejections_in,
-    unsupported_share,
-)
+from reactive_agents.reasoning.confidence import RunCourse, confidence_in, rejections_in, unsupported_share
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import ControllerError, ReasoningErrors
     from reactive_agents.core.memory import MemoryContext
+
+_T = TypeVar("_T")
 
 _DEFAULT_REASONING = ReasoningConfig()
 
@@ -112,10 +110,7 @@ class StrategyInput(Value):
 
 @frozen(eq=False, repr=False)
 class ControllerDecision(Value):
-    """The order of a controller to end a strategy, with its reason.
-
-    ``kind`` is ``abort`` to end the run, or ``escalate`` to try another strategy.
-    """
+    """The order of a controller to ``abort`` the run, or to ``escalate`` the task."""
 
     kind: Literal["abort", "escalate"]
     reason: str
@@ -141,10 +136,7 @@ class StrategyControl(Protocol):
     async def adapt(
         self, strategy_input: StrategyInput, /
     ) -> Result[ReasoningStrategy | None, ControllerError]:
-        """Return the strategy that the controller chooses.
-
-        ``None`` leaves it to the selector.
-        """
+        """Return the controller's strategy; ``None`` leaves it to the selector."""
         ...
 
     def begin(self, strategy: ReasoningStrategy, /) -> None:
@@ -182,6 +174,14 @@ class StrategyServices(Value):
     strategies: Mapping[ReasoningStrategy, Strategy] = field(factory=dict)
     effectiveness: Maybe[EffectivenessTracker] = Nothing
     control: StrategyControl | None = None
+
+
+def registered(
+    name: str, known: Mapping[str, _T], kind: Literal["strategy", "kernel"] = "strategy"
+) -> Result[_T, errors.StrategyNotFoundError]:
+    """Return what is registered under a name, or an error with the known names."""
+    found = known.get(name)
+    return Success(found) if found else Failure(errors.StrategyNotFoundError(name, tuple(known), kind))
 
 
 GIVEN_FUNCTION = ""

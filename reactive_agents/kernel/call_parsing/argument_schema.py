@@ -223,10 +223,7 @@ def _json(value: Json) -> str:
 
 
 def fits_exactly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:
-    """Return whether a call matches a schema of simple types, as most are.
-
-    ``False`` does not mean that it violates its schema.
-    """
+    """Whether a call matches a schema of simple types; ``False`` leaves it open."""
     for definition in definitions:
         if definition.name == call.name:
             types, arguments = definition.plain_types, call.arguments

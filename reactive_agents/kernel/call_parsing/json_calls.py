@@ -47,12 +47,9 @@ Functionary.
 
 @frozen
 class ParsedCall:
-    """A call found in text.
+    """A call found in text, in the form ``source``.
 
-    Attributes:
-        name: the registered name.
-        source: the form in which it was written.
-        repaired: whether its JSON was broken.
+    ``name``: the registered name; ``repaired``: whether its JSON was broken.
     """
 
     name: str

@@ -260,13 +260,7 @@ _NOTHING = ("", "null", "none")
 
 @frozen
 class RepairedCall:
-    """A call after repair.
-
-    Attributes:
-        call: the call with the same id; unchanged if nothing could be repaired.
-        repairs: the changes, a sentence each; empty if the call is unchanged.
-        definition: the definition of its tool; ``None`` if there is no such tool.
-    """
+    """A call after repair, with the changes, a sentence each, and its tool, if any."""
 
     call: ToolCall
     repairs: tuple[str, ...] = field(default=())

@@ -48,12 +48,7 @@ class Authorship(Value):
 
 @frozen(eq=False, repr=False)
 class WrittenCalls(Value):
-    """The calls of a text.
-
-    Attributes:
-        calls: the calls that the model made.
-        unmade: the tool of the first call that is not run; empty if there is none.
-    """
+    """The calls of a text; ``unmade``: the tool of the first that is not run, if any."""
 
     calls: tuple[ToolCall, ...] = ()
     unmade: str = ""

@@ -31,7 +31,6 @@ from reactive_agents.kernel.context_window.window import (
     Window,
     budget_of,
     fit_request,
-    nothing_counted,
     result_keys,
     usual_window,
 )
@@ -132,10 +131,7 @@ def filling_of(state: KernelState, context: KernelContext, size: int, added: int
 
 
 def method_for(state: KernelState, context: KernelContext, filling: Filling) -> CompactionMethod | None:
-    """Return how the transcript is summarized before the next turn.
-
-    ``None`` when it stays as it is.
-    """
+    """Return how the transcript is summarized before the next turn, if it is."""
     method = context.input.compaction.method
     if method == "drop" or filling.transcript_tokens < LEAST_SHARE * filling.window_tokens:
         return None
@@ -233,7 +229,7 @@ async def compacted_request(
     fitting = fit_request(
         readable,
         budget_of(window.tokens, request.max_tokens),
-        nothing_counted if counter is None else counter.count,
+        (lambda _: None) if counter is None else counter.count,
         frame=RequestFrame(len(context.prefix), guided, estimate.fixed_tokens, window.known),
         state=state,
         halve=reason == "refused",

@@ -35,12 +35,7 @@ _TRIED = (4.0, 2.0, 1.0, 0.25)
 
 @frozen(eq=False, repr=False)
 class Compacted(Value):
-    """A smaller transcript.
-
-    Attributes:
-        stored: the texts that were taken out and are kept nowhere else, by key.
-        cost: what the messages cost together.
-    """
+    """A smaller transcript, its cost, and what was taken out and is kept nowhere else."""
 
     messages: tuple[Message, ...]
     stored: Mapping[str, str]

@@ -19,6 +19,7 @@ from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.context_window import previews
 from reactive_agents.kernel.context_window.tool_results import result_budget, result_text
@@ -42,8 +43,8 @@ def value_at(value: Json, path: str) -> Result[Json, str]:
     while position < len(rest):
         part = _PART.match(rest, position)
         if part is None:
-            return Failure(f"The path cannot be read from {_shortened(rest[position:])} on.")
-        done = _shortened(rest[:position]) if position else "the result"
+            return Failure(f"The path cannot be read from {_in_quotes(rest[position:])} on.")
+        done = _in_quotes(rest[:position]) if position else "the result"
         found = _step(value, part, done)
         if isinstance(found, Failure):
             return found
@@ -74,9 +75,9 @@ def _step(value: Json, part: re.Match[str], done: str) -> Result[Json, str]:
         key = index if index is not None else _key(quoted, plain)
         if key in value:
             return Success(value[key])
-        known = ", ".join(_shortened(each) for each in list(value)[:_SHOWN_KEYS])
+        known = ", ".join(_in_quotes(each) for each in list(value)[:_SHOWN_KEYS])
         more = f" and {len(value) - _SHOWN_KEYS} more" if len(value) > _SHOWN_KEYS else ""
-        return Failure(f"There is no key {_shortened(key)} at {done}. Keys there: {known or 'none'}{more}.")
+        return Failure(f"There is no key {_in_quotes(key)} at {done}. Keys there: {known or 'none'}{more}.")
     return Failure(f"There is no list and no object at {done}, so the path cannot go on there.")
 
 
@@ -91,8 +92,8 @@ def _key(quoted: str | None, plain: str) -> str:
         return quoted[1:-1]
 
 
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN_PART else text[:_SHOWN_PART] + "…")
+def _in_quotes(text: str) -> str:
+    return repr(shortened(text, _SHOWN_PART))
 
 
 # --- Finding words in a stored result: the lines of texts and the items of lists that hold them ---
@@ -297,10 +298,8 @@ def _refused(*problems: ArgumentProblem) -> Result[RecallArguments, InvalidToolA
 
 
 def _problem(name: str, got: Json, expected: str) -> ArgumentProblem:
-    told = json.dumps(got, ensure_ascii=False)
-    return ArgumentProblem(
-        name[:_SHOWN_VALUE], told if len(told) <= _SHOWN_VALUE else told[:_SHOWN_VALUE] + "…", expected
-    )
+    told = shortened(json.dumps(got, ensure_ascii=False), _SHOWN_VALUE)
+    return ArgumentProblem(name[:_SHOWN_VALUE], told, expected)
 
 
 def _number(value: Json) -> int | None:
@@ -342,10 +341,7 @@ def recall(
     profile: ContextProfile,
     compression: ResultCompressionConfig,
 ) -> ToolResult:
-    """Return the part of the stored results that a call reads, within the budget.
-
-    An error, which is a result too, names the alternatives.
-    """
+    """Return what a call reads of the stored results; an error names alternatives."""
     room = result_budget(profile, compression)
     wanted = read_arguments(call)
     if isinstance(wanted, Failure):
@@ -454,5 +450,5 @@ def _items_note(first: int, end: int, total: int, name: str) -> str:
 def _unknown_key(key: str, scratchpad: Mapping[str, str]) -> str:
     known = list(scratchpad)[-_KNOWN_KEYS:]
     more = f" and {len(scratchpad) - len(known)} earlier ones" if len(scratchpad) > len(known) else ""
-    shown = key if len(key) <= _SHOWN_KEY else key[:_SHOWN_KEY] + "…"
-    return f"There is no stored result {shown!r}. Known keys: {', '.join(known) or 'none'}{more}."
+    named = f"{', '.join(known) or 'none'}{more}"
+    return f"There is no stored result {shortened(key, _SHOWN_KEY)!r}. Known keys: {named}."

@@ -10,12 +10,13 @@ from returns.result import Failure
 
 from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
 from reactive_agents.core.json import Json
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import Value
 from reactive_agents.kernel.context_window.previews import compile_query, preview, run_query
 from reactive_agents.kernel.toolset import RECALL
 
-_SHOWN_EXPRESSION = 40
+_SHOWN_EXPRESSION = 41  # with the ellipsis
 
 
 @frozen(eq=False, repr=False)
@@ -106,7 +107,7 @@ def shown_of(
     if expression is None:
         return _preview(text, key, budget, profile, compression)
     transformed = compile_query(expression).bind(lambda query: run_query(query, text))
-    told = expression if len(expression) <= _SHOWN_EXPRESSION else expression[:_SHOWN_EXPRESSION] + "…"
+    told = shortened(expression, _SHOWN_EXPRESSION)
     if isinstance(transformed, Failure):
         note = f"\n[… shown as it is: the transform {told} failed …]"
         return _preview(text, key, budget - len(note), profile, compression) + note

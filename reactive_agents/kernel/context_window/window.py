@@ -101,9 +101,7 @@ _MOST_PER_TOKEN = 8
 class Window(Value):
     """The model's window, in tokens.
 
-    Attributes:
-        known: whether it is configured or listed, so that requests may be refused by it; a profile only
-            assumes.
+    ``known``: whether it is configured or listed, so that requests may be refused by it, and not assumed.
     """
 
     tokens: int
@@ -112,11 +110,6 @@ class Window(Value):
 
 Count: TypeAlias = Callable[[ModelRequest], int | None]
 """The tokens of messages and tools; ``None`` when only their bytes are known."""
-
-
-def nothing_counted(request: ModelRequest) -> int | None:
-    """Return an unknown count, for services without a counter."""
-    return None
 
 
 def model_window(
@@ -206,10 +199,10 @@ class RequestFrame(Value):
 def fit_request(
     request: ModelRequest,
     budget: int,
-    count: Count = nothing_counted,
+    count: Count,
     *,
     frame: RequestFrame,
-    state: KernelState | None = None,
+    state: KernelState,
     halve: bool = False,
 ) -> Result[FittedRequest, errors.ContextOverflow]:
     """The request within the budget, with the transcript compacted when it must be.
@@ -255,8 +248,8 @@ def fit_request(
         room,
         cost,
         goal=room if halve else room * 3 // 4,
-        keys=result_keys(state, body) if state else None,
-        scratchpad=state.scratchpad if state else None,
+        keys=result_keys(state, body),
+        scratchpad=state.scratchpad,
     )
     tokens = 0 if counted is None else fixed + compacted.cost
     fitted = evolve(request, messages=before + compacted.messages + after)

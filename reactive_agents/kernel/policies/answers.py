@@ -493,10 +493,7 @@ def _may_have_figures(results: Sequence[str]) -> bool:
 
 
 def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:
-    """Return whether the figure that is asked for is missing.
-
-    A text that says why a call failed needs none.
-    """
+    """Return whether a figure is missing; a text on why a call failed needs none."""
     if not clauses.lacks_figure(text, context.input.to_do):
         return False
     observed = (step for step in state.steps if step.type == "observation" and step.metadata is not None)
@@ -565,10 +562,7 @@ def _seen(state: KernelState, context: KernelContext) -> evidence.Seen:
 @applies_where(lambda context: context.input.answer_form is not None)
 @about_answers
 def output_type(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask again for the fields of ``final-answer`` that are missing or wrong.
-
-    After the last retry the run is partial.
-    """
+    """Ask for missing fields of ``final-answer``; partial after the last retry."""
     form, proposal = context.input.answer_form, state.proposal
     if form is None or proposal is None or proposal.call_id is None or proposal.could_not:
         return None

@@ -27,9 +27,7 @@ NAME = "plan-execute-reflect"
 class PlanningContext:
     """Input, services and tools of a planning run.
 
-    Attributes:
-        tools: the tools that steps may use, as the model is shown them.
-        needs: the needs of the run, with those that were derived from the task.
+    ``tools``: as the model is shown them; ``needs``: with those that were derived from the task.
     """
 
     input: StrategyInput

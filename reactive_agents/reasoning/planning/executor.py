@@ -54,12 +54,9 @@ NO_NEEDS = ToolNeeds()
 
 @frozen
 class StepRun:
-    """The outcome of a step.
+    """The outcome of a step, completed or failed with the error of its last attempt.
 
-    Attributes:
-        step: completed, or failed with the error of its last attempt.
-        states: the final states of the kernel runs that it took.
-        error: what ended the last of them, if it failed.
+    ``states``: the final ones of its kernel runs; ``error``: what ended the last of them, if it failed.
     """
 
     step: PlanStep
@@ -216,11 +213,9 @@ def _was_refused(state: KernelState) -> bool:
 
 @frozen
 class ExecutedPlan:
-    """The outcome of the steps of a plan.
+    """The outcome of the steps of a plan, with the limit that ended it early, if any.
 
-    Attributes:
-        limit: the limit that ended it before its last step; ``None`` for none.
-        error: the error of the model, if it did not answer for a step that failed.
+    ``error``: the error of the model, if it did not answer for a step that failed.
     """
 
     progress: Progress
@@ -279,20 +274,14 @@ async def _ready(batch: tuple[PlanStep, ...], journal: PlanJournal) -> list[Plan
 
 
 def _is_repairable(run: StepRun) -> bool:
-    """Return whether a rewritten step may do better than the failed one.
-
-    It may not when the model did not answer, which is not the step's fault.
-    """
+    """Return whether a rewritten step may do better: not without the model's answer."""
     return not isinstance(run.error, ModelCallFailed) or isinstance(run.error.cause, ContextOverflow)
 
 
 async def _repair(
     failed: list[PlanStep], progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> frozenset[str]:
-    """Have the failed steps rewritten, as configured, and return their ids.
-
-    A step for which no patch is found stays as it is.
-    """
+    """Have failed steps rewritten, as configured; return the ids of those rewritten."""
     written: frozenset[str] = frozenset()
     for step in failed:
         if limit_reached(context.input, context.services) is not None:

@@ -16,18 +16,12 @@ from reactive_agents.core.results import StepMetadata
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.open_requirements import describe_unmet
 from reactive_agents.reasoning import passes
-from reactive_agents.reasoning.planning.context import (
-    NAME,
-    PlanningContext,
-    evidence_of_composites,
-    needs_left,
-)
+from reactive_agents.reasoning.planning.context import NAME, PlanningContext, needs_left
 from reactive_agents.reasoning.planning.executor import execute_plan
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal
-from reactive_agents.reasoning.planning.planner import augment, replan, with_required_calls
-from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
+from reactive_agents.reasoning.planning.planner import replan, with_required_calls
+from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions
 from reactive_agents.reasoning.planning.schemas import Reflection
-from reactive_agents.reasoning.strategy import profile_of
 from reactive_agents.reasoning.structured_output.question import Question, ask_structured
 from reactive_agents.reasoning.structured_output.schema import shape_of
 
@@ -42,18 +36,14 @@ async def reflect(
 ) -> Result[Reflection, StructuredOutputError]:
     """Ask the model whether the results reach the goal.
 
-    Without a completed step no judgement is satisfied.
-
-    The model also sees the tool results of composite steps, by which it can check their texts.
+    Without a completed step no judgement is satisfied. The model also sees the tool results of composite
+    steps, by which it can check their texts.
     """
-    profile = profile_of(context.input, context.services)
-    results = shown_results(plan, profile, context.input.settings.compression)
-    found = evidence_of_composites(plan, progress, context)
     depth = context.config.reflection_depth
     question = Question(
         shape_of(Reflection, example=_EXAMPLE),
         reflect_instructions(depth),
-        change_content(plan.goal, results, found=found),
+        change_content(plan, progress, context),
         "reflect",
         about_answer=True,
         max_tokens=REFLECTION_TOKENS[depth],
@@ -85,8 +75,7 @@ async def refine(
             await journal.revise(complete, "required")
         return Success(None)
     whole = all(step.status == "completed" for step in plan.steps)
-    change = augment if whole else replan
-    changed = await change(plan, progress, context, reflection.missing)
+    changed = await replan(plan, progress, context, reflection.missing, supplements=whole)
     if isinstance(changed, Failure):
         return Failure(changed.failure())
     complete = with_required_calls(changed.unwrap(), needs, context.tools, now)
@@ -200,11 +189,7 @@ def _reached(plan: Plan) -> str:
 
 def _missing(reflection: Reflection, lack: str, plan: Plan) -> str:
     failed = [f"{step.id} ({step.error})" for step in plan.steps if step.status in ("failed", "skipped")]
-    parts = (
-        "; ".join(reflection.missing),
-        lack,
-        f"steps that failed: {', '.join(failed)}" if failed else "",
-    )
+    parts = ("; ".join(reflection.missing), lack, f"steps that failed: {', '.join(failed)}" if failed else "")
     return f"Missing: {'; '.join(part for part in parts if part) or 'what the task asks for'}."
 
 

@@ -123,10 +123,7 @@ class PlanJournal:
 
 
 def apply_patch(plan: Plan, failed_id: str, replacement: schemas.LLMPlanStep, now: datetime) -> Plan:
-    """Return the plan with one step rewritten, pending again under the same id.
-
-    A plan without that step, and one in which it is completed, stays as it is.
-    """
+    """Return the plan with one step rewritten and pending, unless it is completed."""
     changed = tuple(
         schemas.hydrate_step(replacement, step_id=step.id, seq=step.seq)
         if step.id == failed_id and step.status != "completed"
@@ -137,10 +134,7 @@ def apply_patch(plan: Plan, failed_id: str, replacement: schemas.LLMPlanStep, no
 
 
 def replace_remaining(plan: Plan, output: schemas.LLMPlanOutput, now: datetime) -> Plan:
-    """Return the plan with new steps in place of all that are not completed.
-
-    The new steps get ids that the plan did not have before.
-    """
+    """Return the plan with new steps, of new ids, for all that are not completed."""
     kept = tuple(step for step in plan.steps if step.status == "completed")
     return _changed(plan, kept + _added(plan, output), now)
 
@@ -184,9 +178,7 @@ def earlier_progress(plan: Plan, progress: Progress) -> Progress:
     results = {f"{step.id}.{name}-1": step.result or "" for step, name in called}
     made = NO_CALLS.with_calls((name, True) for _, name in called)
     return evolve(
-        progress,
-        tool_results={**results, **progress.tool_results},
-        calls=progress.calls.at_least(made),
+        progress, tool_results={**results, **progress.tool_results}, calls=progress.calls.at_least(made)
     )
 
 

@@ -30,7 +30,7 @@ from reactive_agents.kernel.call_parsing.repair import repair_call
 from reactive_agents.kernel.call_parsing.tool_names import find_tool
 from reactive_agents.reasoning.passes import Progress
 from reactive_agents.reasoning.planning import prompts, schemas
-from reactive_agents.reasoning.planning.context import PlanningContext, evidence_of_composites, needs_left
+from reactive_agents.reasoning.planning.context import PlanningContext, needs_left
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
 from reactive_agents.reasoning.strategy import profile_of
 from reactive_agents.reasoning.structured_output.question import Question, ask_structured
@@ -78,25 +78,21 @@ async def patch_step(
 
 
 async def replan(
-    plan: Plan, progress: Progress, context: PlanningContext, missing: tuple[str, ...] = ()
+    plan: Plan,
+    progress: Progress,
+    context: PlanningContext,
+    missing: tuple[str, ...] = (),
+    *,
+    supplements: bool = False,
 ) -> Result[Plan, StructuredOutputError]:
-    """Ask for new steps in place of all that are not completed."""
+    """Ask for steps in place of all that are not completed, or for supplementary ones."""
+    change, instructed, purpose = replace_remaining, prompts.replan_instructions, "replan"
+    if supplements:
+        change, instructed, purpose = apply_augment, prompts.augment_instructions, "augment-plan"
     now, first = context.services.kernel.clock.now(), schemas.next_number(plan.steps)
-    shape = _of_steps(lambda output: replace_remaining(plan, output, now), context, first=first)
-    rules = _rules(f"s{first}", context, plan.mode)
-    instructions = prompts.replan_instructions(f"s{first}", rules)
-    return await _ask_change(shape, instructions, "replan", plan, progress, context, missing)
-
-
-async def augment(
-    plan: Plan, progress: Progress, context: PlanningContext, missing: tuple[str, ...]
-) -> Result[Plan, StructuredOutputError]:
-    """Ask for supplementary steps for what is missing."""
-    now, first = context.services.kernel.clock.now(), schemas.next_number(plan.steps)
-    shape = _of_steps(lambda output: apply_augment(plan, output, now), context, first=first)
-    rules = _rules(f"s{first}", context, plan.mode)
-    instructions = prompts.augment_instructions(f"s{first}", rules)
-    return await _ask_change(shape, instructions, "augment-plan", plan, progress, context, missing)
+    shape = _of_steps(lambda output: change(plan, output, now), context, first=first)
+    instructions = instructed(f"s{first}", _rules(f"s{first}", context, plan.mode))
+    return await _ask_change(shape, instructions, purpose, plan, progress, context, missing)
 
 
 async def _ask_change(
@@ -108,11 +104,8 @@ async def _ask_change(
     context: PlanningContext,
     missing: tuple[str, ...] = (),
 ) -> Result[Plan, StructuredOutputError]:
-    profile = profile_of(context.input, context.services)
-    results = prompts.shown_results(plan, profile, context.input.settings.compression)
     instructions = prompts.with_requirements(instructions, needs_left(progress, context))
-    found = evidence_of_composites(plan, progress, context)
-    content = prompts.change_content(plan.goal, results, missing, found)
+    content = prompts.change_content(plan, progress, context, missing)
     return await _ask(shape, instructions, content, purpose, context)
 
 
@@ -333,10 +326,7 @@ def with_required_calls(
 
 
 def planned_calls(steps: Sequence[PlanStep], name: str) -> float:
-    """Return how many calls of a tool the pending steps make.
-
-    The number is infinite if one of them is a composite step with that tool.
-    """
+    """Return the calls of a tool in pending steps; infinite with a composite one."""
     pending = [step for step in steps if step.status == "pending"]
     if any(name in step.tool_hints for step in pending):
         return inf

@@ -18,7 +18,10 @@ from reactive_agents.kernel.call_parsing.argument_schema import properties_of, s
 from reactive_agents.kernel.context_window.previews import passages, preview
 from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.prompt import fence
+from reactive_agents.reasoning.passes import Progress
+from reactive_agents.reasoning.planning.context import PlanningContext, evidence_of_composites
 from reactive_agents.reasoning.planning.schemas import MOST_STEPS
+from reactive_agents.reasoning.strategy import profile_of
 
 CHARACTERS_PER_TOKEN = 4
 RESULTS_SHARE = 0.5
@@ -163,15 +166,23 @@ def described_tools(tools: Sequence[ToolDefinition]) -> str:
     return f"The tools:\n{fence('tools', listed)}" if tools else ""
 
 
-def change_content(goal: str, results: str = "", missing: Sequence[str] = (), found: str = "") -> str:
+def change_content(
+    plan: Plan,
+    progress: Progress,
+    context: PlanningContext,
+    missing: Sequence[str] = (),
+    stored: Mapping[str, str] | None = None,
+) -> str:
     """Return the task, the results so far, and the missing parts.
 
-    Args:
-        found: what the tools of composite steps gave.
+    ``stored``: as of :func:`shown_results`.
     """
+    compression, profile = context.input.settings.compression, profile_of(context.input, context.services)
+    results = shown_results(plan, profile, compression, stored)
+    found = evidence_of_composites(plan, progress, context)
     seen = f"What the tools of composite steps gave:\n{fence('evidence', found)}" if found else ""
     lacking = fence("missing", "\n".join(f"- {each}" for each in missing)) if missing else ""
-    return "\n\n".join(part for part in (goal, results, seen, lacking) if part)
+    return "\n\n".join(part for part in (plan.goal, results, seen, lacking) if part)
 
 
 def step_content(step: PlanStep, instruction: str, goal: str, found: str, results: str = "") -> str:

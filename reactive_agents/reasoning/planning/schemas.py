@@ -219,10 +219,7 @@ def unchanged(text: str, step_id: str) -> str:
 
 
 def interpolate(
-    value: Json,
-    step: PlanStep,
-    steps: Sequence[PlanStep],
-    show: Callable[[str, str], str] = unchanged,
+    value: Json, step: PlanStep, steps: Sequence[PlanStep], show: Callable[[str, str], str] = unchanged
 ) -> Result[Json, str]:
     """Return the value with each reference replaced by its result.
 

@@ -150,10 +150,7 @@ def _record_in_words(record: StrategyEffectiveness | None) -> str:
 
 
 def is_own_failure(error: errors.ReasoningErrors) -> bool:
-    """Return whether a failure is evidence about the strategy.
-
-    Other failures are not recorded.
-    """
+    """Return whether a failure is evidence about the strategy, and so recorded."""
     return not isinstance(
         errors.root_cause(error),
         errors.AuthenticationFailed
@@ -186,10 +183,7 @@ async def read_history(
 async def record_of(
     tracker: EffectivenessTracker, strategy: ReasoningStrategy, task_description: str, task_type: str
 ) -> StrategyEffectiveness | None:
-    """Return the record of a strategy on such tasks.
-
-    ``None`` if there is none, or the records cannot be read.
-    """
+    """Return the record of a strategy on such tasks, if it can be read."""
     read = await read_history(tracker, learned_type(task_description, task_type))
     return next((each for each in read.value_or(()) if each.strategy == strategy), None)
 

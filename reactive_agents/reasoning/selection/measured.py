@@ -73,13 +73,7 @@ def hold_to_gain(
     tier: ContextTier,
     measurements: Sequence[Measurement],
 ) -> Selection:
-    """Return the favourite if its gain was measured, else ``reactive``. Pure.
-
-    A custom strategy, which was not measured, is returned as it is.
-
-    Args:
-        favourite: the strategy that suits the task by the rules.
-    """
+    """Return the favourite if it is custom or gains by measurement, else ``reactive``."""
     if favourite.strategy not in _HEAVY or REACTIVE not in known:
         return favourite
     slips = SLIPS_OF_TIER[tier]

@@ -125,9 +125,7 @@ _SIGNS: Sequence[_Sign] = (
         begins=True,
     ),
     _sign(
-        "multi-step",
-        2.0,
-        r"(?:and|,)\s+then|finally|after that|afterwards|subsequently|step[- ]by[- ]step",
+        "multi-step", 2.0, r"(?:and|,)\s+then|finally|after that|afterwards|subsequently|step[- ]by[- ]step"
     ),
     _sign("multi-step", 1.5, r"first\b.{0,200}\bthen"),
     _sign("multi-step", 2.5, rf"{_VERB}{_NEXT}{_VERB}"),
@@ -173,12 +171,9 @@ _SIGNS: Sequence[_Sign] = (
 
 
 def kind_of(task_description: str, task_type: str = GENERAL_TYPE) -> TaskKind:
-    """Return the kind with the highest score; without any sign a question.
+    """Return the kind with the highest score; without any sign a question. Pure.
 
-    Pure and total.
-
-    Args:
-        task_type: the user's name for the kind of task; a known one, such as ``research``, decides.
+    ``task_type``: the user's name for the kind; a known one, such as ``research``, decides.
     """
     known = _KIND_OF_TYPE.get(task_type)
     if known is not None:
@@ -233,12 +228,7 @@ _REASONS: Mapping[TaskKind, str] = {
 
 @frozen(eq=False, repr=False)
 class Selection(Value):
-    """A strategy that was chosen.
-
-    Attributes:
-        reason: why it was chosen, in a clause.
-        confidence: 0 to 1.
-    """
+    """A strategy that was chosen, with the reason and a confidence from 0 to 1."""
 
     strategy: ReasoningStrategy
     reason: str
@@ -280,10 +270,7 @@ def ranking(kind: TaskKind, known: Iterable[ReasoningStrategy]) -> tuple[Reasoni
 
 
 def _confidence(context: SelectionContext) -> float:
-    """Return how clear the kind is: 0.5 for equal scores.
-
-    A type that the user named is clear.
-    """
+    """Return how clear the kind is: 0.5 for equal scores, 1 if the user named it."""
     if context.task_type != GENERAL_TYPE:
         return 0.9
     first, second, *_ = sorted(score_kinds(context.task_description).values(), reverse=True)

@@ -177,10 +177,7 @@ async def choose_by_model(
     strategy_input: StrategyInput,
     services: StrategyServices,
 ) -> Result[Selection, SelectionError]:
-    """Ask the model for one of the known strategies.
-
-    Fails with ``SelectionError`` when it gives no choice of a known name.
-    """
+    """Ask the model for one of the known strategies; fail if it names none."""
     content = _content(context, history, known)
     question = Question(_choice_among(tuple(known)), _INSTRUCTIONS, content, PURPOSE, max_retries=1)
     answered = await attempt(ask_structured(question, strategy_input, services))

@@ -25,21 +25,11 @@ from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Progress
 from reactive_agents.reasoning.planning.context import NAME as NAME
-from reactive_agents.reasoning.planning.context import (
-    PlanningContext,
-    evidence_of_composites,
-    is_answer,
-    planning_context,
-)
+from reactive_agents.reasoning.planning.context import PlanningContext, is_answer, planning_context
 from reactive_agents.reasoning.planning.loop import PlanEnd, reach_goal
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal, earlier_progress, resumed_plan
 from reactive_agents.reasoning.planning.planner import make_plan
-from reactive_agents.reasoning.planning.prompts import (
-    answer_instructions,
-    change_content,
-    plan_in_lines,
-    shown_results,
-)
+from reactive_agents.reasoning.planning.prompts import answer_instructions, change_content, plan_in_lines
 from reactive_agents.reasoning.planning.schemas import Reflection
 from reactive_agents.reasoning.strategies import reactive
 from reactive_agents.reasoning.strategy import (
@@ -47,7 +37,6 @@ from reactive_agents.reasoning.strategy import (
     StrategyMeasure,
     StrategyServices,
     begin_measure,
-    profile_of,
     reasoning_result,
 )
 
@@ -201,10 +190,7 @@ def _result(
 
 
 def _plan_status(end: PlanEnd) -> PlanStatus:
-    """Return the last status of a plan.
-
-    A plan that was ended from outside stays active and can be resumed.
-    """
+    """Return a plan's last status; one that was ended from outside can be resumed."""
     if end.reached:
         return "completed"
     return "failed" if end.terminated_by in ("refinement_limit", "refinement_failed") else "active"
@@ -253,10 +239,9 @@ def answer_pass(plan: Plan | None, end: PlanEnd, progress: Progress, context: Pl
     task, instructions, is_done = given.task_description, "", False
     if plan is not None:
         is_done = end.reached and all(step.status == "completed" for step in plan.steps)
-        profile, judged = profile_of(given, context.services), end.reflection
+        judged = end.reflection
         missing = judged.missing if judged is not None and not end.reached else ()
-        results = shown_results(plan, profile, given.settings.compression, progress.tool_results)
-        task = change_content(plan.goal, results, missing, evidence_of_composites(plan, progress, context))
+        task = change_content(plan, progress, context, missing, progress.tool_results)
         left = passes.calls_left_of_run(progress, given, context.services)
         with_tools = any(left.get(tool.name, 1) for tool in context.tools)
         instructions = answer_instructions(with_tools=with_tools)

@@ -58,10 +58,7 @@ DIRECT = "direct"
 def direct(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Effect[ReasoningResult, errors.ReasoningErrors]:
-    """Run the loop without reasoning, or the configured kernel in its place.
-
-    Fails with ``StrategyExecutionError``.
-    """
+    """Run the loop without reasoning, or the configured kernel in its place."""
     kernel = strategy_input.config.kernel
     if kernel == DEFAULT_KERNEL:
         kernel = "direct"

@@ -139,10 +139,7 @@ class Attempt:
 
     @property
     def rank(self) -> tuple[bool, bool, int, float]:
-        """The order of attempts.
-
-        Accepted ones are above all others, then complete ones, then by evidence, then by score.
-        """
+        """The order of attempts: accepted, complete, by evidence, by score."""
         return self.accepted, not self.shortfall, self.evidence, self.score
 
     def judged(self, critique: Critique) -> Attempt:
@@ -179,11 +176,7 @@ class Attempt:
 
 
 def attempt_at(text: str, seen: Seen, *, shortfall: str = "", impossible: str = "") -> Attempt:
-    """Return an attempt with the evidence for it.
-
-    Args:
-        seen: what the run was shown. Without results no figure is unsupported.
-    """
+    """Return an attempt with its evidence; without results no figure is unsupported."""
     unsupported = unsupported_figures(text, seen) if seen.results and not impossible else ()
     evidence = 0 if unsupported else 1 + is_supported(text, seen)
     return Attempt(text, None, shortfall, impossible, evidence, unsupported)
@@ -218,10 +211,7 @@ _ANSWERS = {1: "the only answer", 2: "either of the two answers"}
 
 @frozen
 class Verdict:
-    """The outcome of the attempts.
-
-    ``output`` is ``None`` without any answer, and ``score`` without a judgement.
-    """
+    """The outcome; without answer no ``output``, and without judgement no ``score``."""
 
     output: str | None
     status: ReasoningStatus
@@ -308,11 +298,7 @@ _FAIR = (
 
 
 def critic_content(task: str, attempt: Attempt, evidence: str, *, with_tools: bool) -> str:
-    """Return the task, the answer and the tool results, for the critic.
-
-    Args:
-        evidence: empty when no tool was used.
-    """
+    """Return the task, the answer and the tool results, if any, for the critic."""
     parts = [
         f"The task:\n{task}",
         f"The answer to criticise:\n{fence('answer', attempt.text)}",

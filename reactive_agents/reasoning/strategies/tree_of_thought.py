@@ -218,9 +218,8 @@ _AROUND_WORDS = ".,;:!?\"'`“”‘’…"
 def distinct(thoughts: Iterable[str]) -> tuple[str, ...]:
     """Return the thoughts that are not blank, each once, by their words.
 
-    Case, white space and punctuation around words do not distinguish thoughts.
-
-    Signs by themselves count, so that ``8 - 4`` is not ``8 + 4``.
+    Case, white space and punctuation around words do not distinguish thoughts. Signs by themselves count, so
+    that ``8 - 4`` is not ``8 + 4``.
     """
     seen: dict[tuple[str, ...], str] = {}
     for thought in thoughts:
@@ -346,10 +345,7 @@ async def tree_of_thought(
     path, while there are time and budget; there are ``breadth`` paths at most. When none does, the best path
     that gave a text is the partial result. A search that gave no path leaves the work to be done without one.
     The result has the tree, and its reason names the path. Fails with ``StrategyExecutionError`` when the
-    model failed in every pass.
-
-    Asks the model at most :func:`most_calls` times for the tree, and then ``kernel_max_iterations`` times in
-    each pass.
+    model failed in every pass. Each pass asks the model at most ``kernel_max_iterations`` times.
     """
     measure, progress = begin_measure(services), passes.begin_progress(strategy_input, services)
     searched = await search_tree(_share_of(strategy_input, services), services)
@@ -463,8 +459,8 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
     The best thought of a level is expanded first: where nothing is left to think out after it, the search
     ends. The other questions of a level run concurrently. It ends also after ``depth`` levels, when no
     thought of a level survives, when the time or budget of ``strategy_input`` is used up, and when nothing
-    can be expanded. Where only some questions fail, it goes on with what the others gave. It never asks the
-    model more often than :func:`most_calls` says.
+    can be expanded. Where only some questions fail, it goes on with what the others gave. A level takes at
+    most ``breadth`` expansions, and as many scores or :data:`VOTES` votes, each of :data:`REPLIES` replies.
     """
     config = strategy_input.config.strategies.tree_of_thought
     search = _Search(definitions_in(services.kernel.tools), strategy_input, services)

@@ -84,20 +84,14 @@ def read_answer(text: str, shape: Shape[T]) -> Result[T, DecodeError]:
 
 
 def _only_unknown(shape: Shape[Any]) -> Failure[DecodeError]:
-    """Return the problem of an object whose fields are all unknown.
-
-    Without it, the value would be made up of defaults alone.
-    """
+    """Return the problem of an object whose value would be made up of defaults alone."""
     known = ", ".join(properties_of(shape.schema)) or "those of the type"
     problem = FieldProblem("$", f"none of its fields is known, expected some of {known}")
     return Failure(DecodeError(shape.name, (problem,)))
 
 
 def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
-    """Return the value inside the one field in which it may be asked for.
-
-    ``None`` if there is no such field, or the value does not have the shape.
-    """
+    """Return the value inside the one field that it may be asked for in, or ``None``."""
     if has_fields(shape.schema):
         return None
     whole = text.strip()

@@ -32,10 +32,7 @@ from reactive_agents.reasoning.structured_output.schema import Shape, without_de
 async def ask_model(
     request: ModelRequest, strategy_input: StrategyInput, services: StrategyServices
 ) -> Result[ModelResponse, LLMErrors]:
-    """Return the model's answer.
-
-    Fails as the model does, and with ``ModelTimeout`` when the run's time is up.
-    """
+    """Return the model's answer; ``ModelTimeout`` also when the run's time is up."""
     left = seconds_left(strategy_input, services)
     answered = await in_time(attempt(services.kernel.llm.complete(request)), left) if left > 0 else None
     if answered is not None:
