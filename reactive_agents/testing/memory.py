@@ -11,12 +11,13 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from attrs import evolve
-from returns.maybe import Maybe, Nothing, Some
+from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.memory.persona_store import COLUMNS, SqlitePersonaStore, item_of
+from reactive_agents.adapters.memory.records import HISTORY, SqliteEffectiveness, effectiveness_of
 from reactive_agents.core import memory, personas
 from reactive_agents.core import persona_queue as queue
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
@@ -245,70 +246,7 @@ class InMemoryPlanStore:
         return Success(None)
 
 
-class InMemoryEffectivenessTracker:
-    """Implements ``EffectivenessTracker`` with running averages.
-
-    Args:
-        clock: the time at which a strategy was last used.
-        fails_with: every method fails with it, and nothing is recorded.
-
-    Attributes:
-        known: the record of each strategy on each type of task.
-    """
-
-    def __init__(self, clock: Clock | None = None, *, fails_with: MemoryErrors | None = None) -> None:
-        self.fails_with = fails_with
-        self.known: dict[tuple[ReasoningStrategy, str], StrategyEffectiveness] = {}
-        self._clock = clock or FakeClock()
-
-    @fake_effect
-    async def record(
-        self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
-    ) -> Result[None, MemoryErrors]:
-        """Add one run to the averages."""
-        before = self.known.get((strategy, task_type))
-        count = before.executions if before else 0
-
-        def average(old: float, new: float) -> float:
-            return (old * count + new) / (count + 1)
-
-        figures = result.metadata
-        self.known[strategy, task_type] = StrategyEffectiveness(
-            strategy,
-            task_type,
-            success_rate=average(before.success_rate if before else 0.0, float(success)),
-            avg_cost=average(before.avg_cost if before else 0.0, figures.cost),
-            avg_duration=average(before.avg_duration if before else 0.0, figures.duration),
-            avg_confidence=average(before.avg_confidence if before else 0.0, figures.confidence),
-            executions=count + 1,
-            last_used=self._clock.now(),
-        )
-        return Success(None)
-
-    @fake_effect
-    async def get_effectiveness(
-        self, strategy: ReasoningStrategy, task_type: str
-    ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
-        """Return the record, or ``Nothing``."""
-        return Success(Maybe.from_optional(self.known.get((strategy, task_type))))
-
-    @fake_effect
-    async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
-        """Return the strategy with the highest success rate, then the most executions."""
-        of_type = [record for record in self.known.values() if record.task_type == task_type]
-        if not of_type:
-            return Success(Nothing)
-        best = max(of_type, key=lambda record: (record.success_rate, record.executions))
-        return Success(Some(best.strategy))
-
-    @fake_effect
-    async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
-        """Return the records of a task type, by the names of the strategies."""
-        of_type = [record for record in self.known.values() if record.task_type == task_type]
-        return Success(tuple(sorted(of_type, key=lambda record: record.strategy)))
-
-
-# --- personas --------------------------------------------------------------------------------------------
+# --- live stores in memory --------------------------------------------------------------------------------
 
 
 class _Tables:
@@ -357,6 +295,26 @@ class _Tables:
 
     async def aclose(self) -> None:
         """Keep the data for the next use."""
+
+
+class InMemoryEffectivenessTracker(SqliteEffectiveness):
+    """The live record of strategies in memory, without threads.
+
+    Args:
+        clock: the time at which a strategy was last used.
+        fails_with: every method fails with it, and nothing is recorded.
+    """
+
+    def __init__(self, clock: Clock | None = None, *, fails_with: MemoryErrors | None = None) -> None:
+        self.fails_with = fails_with
+        self._tables: Any = _Tables(lambda: self.fails_with)
+        super().__init__(self._tables, clock or FakeClock())
+
+    @property
+    def known(self) -> Mapping[tuple[ReasoningStrategy, str], StrategyEffectiveness]:
+        """The record of each strategy on each type of task."""
+        found = [effectiveness_of(*row) for row in self._tables.rows(HISTORY)]
+        return MappingProxyType({(each.strategy, each.task_type): each for each in found})
 
 
 class InMemoryPersonaStore(SqlitePersonaStore):

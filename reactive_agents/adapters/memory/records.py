@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -154,13 +154,13 @@ def _plans(connection: Transaction, condition: str, value: str) -> tuple[Plan, .
 
 # --- how strategies have done ---------------------------------------------------------------------------
 
-_HISTORY = (
+HISTORY = (
     "SELECT strategy, task_type, successes, executions, cost, duration, confidence, last_used "
     "FROM effectiveness "
 )
 
 
-@frozen(eq=False)
+@define(eq=False)
 class SqliteEffectiveness:
     """Implements ``EffectivenessTracker`` with sums for the averages.
 
@@ -214,7 +214,7 @@ class SqliteEffectiveness:
         names = self.redactor.redact(strategy), self.redactor.redact(task_type)
         condition = "WHERE strategy = ? AND task_type = ?"
         found = await sql.rows(
-            self.database, "get_effectiveness", _effectiveness, _HISTORY + condition, *names
+            self.database, "get_effectiveness", effectiveness_of, HISTORY + condition, *names
         )
         return found.map(_first)
 
@@ -232,10 +232,10 @@ class SqliteEffectiveness:
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of a task type."""
         name, condition = self.redactor.redact(task_type), "WHERE task_type = ? ORDER BY strategy"
-        return await sql.rows(self.database, "history", _effectiveness, _HISTORY + condition, name)
+        return await sql.rows(self.database, "history", effectiveness_of, HISTORY + condition, name)
 
 
-def _effectiveness(
+def effectiveness_of(
     strategy: str,
     task_type: str,
     successes: int,
@@ -245,6 +245,7 @@ def _effectiveness(
     confidence: float,
     last_used: str,
 ) -> StrategyEffectiveness:
+    """Return the record of a row of ``HISTORY``."""
     return StrategyEffectiveness(
         strategy,
         task_type,
