@@ -653,10 +653,7 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
 
 
 def look_into(path: DatabasePath, store: Store, work: Work[_T]) -> Result[_T, str]:
-    """Return the result of work on a file, without creating or changing it.
-
-    Blocks while it reads. Fails with a sentence that names the file.
-    """
+    """As :func:`reactive_agents.adapters.sql.look_into`, for a file."""
     try:
         connection = open_to_read(path)
         try:

@@ -798,10 +798,7 @@ class ReactiveAgent(Generic[R, D]):
 
 
 class Sessions:
-    """The named conversations of an agent.
-
-    Every method raises ``AgentError`` with the typed error.
-    """
+    """The named conversations of an agent; every method may raise ``AgentError``."""
 
     def __init__(self, store: SessionStore, agent: AgentId, redactor: Redactor) -> None:
         self._store = store

@@ -136,11 +136,7 @@ class KeyFile:
 
 
 class ApiKeys:
-    """The keys in a file.
-
-    Args:
-        path: the path of a JSON file; created with the first key, readable by its owner only.
-    """
+    """The keys in a JSON file, made with the first key, readable by its owner only."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -303,11 +299,7 @@ class KeyUse:
 
 
 class UseOfKeys:
-    """Counts the requests, runs and streams of each key, and enforces its limits.
-
-    Args:
-        monotonic: returns seconds of a monotonic clock.
-    """
+    """Counts the requests, runs and streams of each key, and enforces its limits."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

@@ -77,10 +77,7 @@ class InMemoryMemory:
     async def flush(
         self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
     ) -> Result[memory.FlushReport, MemoryErrors]:
-        """Record the task and its result.
-
-        The notes of the task are dropped, and no model is asked.
-        """
+        """Record the task and its result, and drop its notes; no model is asked."""
         self.flushed.append((task, result))
         if self.fails_with is not None:
             return Failure(self.fails_with)
@@ -140,10 +137,7 @@ class InMemoryMemory:
         kinds: Sequence[memory.MemoryKind] = (),
         limit: int = 20,
     ) -> Result[tuple[memory.MemoryEntry, ...], MemoryErrors]:
-        """Return the agent's entries that contain every word of the text, newest first.
-
-        None for no words.
-        """
+        """Return the agent's entries with all words of the text, if any, newest first."""
         wanted, owners = _words(text), ("", memory.owner_of(user, None))
         found = [
             entry
@@ -209,10 +203,7 @@ class InMemoryPlanStore:
 
     @fake_effect
     async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
-        """Replace the step with the same id.
-
-        Fails with ``MemoryUnavailable`` when there is no such step.
-        """
+        """Replace the step of the same id; fails with ``MemoryUnavailable`` without one."""
         plan = self.plans.get(plan_id)
         if plan is None or all(known.id != step.id for known in plan.steps):
             return Failure(MemoryUnavailable(f"No step {step.id!r} of a plan {plan_id!r}.", "update_step"))
@@ -250,11 +241,7 @@ class InMemoryPlanStore:
 
 
 class _Tables:
-    """A database in memory, used by plain calls, without threads.
-
-    Args:
-        failure: returns the failure of every use; ``None`` for none.
-    """
+    """A database in memory, by plain calls; ``failure`` returns its failure, if any."""
 
     place = ""
     skew_us = 0

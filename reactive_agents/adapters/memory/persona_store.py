@@ -92,10 +92,7 @@ class SqlitePersonaStore:
         self._served: dict[tuple[PersonaId, queue.WorkKind], str] = {}
 
     async def aclose(self) -> None:
-        """Close the file or the connections, and stop renewing leases.
-
-        The next use opens them again.
-        """
+        """Close the database and stop renewing leases; the next use opens it again."""
         self._leases.let_go_of_all()
         await self._database.aclose()
 
@@ -143,10 +140,7 @@ class SqlitePersonaStore:
         until: datetime | None = None,
         limit: int = 50,
     ) -> Result[tuple[personas.PersonaPlan, ...], MemoryErrors]:
-        """Return the persona's plans, newest first.
-
-        Among plans of the same age, those created later come first.
-        """
+        """Return the persona's plans, newest first; of the same age, the later created."""
         wanted: dict[str, object] = {
             "persona_id = ?": persona_id,
             "domain = ?": domain,
@@ -230,10 +224,7 @@ class SqlitePersonaStore:
 
     @effect
     async def add_thought(self, thought: personas.Thought) -> Result[None, MemoryErrors]:
-        """Add to the working memory of the room.
-
-        The least important thoughts are removed.
-        """
+        """Add to the room's working memory, and remove the least important thoughts."""
         thought = self._records.redacted(thought)
 
         def work(file: Transaction) -> None:

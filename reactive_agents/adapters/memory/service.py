@@ -268,10 +268,7 @@ class SqliteMemory:
 
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
-        """Delete entries and sessions, and return their number.
-
-        For a user, also deletes plans.
-        """
+        """Delete entries and sessions, for a user also plans; return their number."""
         return await self._database.erase("forget", lambda connection: store.forget(connection, what))
 
     # --- inside -----------------------------------------------------------------------------------------

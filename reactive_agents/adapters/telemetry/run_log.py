@@ -423,10 +423,7 @@ class SqliteRunLog:
 
 
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
-    """Return the event as it was published, without its task's id.
-
-    ``None`` for an event that this version of the package does not know.
-    """
+    """Return the event as published, without its task's id; ``None`` if unknown."""
     origin = {"run_id": run.run_id, "task_id": "", "agent": run.agent, "parent_run_id": run.parent}
     place = {"sequence": logged.sequence, "at": logged.at.isoformat()}
     read = decode({"tag": logged.kind, **origin, **place, **logged.body}, events.AgentEvent)
