@@ -679,11 +679,15 @@ class AgentService:
     # --- sessions -------------------------------------------------------------------------------------------
 
     async def sessions(
-        self, agent: ReactiveAgent[Any, Any], user: str | None
+        self,
+        agent: ReactiveAgent[Any, Any],
+        user: str | None,
+        before: datetime | None = None,
+        limit: int | None = None,
     ) -> list[tuple[str, SessionInfo]]:
         """Return the sessions of a user by the user's names; without a user, all."""
         try:
-            found = await agent.sessions.list(user)
+            found = await agent.sessions.list(user, before=before, limit=limit)
         except AgentError as error:
             raise _unavailable(error) from None
         return [(shown_name(each.user, each.session) or "", each) for each in found]
