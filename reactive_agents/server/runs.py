@@ -270,13 +270,9 @@ DepsFactory: TypeAlias = Callable[[Principal], Any]
 class AgentService:
     """The agents of a server and their runs: the interface for protocols.
 
+    The arguments without description are those of ``create_app``.
+
     Args:
-        agents: the agents by their names in the API.
-        authenticate: returns the sender of a request; ``None`` to accept all.
-        limits: limits of senders without keys.
-        deps: creates the dependencies of runs.
-        queue: the queue for runs of durable agents; ``None`` to run them in this process.
-        url: the public URL of the server; empty to use that of each request.
         shows_unchecked: whether senders see texts that guardrails have not checked yet, as the owner of the
             agents may.
 

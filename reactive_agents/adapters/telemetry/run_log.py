@@ -129,8 +129,7 @@ class SqliteRunLog:
     Args:
         path: an SQLite file, created if missing, or a Postgres URL. Either may contain other stores of the
             package.
-        keep_days: days after which a run is deleted; 0 or ``None`` for never.
-        keep_runs: the number of latest runs to keep, 1 or more; ``None`` for all.
+        keep_days, keep_runs: as in ``RunLogConfig``.
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write or create the file.
 
