@@ -11,19 +11,24 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from attrs import evolve
-from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.memory.persona_store import COLUMNS, SqlitePersonaStore, item_of
-from reactive_agents.adapters.memory.records import HISTORY, SqliteEffectiveness, effectiveness_of
+from reactive_agents.adapters.memory.records import (
+    HISTORY,
+    SqliteEffectiveness,
+    SqlitePlanStore,
+    effectiveness_of,
+    plans_of,
+)
 from reactive_agents.core import memory, personas
 from reactive_agents.core import persona_queue as queue
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, LearningId, PlanId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent
-from reactive_agents.core.plans import Plan, PlanStep
+from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
@@ -179,64 +184,6 @@ def _forgotten(kept: memory.MemoryEntry | memory.SessionSnapshot, what: memory.F
             return at < before and agent_id in (None, kept.agent_id)
 
 
-class InMemoryPlanStore:
-    """Implements ``PlanStore`` with a dictionary.
-
-    Args:
-        fails_with: every method fails with it, and nothing is stored.
-
-    Attributes:
-        plans: the stored plans, in the order of their first saving.
-        transitions: the plan and step of each update, in order.
-    """
-
-    def __init__(self, *, fails_with: MemoryErrors | None = None) -> None:
-        self.fails_with = fails_with
-        self.plans: dict[PlanId, Plan] = {}
-        self.transitions: list[tuple[PlanId, PlanStep]] = []
-
-    @fake_effect
-    async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
-        """Store the plan under its id, replacing an earlier version."""
-        self.plans[plan.id] = plan
-        return Success(None)
-
-    @fake_effect
-    async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
-        """Replace the step of the same id; fails with ``MemoryUnavailable`` without one."""
-        plan = self.plans.get(plan_id)
-        if plan is None or all(known.id != step.id for known in plan.steps):
-            return Failure(MemoryUnavailable(f"No step {step.id!r} of a plan {plan_id!r}.", "update_step"))
-        steps = tuple(step if known.id == step.id else known for known in plan.steps)
-        self.plans[plan_id] = evolve(plan, steps=steps)
-        self.transitions.append((plan_id, step))
-        return Success(None)
-
-    @fake_effect
-    async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
-        """Return the plan, or ``Nothing``."""
-        return Success(Maybe.from_optional(self.plans.get(plan_id)))
-
-    @fake_effect
-    async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
-        """Return the agent's plans, newest first; of the same age, the one saved later."""
-        of_agent = [plan for plan in reversed(self.plans.values()) if plan.agent_id == agent_id]
-        return Success(tuple(sorted(of_agent, key=lambda plan: plan.created_at, reverse=True)))
-
-    @fake_effect
-    async def rewrite_steps(
-        self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
-    ) -> Result[None, MemoryErrors]:
-        """Change the steps of the plan and of all their transitions."""
-        plan = self.plans.get(plan_id)
-        if plan is not None:
-            self.plans[plan_id] = evolve(plan, steps=tuple(map(rewritten, plan.steps)))
-        self.transitions = [
-            (each, rewritten(step) if each == plan_id else step) for each, step in self.transitions
-        ]
-        return Success(None)
-
-
 # --- live stores in memory --------------------------------------------------------------------------------
 
 
@@ -253,10 +200,14 @@ class _Tables:
         weakref.finalize(self, self._connection.close)
         sqlite.migrate(self._connection, MEMORY)
 
+    def do(self, work: sql.Work[_T]) -> _T:
+        """Return the result of the work, done in one transaction."""
+        with self._one_at_a_time:
+            return sqlite.in_transaction(self._connection, work, "BEGIN")
+
     def rows(self, statement: str) -> list[Any]:
         """Return the rows of a statement."""
-        with self._one_at_a_time:
-            return self._connection.execute(statement).fetchall()
+        return self.do(lambda file: file.execute(statement).fetchall())
 
     async def read(
         self, operation: str, work: sql.Work[_T], *, of: str = "", durable: bool = False
@@ -266,8 +217,7 @@ class _Tables:
         if failure is not None:
             return Failure(failure)
         try:
-            with self._one_at_a_time:
-                return Success(sqlite.in_transaction(self._connection, work, "BEGIN"))
+            return Success(self.do(work))
         except sqlite.FAILURES as error:
             return Failure(MemoryUnavailable(sqlite.sentence_of(error, sqlite.IN_PROCESS, MEMORY), operation))
 
@@ -282,6 +232,25 @@ class _Tables:
 
     async def aclose(self) -> None:
         """Keep the data for the next use."""
+
+
+class InMemoryPlanStore(SqlitePlanStore):
+    """The live store of plans in memory, without threads.
+
+    Args:
+        fails_with: every method fails with it, and nothing is stored.
+    """
+
+    def __init__(self, *, fails_with: MemoryErrors | None = None) -> None:
+        self.fails_with = fails_with
+        self._tables: Any = _Tables(lambda: self.fails_with)
+        super().__init__(self._tables, FakeClock())
+
+    @property
+    def plans(self) -> Mapping[PlanId, Plan]:
+        """The stored plans, in the order of their first saving."""
+        found = self._tables.do(lambda file: plans_of(file, "1 = 1 ORDER BY seq"))
+        return MappingProxyType({each.id: each for each in found})
 
 
 class InMemoryEffectivenessTracker(SqliteEffectiveness):
