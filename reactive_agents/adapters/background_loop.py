@@ -94,10 +94,7 @@ class BackgroundLoop:
         return self._process == os.getpid() and self._thread.is_alive() and not self._ended
 
     def start(self) -> None:
-        """Start the thread; blocks until the loop runs.
-
-        If the system cannot create a loop, calls raise ``LoopStopped``.
-        """
+        """Start the thread and its loop; without a loop, calls raise ``LoopStopped``."""
         self._thread.start()
         self._ready.wait()
         _running.add(self)
@@ -139,10 +136,7 @@ class BackgroundLoop:
         self._call_soon(lambda: self._stopping.set())
 
     def stop(self) -> None:
-        """Cancel all calls and wait for the end of the thread, 15 seconds at most.
-
-        Callable from any other thread.
-        """
+        """Cancel all calls and await the end, 15 s at most; from any other thread."""
         self.request_stop()
         self._thread.join(_STOP_S)
 

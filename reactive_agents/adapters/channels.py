@@ -152,10 +152,7 @@ _MOST_DIGITS = 12
 
 
 def parsed_object(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a body; ``None`` for anything else.
-
-    Its texts have no lone surrogates.
-    """
+    """Return the JSON object of a body, without lone surrogates; else ``None``."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
         return _cleaned(value, DEEPEST) if isinstance(value, dict) else None
@@ -692,10 +689,7 @@ class MatrixChannel(_UserChannel):
         return Reaction(message, user, _OPINIONS[sign], sign, self._config.tenant, name)
 
     def _event(self, given: dict[str, Any], now: datetime) -> DomainEvent | None:
-        """Return the message of a person; ``None`` for everything else.
-
-        An unreadable event does not block the others of its transaction.
-        """
+        """Return a person's message; ``None`` for all else, even what is unreadable."""
         content, user = given.get("content"), _text(given, "sender")
         room, name = _text(given, "room_id"), _text(given, "event_id")
         kind = _text(content, "msgtype")

@@ -162,10 +162,7 @@ def this_machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return the start of a process, in ticks since boot; ``0`` if unknown.
-
-    Needed because process ids are reused.
-    """
+    """Return a process's start in ticks since boot, as ids recur; ``0`` if unknown."""
     if sys.platform != "linux":
         return "0"
     try:

@@ -465,10 +465,7 @@ def is_made(url: str, store: Store) -> bool:
 
 
 def look_into(url: str, store: Store, work: Work[_T]) -> Result[_T, str]:
-    """Return the result of work on a store, without creating or changing it.
-
-    Blocks while it reads. Fails with a sentence that names the place.
-    """
+    """As :func:`reactive_agents.adapters.sql.look_into`, for a URL."""
     try:
         connection = _connect(url)
         try:

@@ -209,11 +209,7 @@ _SEALED = "sealed:"
 
 
 class Seal:
-    """Encrypts texts with AES-256-GCM; unencrypted texts stay readable.
-
-    Args:
-        key: ``None`` encrypts nothing.
-    """
+    """Encrypts with AES-256-GCM if there is a key; plain texts stay readable."""
 
     def __init__(self, key: RecordKey | None) -> None:
         self._key = key
@@ -528,11 +524,7 @@ class SqliteRunRecord:
     async def _append(
         self, run_id: RunId, holder: str, entries: Sequence[RunEntry], *, durable: bool, again: bool
     ) -> Result[RunOrder | None, RecordFailed]:
-        """Add entries in a transaction.
-
-        Args:
-            again: whether some of them may be stored already.
-        """
+        """Add entries in a transaction; ``again``: some of them may be stored already."""
         if self._server is not None and not again:
             called = _on_server(holder, entries)
             row = await self._server.returning("append", *called, of=run_id, soon=not durable)
@@ -1061,10 +1053,7 @@ _ENTRY_HELD = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? 
 
 
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
-    """Return a statement, with its values, that calls an equivalent function.
-
-    The server caches the plan of the function.
-    """
+    """Return a statement and its values that call a function, whose plan is cached."""
     texts = ", ".join("?" * 4 * len(entries))
     given = [str(value) for entry in entries for value in _values(entry)]
     return f"SELECT reactive_agents.append_entries(?, ?, ?, ARRAY[{texts}])", holder, *given

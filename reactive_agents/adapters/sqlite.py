@@ -3,15 +3,15 @@
 A file outlives the program that wrote it, so every store has the same guarantees:
 
 * A file has the application id of the package and a table of its stores with their versions, so that a
-database of
-  another program, or of a newer version of this one, is refused before anything is written.
-* An older file is migrated in one transaction, by the first connection that may write. * One file may contain
-several stores: ``agent.db`` can be the memory, the cost file and the audit log. * A missing file is created
-for its owner only; directories above it get the usual permissions. * Journal mode WAL, and
-``synchronous=FULL``: a commit is on disk when it is reported. Only ``write_soon`` commits with
-  ``NORMAL``, and flushes the log itself if necessary.
+  database of another program, or of a newer version of this one, is refused before anything is written.
+* An older file is migrated in one transaction, by the first connection that may write.
+* One file may contain several stores: ``agent.db`` can be the memory, the cost file and the audit log.
+* A missing file is created for its owner only; directories above it get the usual permissions.
+* Journal mode WAL, and ``synchronous=FULL``: a commit is on disk when it is reported. Only ``write_soon``
+  commits with ``NORMAL``, and flushes the log itself if necessary.
 * Waiting for another process's lock happens on the event loop and can be cancelled; a begun transaction
-cannot. * Each failure is a value, and a warning in the log ``reactive_agents``.
+  cannot.
+* Each failure is a value, and a warning in the log ``reactive_agents``.
 """
 
 from __future__ import annotations
@@ -410,8 +410,8 @@ class SqliteFile(Generic[_E]):
     def _done(self, work: Work[_T], *, waits: bool | None) -> _T:
         """Do the work in one transaction; ``waits`` is ``None`` to read."""
         if waits is None:
-            return _in_transaction(self._connected(), work, "BEGIN")
-        done = _in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
+            return in_transaction(self._connected(), work, "BEGIN")
+        done = in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
         self._in_log = 0 if waits else self._in_log + 1
         return done
 
@@ -653,10 +653,7 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
 
 
 def look_into(path: DatabasePath, store: Store, work: Work[_T]) -> Result[_T, str]:
-    """Return the result of work on a file, without creating or changing it.
-
-    Blocks while it reads. Fails with a sentence that names the file.
-    """
+    """As :func:`reactive_agents.adapters.sql.look_into`, for a file."""
     try:
         connection = open_to_read(path)
         try:
@@ -818,7 +815,8 @@ def _columns(connection: sqlite3.Connection, table: str) -> str:
     return " ".join(name for (name,) in rows)
 
 
-def _in_transaction(connection: sqlite3.Connection, work: Work[_T], begin: str) -> _T:
+def in_transaction(connection: sqlite3.Connection, work: Work[_T], begin: str) -> _T:
+    """Return the result of the work, done in one transaction."""
     connection.execute(begin)
     try:
         done = work(connection)

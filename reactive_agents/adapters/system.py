@@ -104,7 +104,7 @@ def joined_to_trace(traceparent: str) -> Iterator[None]:
 def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
     """Write a file that may contain secrets; only its owner can read a new one.
 
-    A file is replaced as a whole and keeps its mode. A lone surrogate is written as a JSON escape.
+    A file is replaced as a whole, on disk, and keeps its mode. A lone surrogate is written as a JSON escape.
 
     Raises:
         OSError: the file cannot be written.
@@ -119,6 +119,8 @@ def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
     try:
         with open(written, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         written.chmod(stat.S_IMODE(mode))
         written.replace(target)
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
@@ -798,19 +798,23 @@ class ReactiveAgent(Generic[R, D]):
 
 
 class Sessions:
-    """The named conversations of an agent.
-
-    Every method raises ``AgentError`` with the typed error.
-    """
+    """The named conversations of an agent; every method may raise ``AgentError``."""
 
     def __init__(self, store: SessionStore, agent: AgentId, redactor: Redactor) -> None:
         self._store = store
         self._agent = agent
         self._redactor = redactor
 
-    async def list(self, user: str | None = None) -> tuple[SessionInfo, ...]:
-        """Return the sessions of one user, or of all users, the latest first."""
-        return await value_of(self._store.sessions(self._agent, user))
+    async def list(
+        self, user: str | None = None, *, before: datetime | None = None, limit: int | None = None
+    ) -> tuple[SessionInfo, ...]:
+        """Return the sessions of one user, or of all users, the latest first.
+
+        Args:
+            before: only those that were last used before this time, as after the last one of a page.
+            limit: the most to return, 1 or more; by default all.
+        """
+        return await value_of(self._store.sessions(self._agent, user, before=before, limit=limit))
 
     async def read(self, session: str) -> tuple[Message, ...]:
         """Return all messages of a session, oldest first."""

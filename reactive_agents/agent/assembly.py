@@ -85,10 +85,7 @@ def assemble_agent(
 
 
 def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[ResolvedAgent, ConfigErrors]:
-    """Return the description with everything that it names.
-
-    Fails with the first thing that is wrong.
-    """
+    """Return the description with all that it names, or the first thing wrong."""
     return Result.do(
         ResolvedAgent(
             _with_tier(replaced(config, reasoning=reasoning), components, model),

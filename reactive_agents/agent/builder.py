@@ -669,10 +669,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
 @cache
 def _assembly() -> Callable[[AgentConfig, AgentComponents], Result[ReactiveAgent[Any, Any], ConfigErrors]]:
-    """Return the function that makes agents.
-
-    The first call imports the container library.
-    """
+    """Return the function that makes agents; the first call imports the containers."""
     with uncollected():
         from reactive_agents.agent.assembly import assemble_agent
     return assemble_agent

@@ -110,10 +110,7 @@ def read_config(
 def read_document(
     source: T | Mapping[str, Any] | str | Path, kind: type[T], *, allow_tools_from: Collection[str] = ()
 ) -> Result[T, ConfigErrors]:
-    """Read a value of a class from a mapping or a ``.json`` or ``.toml`` file.
-
-    Fails as :func:`read_config` does.
-    """
+    """Read a value of a class from a mapping or file; fails as :func:`read_config`."""
     if isinstance(source, kind):
         return checked_options(source)
     return _decoded(source, kind).bind(partial(_with_allowed_functions, frozenset(allow_tools_from)))

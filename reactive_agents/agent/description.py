@@ -69,27 +69,15 @@ class DeskOptions(Value):
 class AgentComponents(Value):
     """Parts of an agent that cannot be serialised: callables, clients, keys.
 
+    The builder's methods explain them.
+
     Attributes:
-        llm: a model object, instead of the configured model.
-        tools: functions and names, instead of the configured names.
-        handoffs: agents that a conversation may be handed to, instead of the configured names.
+        llm, tools, handoffs, embedder: instead of the configured names.
         desk: the people whom each agent that is built asks.
-        strategies: custom strategies, by name.
-        kernels: custom kernels, by name.
-        compaction_function: summarizes earlier turns where the method is ``custom``.
-        controller: watches the reasoning of every run.
-        output_type: the type of the answer of every run; ``None`` for text.
-        output_validators: judge the answer of every run, in their order.
-        policies: custom policies, which are asked before the built-in ones.
         checks: functions that guardrails ask besides the configured checks, at every stage.
-        embedder: turns texts into vectors for memory, instead of a model by name.
-        signing_key: private Ed25519 key of 32 bytes that signs the audit log.
-        record_key: encrypts the record of durable runs.
         deps: the type of the dependencies that each run is given; ``None`` for none.
-        subscribers: handlers of the events of all runs.
         console: makes the console that shows the runs of each agent that is built; ``None`` for none.
         instructions: functions whose texts follow the configured instructions.
-        toolsets: tools that are chosen for each run.
         config_files: resolved paths of the files that configure the agent, which its file tools do not write.
     """
 

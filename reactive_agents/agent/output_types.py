@@ -44,10 +44,7 @@ def typed_results(shape: Shape[T]) -> Callable[[TaskResult], TypedResult[T]]:
 
 
 def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
-    """Return the output shape of a type, such as an attrs class or ``list[int]``.
-
-    Fails for a type that has no JSON form.
-    """
+    """Return the output shape of a type; fails for a type without a JSON form."""
     from pydantic import TypeAdapter
 
     from reactive_agents.adapters.tools.schema import bridge_classes, schema_without_titles
@@ -131,10 +128,7 @@ def _infinite_in(plain: Any, path: str = "$") -> Iterator[FieldProblem]:
 
 
 def _booleans_for_numbers(value: Json, schema: Json, root: JsonObject, path: str) -> Iterator[FieldProblem]:
-    """Yield a problem for each boolean where the schema expects a number.
-
-    Pydantic would take them as 0 and 1.
-    """
+    """Yield a problem per boolean for a number, which pydantic takes as 0 or 1."""
     # each alternative once: classes that refer to each other would double them with every level
     alternatives = tuple({id(each): each for each in branches(schema, root)}.values())
     if isinstance(value, bool):

@@ -80,16 +80,10 @@ _Deps = TypeVar("_Deps")
 
 @frozen
 class DomainComponents:
-    """Parts of a domain that cannot be serialised.
+    """Parts of a domain that cannot be serialised; see :meth:`Personas.with_domain`.
 
     Attributes:
         agent: those of the domain's agent; ``None`` for the configured tools.
-        describe: makes the task's description from an event.
-        deliver: delivers answers.
-        deps: the dependencies of the domain's runs.
-        channel: the platform of its events and answers, in place of a configured one.
-        engage: decides on events that the policy allows.
-        check: judges answers.
     """
 
     agent: AgentComponents | None = None

@@ -140,10 +140,7 @@ def task_text(given: object) -> tuple[Any, tuple[Content, ...]]:
 
 
 def task_fields(options: Mapping[str, Any]) -> Result[dict[str, Any], str]:
-    """Return the fields of the task that options set.
-
-    Fails with what is wrong with one.
-    """
+    """Return the fields of the task that options set, or what is wrong with one."""
     fields = {name: options[name] for name in _DATA if options.get(name) is not None}
     if "history" in fields:
         fields["history"] = tuple(fields["history"])

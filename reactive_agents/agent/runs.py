@@ -295,10 +295,7 @@ class Runs(Generic[R]):
     # --- schedules ----------------------------------------------------------------------------------------
 
     async def schedule(self, schedule: RunSchedule) -> None:
-        """Add a schedule; it replaces one of the same name.
-
-        The workers of its queue begin its runs.
-        """
+        """Add or replace a schedule, whose runs the workers of its queue begin."""
         await value_of(self._record.schedule(schedule))
 
     async def schedules(self) -> tuple[RunSchedule, ...]:
@@ -415,10 +412,7 @@ class Runs(Generic[R]):
         return made.run_id
 
     async def export(self, run_id: str, path: str | Path) -> None:
-        """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays.
-
-        Only its owner can read a new file.
-        """
+        """Write a run for ``testing.RecordedRunPlayer``, as JSON for its owner only."""
         text = json.dumps(await self.recording(run_id), ensure_ascii=False, indent=1)
         await anyio.to_thread.run_sync(write_for_owner, path, text)
 

@@ -102,11 +102,7 @@ class ToolsOfOtherDeps:
 
 
 def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
-    """Return the tool of a function or a name.
-
-    Args:
-        source: a tool, a typed function, the name of a built-in tool, or ``module:function``.
-    """
+    """Return the tool of a tool, function, built-in name, or ``module:function``."""
     if not isinstance(source, str):
         return _checked_tool(source)
     builtin = _builtin_tools()
@@ -150,10 +146,7 @@ def _builtin_tools() -> dict[str, Tool]:
 
 
 def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:
-    """Return the name by which :func:`find_tool` finds a tool.
-
-    Fails with ``InvalidConfig`` for a tool without such a name.
-    """
+    """Return a tool's name for :func:`find_tool`, or ``InvalidConfig`` without one."""
     name = tool.definition.name
     if _builtin_tools().get(name) is tool:
         return Success(name)
@@ -185,10 +178,7 @@ def read_toolset(
     only: object = None,
     keeps: object = None,
 ) -> Result[ToolGroup, InvalidConfig]:
-    """Return the toolset of a builder's arguments.
-
-    Fails with ``InvalidConfig`` for the first wrong argument.
-    """
+    """Return the toolset of a builder's arguments, or the first ``InvalidConfig``."""
     names = {} if rename is None else rename
     if not isinstance(prefix, str):
         return Failure(InvalidConfig("toolset.prefix", abbreviated(prefix), "a text"))

@@ -120,10 +120,7 @@ def _until_the_end(talk: _Talk) -> output.ExitCode:
 
 
 def _read_message(prompts: tuple[str, str]) -> str | None:
-    """Return the next message, of one line or of lines between three quotes.
-
-    ``None`` at the end of the input.
-    """
+    """Return the next message, a line or lines between three quotes, or ``None``."""
     first, further = prompts
     lines: list[str] = []
     try:

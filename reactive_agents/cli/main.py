@@ -39,10 +39,7 @@ def _exit(signal_number: int, frame: object) -> NoReturn:
 
 
 def collect_garbage() -> None:
-    """Switch garbage collection on, if this process has delayed it.
-
-    Imported objects are exempt from it.
-    """
+    """Switch delayed garbage collection on, without the imported objects."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -84,10 +84,7 @@ class PersonaRecords:
         return output.fail(RecordNotFound(kind, name), output.ExitCode.FAILED, as_json=self.as_json)
 
     async def plan(self, store: SqlitePersonaStore, plan_id: str | None) -> PersonaPlan:
-        """Return the plan with the id; exit when there is none.
-
-        Without an id, returns the active plan of the persona, or its newest.
-        """
+        """Return the plan of an id, else the active or newest one; exit without one."""
         if plan_id is not None:
             plan = (await self.value(store.get_plan(PlanId(plan_id)))).value_or(None)
             if plan is None:

@@ -311,10 +311,7 @@ def adjusted(
     max_iterations: int | None = None,
     system_prompt: str | None = None,
 ) -> AgentConfig:
-    """Return the configuration with the given options.
-
-    The model is the offline one if none is configured.
-    """
+    """Return the configuration with the options; without a model, the offline one."""
     changes: dict[str, Any] = {}
     if model is not None or config.model == ModelConfig():
         changes["model"] = name_model(config.model, DEFAULT_MODEL if model is None else model)
@@ -482,10 +479,7 @@ def failure_document(failed: TaskFailed, agent_id: str) -> JsonObject:
 
 
 def error_document(error: RuntimeErrors | ConfigErrors, *, kind: object = ConfigErrors) -> JsonObject:
-    """Return the JSON document of an error before the run.
-
-    The fields of a run are null.
-    """
+    """Return an error before the run as JSON, with null for the fields of a run."""
     empty: JsonObject = dict.fromkeys(field.name for field in attrs.fields(TaskResult))
     return {
         **empty,

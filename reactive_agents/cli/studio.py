@@ -110,10 +110,7 @@ def studio(
 
 
 def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFiles, ConfigErrors]:
-    """Return the agents, personas and runs in files.
-
-    Fails with the errors of ``read_config`` and ``read_persona``.
-    """
+    """Return agents, personas and runs in files; fails as ``read_config`` does."""
     found = StudioFiles()
     for path in paths:
         if path.suffix == ".jsonl":

@@ -240,10 +240,7 @@ class Cycle:
     async def attempt_or(
         self, stage: PersonaStage, pending: Effect[_T, errors.MemoryErrors], default: _T
     ) -> _T:
-        """Await an effect of the store.
-
-        When it fails, publish the failure and return the default.
-        """
+        """Await an effect of the store; publish its failure and return the default."""
         outcome = await attempt(pending)
         if isinstance(outcome, Failure):
             self._publish_failure(stage, outcome.failure())
@@ -267,10 +264,7 @@ class Cycle:
         return outcome.unwrap()
 
     async def fail_stage(self, stage: PersonaStage, error: errors.PersonaErrors) -> None:
-        """Publish the failure of a stage and record it.
-
-        Not for failures of the store itself.
-        """
+        """Publish and record the failure of a stage, unless it is the store's own."""
         event = self._publish_failure(stage, error)
         await self.attempt_or("record", self.services.store.record(event), None)
 
@@ -382,10 +376,7 @@ LONGEST_THOUGHT = 500
 async def add_thought(
     plan: personas.PersonaPlan, kind: personas.ThoughtKind, content: str, importance: float, cycle: Cycle
 ) -> None:
-    """Add a thought to the working memory of the plan's context.
-
-    It is shortened to :data:`LONGEST_THOUGHT` characters.
-    """
+    """Add a thought to working memory, cut to :data:`LONGEST_THOUGHT` characters."""
     text = shortened(content, LONGEST_THOUGHT)
     services = cycle.services
     thought = personas.Thought(
@@ -407,10 +398,7 @@ async def add_thought(
 
 
 async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle) -> personas.StepOutcome:
-    """Execute a step and return its outcome.
-
-    Runs that are partial, abstain or time out are failures.
-    """
+    """Execute a step; partial, abstained and timed-out runs are failures."""
     services, domain, engine = cycle.services, cycle.domain, cycle.domain.engine
     started = services.clock.monotonic()
     limit = cycle.settings.timeouts.step_s

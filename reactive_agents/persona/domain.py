@@ -55,20 +55,11 @@ _SENTENCES: Mapping[personas.Domain, str] = MappingProxyType(
 
 @frozen(eq=False)
 class PersonaDomain:
-    """One domain of a persona.
+    """One domain of a persona; ``Personas.with_domain`` explains the other fields.
 
     Attributes:
         name: ``chat``, ``code``, ``game``, ``academy``, or a custom name.
         engine: runs the steps, with the tools, the model and the instructions of this domain.
-        describe: returns the task's description for an event; ``None`` for the standard sentence.
-        deliver: delivers answers; ``None`` leaves them to the caller.
-        templates: plans for known kinds of events; the first that matches is used.
-        deps: the dependencies of the runs of the steps.
-        channel: the platform of its events and answers, instead of ``deliver``.
-        reasoning: whether events are planned and evaluated; ``None`` for the persona's setting.
-        engage: decides on events that the policy allows.
-        schedules: recurring events.
-        reminders: whether its steps can schedule events.
         check: judges answers; overrides the verdict of the model.
         tenants: the accepted tenants of its channel; empty for any.
 

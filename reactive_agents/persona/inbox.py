@@ -81,10 +81,7 @@ class PersonaInbox:
 
     @effect
     async def waiting(self) -> Result[int, MemoryErrors]:
-        """Return the number of waiting events, of every process.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Return how many events wait, in any process; fails with ``MemoryUnavailable``."""
         return await self._waiting("event")
 
     @effect

@@ -35,10 +35,7 @@ def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] =
 
 
 def begin_step(plan: personas.PersonaPlan, step_id: str, now: datetime) -> personas.PersonaPlan:
-    """Return the plan with the step in progress.
-
-    A step that was already in progress counts a retry.
-    """
+    """Return the plan with the step in progress; a second time counts as a retry."""
     step = step_of(plan, step_id)
     again = step.retries + 1 if step.status == "in_progress" else step.retries
     return _with_step(plan, evolve(step, status="in_progress", started_at=now, retries=again), now)
@@ -54,10 +51,7 @@ def complete_step(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> 
 
 
 def fail_step(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> personas.PersonaPlan:
-    """Return the plan with the step failed.
-
-    It is not retried: other steps replace it, or the plan ends.
-    """
+    """Return the plan with the step failed; others replace it, or the plan ends."""
     step = step_of(plan, outcome.step_id)
     error = outcome.error.message if outcome.error is not None else outcome.detail
     failed = evolve(
@@ -74,10 +68,7 @@ def fail_step(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> pers
 def usable_contingency(
     plan: personas.PersonaPlan, step_id: str, kind: personas.ErrorKind
 ) -> personas.Contingency | None:
-    """Return the contingency for a failed step.
-
-    ``None`` if there is none, or if the step is part of that contingency.
-    """
+    """Return the contingency for a failed step that is not part of it, or ``None``."""
     if kind in _kinds_tried(plan, step_id):
         return None
     return next((each for each in plan.contingencies if each.kind == kind and each.actions), None)
@@ -98,10 +89,7 @@ def insert_contingency(
 def replace_open_steps(
     plan: personas.PersonaPlan, actions: Sequence[tuple[str, str]], now: datetime
 ) -> personas.PersonaPlan:
-    """Return the plan with its open steps skipped and new steps at its end.
-
-    Counts one more attempt.
-    """
+    """Skip the plan's open steps, append new ones, and count one more attempt."""
     kept = _without_open(plan)
     steps = (*kept, *new_steps(actions, after=kept))
     return evolve(_with_steps(plan, steps, now), attempts=plan.attempts + 1)
@@ -110,10 +98,7 @@ def replace_open_steps(
 def expand_step(
     plan: personas.PersonaPlan, step_id: str, actions: Sequence[tuple[str, str]], now: datetime
 ) -> personas.PersonaPlan:
-    """Return the plan with a step replaced by new ones.
-
-    The step itself counts as completed.
-    """
+    """Return the plan with a step completed by new ones in its place."""
     added = new_steps(actions, after=plan.plan.steps)
     place = next(index for index, step in enumerate(plan.plan.steps) if step.id == step_id)
     replaced = evolve(plan.plan.steps[place], status="completed", completed_at=now)
@@ -372,10 +357,7 @@ def with_draft(
 def with_large_steps(
     plan: personas.PersonaPlan, draft: PlanDraft, ids: Sequence[str]
 ) -> personas.PersonaPlan:
-    """Return the plan with the draft's large steps marked.
-
-    ``ids``: the ids of the draft's steps, in order.
-    """
+    """Mark the draft's large steps in the plan; ``ids`` are the draft's, in order."""
     large = {step_id for step_id, step in zip(ids, draft.steps, strict=True) if step.large}
     return evolve(plan, large_steps=plan.large_steps | large)
 

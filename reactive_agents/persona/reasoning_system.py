@@ -231,10 +231,7 @@ class PersonaReasoningSystem:
     async def adjust_plan(
         self, plan: personas.PersonaPlan, outcome: personas.StepOutcome, cycle: Cycle
     ) -> personas.PlanAdjustment:
-        """Adjust a plan after a step.
-
-        See :func:`reactive_agents.persona.adaptation.adjust_plan`.
-        """
+        """Adjust a plan after a step: see ``adaptation.adjust_plan``."""
         return await adjust_plan(plan, outcome, cycle)
 
     async def evaluate_outcome(
@@ -255,10 +252,7 @@ class PersonaReasoningSystem:
         return evaluated
 
     async def take_feedback(self, feedback: personas.Feedback, cycle: Cycle) -> str:
-        """Store a reaction to the answer of a plan, and learn from it.
-
-        Returns a sentence about what was done.
-        """
+        """Store a reaction to a plan's answer and learn from it; return what was done."""
         store, now = self._services.store, self._services.clock.now()
         async with self._changing:
             found = await cycle.attempt_or("recall", store.get_plan(feedback.plan_id), Nothing)

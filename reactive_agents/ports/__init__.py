@@ -449,9 +449,19 @@ class SessionStore(Protocol):
         ...
 
     def sessions(
-        self, agent: AgentId, user: str | None = None
+        self,
+        agent: AgentId,
+        user: str | None = None,
+        *,
+        before: datetime | None = None,
+        limit: int | None = None,
     ) -> Effect[tuple[SessionInfo, ...], SessionErrors]:
-        """Return the agent's sessions, of one user or of all, the latest first."""
+        """Return the agent's sessions, of one user or of all, the latest first.
+
+        Args:
+            before: only those that were last used before this time.
+            limit: the most to return, 1 or more.
+        """
         ...
 
     def messages(self, agent: AgentId, session: SessionId) -> Effect[tuple[Message, ...], SessionErrors]:

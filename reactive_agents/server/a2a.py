@@ -244,10 +244,7 @@ class AgentTasks(AgentExecutor):
             self._shown.pop(task_id, None)
 
     async def note_shown(self, task_id: str, context: ServerCallContext) -> None:
-        """Remember which waiting request of a record the client was shown.
-
-        A message settles only that one.
-        """
+        """Remember the waiting request that the client was shown, which a message settles."""
         if task_id not in self._store.begun and await self._store.get(task_id, context) is not None:
             principal: Principal = context.state[_PRINCIPAL]
             with suppress(Problem):  # it has no record

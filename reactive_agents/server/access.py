@@ -23,7 +23,7 @@ from attrs import define, evolve, field, frozen
 from returns.result import Failure
 from starlette.requests import Request
 
-from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.system import SystemClock, write_for_owner
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.server.web import Problem
 
@@ -136,11 +136,7 @@ class KeyFile:
 
 
 class ApiKeys:
-    """The keys in a file.
-
-    Args:
-        path: the path of a JSON file; created with the first key, readable by its owner only.
-    """
+    """The keys in a JSON file, made with the first key, readable by its owner only."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -214,27 +210,14 @@ class ApiKeys:
             before = dict(known)
             yield known
             if known != before:
-                self._write(known)
+                document = to_json(KeyFile(tuple(known.values())))
+                write_for_owner(self._path, f"{document}\n")
 
     def _read(self) -> dict[str, StoredKey]:
         read = from_json(self._path.read_text(encoding="utf-8"), KeyFile)
         if isinstance(read, Failure):
             raise ValueError(f"{self._path} is not a key file: {read.failure().message}")
         return {each.id: each for each in read.unwrap().keys}
-
-    def _write(self, keys: dict[str, StoredKey]) -> None:
-        document = to_json(KeyFile(tuple(keys.values())))
-        written = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
-        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(f"{document}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(written, self._path)
-        except BaseException:
-            written.unlink(missing_ok=True)
-            raise
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -316,11 +299,7 @@ class KeyUse:
 
 
 class UseOfKeys:
-    """Counts the requests, runs and streams of each key, and enforces its limits.
-
-    Args:
-        monotonic: returns seconds of a monotonic clock.
-    """
+    """Counts the requests, runs and streams of each key, and enforces its limits."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

@@ -498,9 +498,9 @@ async def _settle(call: Call) -> Response:
 async def _sessions(call: Call) -> Response:
     _, agent = call.service.agent(call.principal, call.part("agent"))
     query: SessionsQuery = call.query
-    found = await call.service.sessions(agent, call.principal.acts_for(query.user))
-    listed = [each for each in found if query.before is None or each[1].updated_at < query.before]
-    return web.JsonText({"data": [_session_document(name, info) for name, info in listed[: query.limit]]})
+    user = call.principal.acts_for(query.user)
+    found = await call.service.sessions(agent, user, query.before, query.limit)
+    return web.JsonText({"data": [_session_document(name, info) for name, info in found]})
 
 
 def _session_document(name: str, info: Any) -> dict[str, Any]:

@@ -142,10 +142,7 @@ _Body = TypeVar("_Body", bound=ModelRequestBody)
 
 
 def _settings(agent: ReactiveAgent[Any, Any], most_tokens: int | None, **given: Any) -> ModelSettings | None:
-    """Return the settings of a run.
-
-    A client can lower the agent's token limit, but not raise it.
-    """
+    """Return the settings of a run; a client can lower the token limit, not raise it."""
     chosen = {name: value for name, value in given.items() if value is not None}
     allowed: Any = agent.container.settings().model_settings.max_tokens
     if most_tokens is not None:
@@ -224,10 +221,7 @@ def _chat_part(part: Any) -> Any:
 
 
 def _failure(live: runs.LiveRun) -> web.Problem | None:
-    """Return the problem of a run without a result.
-
-    Its headers tell the client not to retry.
-    """
+    """Return the problem of a run without a result; its headers forbid a retry."""
     once = {"x-should-retry": "false"}
     match live.outcome:
         case events.TaskCompleted():
@@ -494,10 +488,7 @@ class OpenAIProtocol:
             self._service.cancel(live)
 
     async def _until_ended(self, request: Request, live: runs.LiveRun, own: bool) -> Response | None:
-        """Wait for the end of a run.
-
-        Return the response for a run that failed, or whose client has left.
-        """
+        """Wait for a run's end; return the response if it failed or the client left."""
 
         async def work() -> bool:
             await live.until_ended()

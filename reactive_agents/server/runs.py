@@ -270,13 +270,9 @@ DepsFactory: TypeAlias = Callable[[Principal], Any]
 class AgentService:
     """The agents of a server and their runs: the interface for protocols.
 
+    The arguments without description are those of ``create_app``.
+
     Args:
-        agents: the agents by their names in the API.
-        authenticate: returns the sender of a request; ``None`` to accept all.
-        limits: limits of senders without keys.
-        deps: creates the dependencies of runs.
-        queue: the queue for runs of durable agents; ``None`` to run them in this process.
-        url: the public URL of the server; empty to use that of each request.
         shows_unchecked: whether senders see texts that guardrails have not checked yet, as the owner of the
             agents may.
 
@@ -679,11 +675,15 @@ class AgentService:
     # --- sessions -------------------------------------------------------------------------------------------
 
     async def sessions(
-        self, agent: ReactiveAgent[Any, Any], user: str | None
+        self,
+        agent: ReactiveAgent[Any, Any],
+        user: str | None,
+        before: datetime | None = None,
+        limit: int | None = None,
     ) -> list[tuple[str, SessionInfo]]:
         """Return the sessions of a user by the user's names; without a user, all."""
         try:
-            found = await agent.sessions.list(user)
+            found = await agent.sessions.list(user, before=before, limit=limit)
         except AgentError as error:
             raise _unavailable(error) from None
         return [(shown_name(each.user, each.session) or "", each) for each in found]

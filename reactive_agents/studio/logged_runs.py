@@ -140,10 +140,7 @@ class RunLibrary:
     # --- files ----------------------------------------------------------------------------------------------
 
     async def export(self, run_id: RunId) -> str:
-        """Return a run as JSON lines, as ``reactive-agents runs export`` writes it.
-
-        Its sub-runs follow.
-        """
+        """Return a run and its sub-runs as JSON lines, as ``runs export`` writes them."""
         lines: list[str] = []
         waiting = [run_id]
         while waiting:

@@ -156,11 +156,7 @@ class RunTimeline:
         return self._by_id.get(row_id)
 
     def document(self, after: int = 0) -> JsonObject:
-        """Return the document, with the rows and parts that changed after an event.
-
-        Args:
-            after: the number of the event; 0 for everything.
-        """
+        """Return the document; after an event's number, the changed rows and parts."""
         parts: dict[str, Any] = {
             "plan": self.plan,
             "tree": self.tree,

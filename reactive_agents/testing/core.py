@@ -70,10 +70,7 @@ class FakeClock:
 
 
 class SequentialIds:
-    """Implements ``IdSource``: ``id-0001``, ``id-0002``, ….
-
-    Like live ids, they sort by time.
-    """
+    """Implements ``IdSource``: ``id-0001``, ``id-0002``, …, which sort by time."""
 
     def __init__(self, prefix: str = "id-") -> None:
         self._prefix = prefix
@@ -130,10 +127,7 @@ class InMemoryEventBus:
         return any(wanted is None or wanted == run_id for _, wanted in self._handlers)
 
     def publish(self, event: AgentEvent) -> None:
-        """Call every handler that wants the event.
-
-        A handler that raises does not stop the others.
-        """
+        """Call every handler that wants the event; one that raises stops no other."""
         for handler, run_id in tuple(self._handlers):
             if run_id is None or run_id == event.run_id:
                 try:
@@ -142,10 +136,7 @@ class InMemoryEventBus:
                     self.raised.append(error)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Call a handler with every later event, or with those of one run.
-
-        Returns a function that unsubscribes it.
-        """
+        """Call a handler with later events, or those of one run; return its unsubscriber."""
         entry = (handler, run_id)
         self._handlers.append(entry)
 
@@ -326,10 +317,7 @@ class RecordedRunPlayer:
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
-        """Return the next recorded answer to a request of this purpose.
-
-        Fails with ``ScriptExhausted`` when the run has no further answer.
-        """
+        """Return the next recorded answer of this purpose, or ``ScriptExhausted``."""
         self.requests.append(request)
         waiting = self._answers.get(request.purpose)
         if not waiting:

@@ -277,6 +277,10 @@ async def test_sessions_are_renamed_forked_and_deleted(place: str) -> None:
     await agent.run("3", session="b", user="ada")
     assert asked(model.requests[-1]) == ["1", "3"]
     assert [each.title for each in await agent.sessions.list()] == ["The other way", "1"]
+    (latest,) = await agent.sessions.list(limit=1)
+    (earlier,) = await agent.sessions.list("ada", before=latest.updated_at, limit=5)
+    listed = [(each.session, each.turns, each.messages) for each in (latest, earlier)]
+    assert listed == [("b", 2, 4), ("a", 2, 4)]
     await agent.sessions.delete("a")
     with pytest.raises(AgentError, match="there is none of this name"):
         await agent.sessions.read("a")

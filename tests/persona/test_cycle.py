@@ -515,8 +515,8 @@ async def test_a_plan_whose_lesson_does_not_hold_serves_no_more(changes: dict[st
     llm = ScriptedLLM(plan, rain, assessed("Look it up first."), plan, assessed())
     bench = persona_bench(llm)
     await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
-    ((name, learning),) = bench.store.learnings.items()
-    bench.store.learnings[name] = evolve(learning, **changes)
+    (learning,) = bench.store.learnings.values()
+    (await attempt(bench.store.save_learning(evolve(learning, **changes)))).unwrap()
     again = await bench.process("What will the weather be like in Oslo this Sunday?", "event-2")
     assert again.plan is not None
     assert again.plan.source == "model"
@@ -531,16 +531,17 @@ async def test_a_failed_reuse_of_a_plan_that_followed_nothing_counts_as_a_sign_o
     assert first.plan is not None
     ((_, learning),) = bench.store.learnings.items()
     trusted = evolve(learning, outcomes=(True,) * 9, success_count=90, confidence=0.8)
-    bench.store.learnings[learning.id] = trusted
+    (await attempt(bench.store.save_learning(trusted))).unwrap()
     for number in range(5):
         name, task = LearningId(f"other-{number}"), TaskId(f"task-{number}")
         failed = {"outcomes": (*trusted.outcomes, False), "failure_count": 1} if number < 2 else {}
         other = evolve(trusted, id=name, pattern=f"Word{number}.", learned_from=(task,), **failed)
-        bench.store.learnings[name] = other
+        (await attempt(bench.store.save_learning(other))).unwrap()
         if failed:
             inner = evolve(first.plan.plan, id=PlanId(f"plan-{number}"))
             subject = evolve(first.plan.task, id=task, description="Another.")
-            bench.store.plans[inner.id] = evolve(first.plan, plan=inner, task=subject, succeeded=False)
+            failure = evolve(first.plan, plan=inner, task=subject, succeeded=False)
+            (await attempt(bench.store.save_plan(failure))).unwrap()
     again = await bench.process("What will the weather be like in Oslo this Sunday?", "event-2")
     assert again.plan is not None
     assert (again.plan.source, again.plan.follows) == ("reused", ())

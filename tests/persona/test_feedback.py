@@ -16,7 +16,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
 from reactive_agents.testing import FakeTools, ScriptedLLM, Turn, answer, call, say
 from reactive_agents.testing.core import START
-from tests.support.personas import PersonaBench, assessed, persona_bench, planned
+from tests.support.personas import PersonaBench, alter, assessed, persona_bench, planned
 
 pytestmark = pytest.mark.anyio
 
@@ -118,8 +118,17 @@ async def test_an_evaluation_that_comes_after_the_reaction_respects_it() -> None
     assert (plan.liked, plan.succeeded) == (True, None)
     bench.persona.settings = evolve(bench.persona.settings, evaluation="after")
     judged = persona_bench(ScriptedLLM(assessed(LESSON, met=False)), store=bench.store)
-    claim = next(each for each in bench.store.work.values() if each.kind == "event")
-    bench.store._add("evaluation", claim.room, claim.key, claim.event, plan_id=plan.id, task_id=plan.task.id)
+    same = (
+        'persona_id, tenant, domain, context_id, key, event_id, "user", priority, '
+        "created_at, updated_at, event"
+    )
+    alter(
+        bench.store,
+        f"INSERT INTO persona_work (kind, {same}, plan_id, task_id) "
+        f"SELECT 'evaluation', {same}, ?, ? FROM persona_work WHERE kind = 'event'",
+        plan.id,
+        plan.task.id,
+    )
     (await attempt(judged.persona.resume())).unwrap()
     [plan] = bench.store.plans.values()
     assert plan.succeeded is True

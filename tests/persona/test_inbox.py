@@ -27,7 +27,7 @@ from reactive_agents.core.personas import (
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, forever, say
-from tests.support.personas import PersonaBench, an_event, persona_bench
+from tests.support.personas import PersonaBench, alter, an_event, persona_bench
 from tests.support.virtual_time import Backend, LoopClock, virtual_time
 
 pytestmark = pytest.mark.anyio
@@ -256,7 +256,7 @@ async def test_an_event_at_which_a_process_ended_is_tried_alone() -> None:
         added = await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))
         item = added.unwrap().item
         if number == 2:
-            bench.store.work[item.number] = evolve(item, attempts=1)
+            alter(bench.store, "UPDATE persona_work SET attempts = 1 WHERE number = ?", item.number)
     async with PersonaInbox(bench.persona, lambda outcome: under_way.discard(outcome.event_id)):
         pass
     assert beside["e1"] == {"e0"}

@@ -182,9 +182,8 @@ async def test_a_plan_is_made_run_judged_and_answered() -> None:
     assert [step.status for step in stored.steps] == ["completed"] * 3
     assert stored.steps[1].result == "found found XRP and more"
     assert stored.total_tokens == result.metadata.tokens_used
-    assert [(p, s.id, s.status) for p, s in run.store.transitions] == [
-        (stored.id, step_id, status) for step_id, status in run.told()
-    ]
+    transitions = (await attempt(run.store.transitions(stored.id))).unwrap()
+    assert [(each.step.id, each.step.status) for each in transitions] == run.told()
     (created,), (ended,) = run.bench.recorder.of(PlanCreated), run.bench.recorder.of(PlanEnded)
     assert (created.plan_id, len(created.steps), created.resumed) == (stored.id, 3, False)
     assert ended.status == "completed"
@@ -982,7 +981,7 @@ async def test_a_step_that_was_under_way_is_run_again_only_if_that_does_no_harm(
         made = a_plan(steps=1)
         started = evolve(made.steps[0], tool_name=name, tool_args={}, status="in_progress")
         store = InMemoryPlanStore()
-        store.plans[made.id] = evolve(made, steps=(started,))
+        (await attempt(store.save(evolve(made, steps=(started,))))).unwrap()
         tools = FakeTools({"look": "seen", "send": "sent"}, definitions=definitions)
         run = Run(
             forever(satisfied()),

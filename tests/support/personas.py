@@ -75,6 +75,11 @@ def a_persona_plan(*actions: str, contingencies: tuple[Contingency, ...] = (), *
     return evolve(made, contingencies=contingencies, success_criteria=("It is clear.",), **fields)
 
 
+def alter(store: Any, statement: str, *values: object) -> None:
+    """Change the tables of a store in memory, as another process would."""
+    store._tables._connection.execute(statement, values)
+
+
 def planned(
     *actions: str,
     when: str = PLANNING,

@@ -70,10 +70,7 @@ class SqliteBudget:
     Args:
         path: the SQLite file, created with its directories if missing, or Postgres URL, shared by all
             processes with this budget.
-        daily_usd: US dollars for a day, 0 or more; ``None`` for no limit.
-        monthly_usd: US dollars for a month, 0 or more; ``None`` for no limit.
-        run_usd: US dollars for a run, 0 or more; ``None`` for no limit.
-        warn_at: shares of a limit to warn at, above 0 and up to 1.
+        daily_usd, monthly_usd, run_usd, warn_at: as in ``CostConfig``.
         patience_s: seconds to wait for other writers before it fails, 0 or more.
 
     Raises:

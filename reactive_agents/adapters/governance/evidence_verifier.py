@@ -297,12 +297,9 @@ class EvidenceVerifier:
     answers, the confidence is the mean of these figures.
 
     Args:
-        threshold: 0 to 1; the lowest confidence of a verified answer.
         workspace: the directory of deliverables and of files that the answer says it wrote; without a
             workspace, a tool result that names them is enough.
-        judge_model: a model that judges the whole answer; ``None`` for no judge.
-        self_consistency: number of further answers to compare with, 0 for none.
-        deliverables: paths of files that every run must leave in the workspace; a task may list more.
+        threshold, judge_model, self_consistency, deliverables: as in ``VerificationConfig``.
     """
 
     threshold: float = DEFAULT_THRESHOLD

@@ -223,10 +223,7 @@ def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> mode
 
 
 def read_usage(usage: Any) -> models.Usage:
-    """Return the counts of a litellm usage.
-
-    Unreported when missing, zero or impossible.
-    """
+    """Return the counts of a litellm usage, unreported if missing, zero or impossible."""
     read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     total = _count(usage, "total_tokens")
     counts = (read, written, total)

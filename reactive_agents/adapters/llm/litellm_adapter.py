@@ -224,10 +224,7 @@ class LiteLLM:
     async def _stream_from(
         self, model: str, request: models.ModelRequest, failed_attempts: FailedAttempts
     ) -> AsyncGenerator[models.ModelChunk | FailedAttempt]:
-        """Yield chunks, and ``StreamRestarted`` before further attempts.
-
-        Ends with the whole answer.
-        """
+        """Yield chunks, ``StreamRestarted`` before further attempts, then the answer."""
         prepared = await self._prepare(model, request)
         if isinstance(prepared, FailedAttempt):
             yield prepared

@@ -183,10 +183,7 @@ class SqliteModelProfiles:
 
     @effect
     async def save(self, profile: ModelProfile) -> Result[ModelProfile, ServiceFailed]:
-        """Store a profile, and return it completed by earlier findings.
-
-        Fails with ``ServiceFailed`` when the file cannot be written.
-        """
+        """Store and return a profile with earlier findings; may fail: ``ServiceFailed``."""
 
         def work(connection: sqlite3.Connection) -> ModelProfile:
             row = connection.execute(_SELECT, (profile.model, profile.address)).fetchone()

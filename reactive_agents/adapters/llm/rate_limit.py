@@ -38,10 +38,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 @define(eq=False)
 class Admitted:
-    """A request that counts towards the limits.
-
-    ``at``: seconds of the monotonic clock.
-    """
+    """A request that counts towards the limits; ``at``: monotonic seconds."""
 
     at: float
     tokens: int

@@ -223,10 +223,7 @@ _OWNERS = (
 
 
 def _queue_of_plans(file: sqlite3.Connection) -> None:
-    """Add the events and answers of plans from before the queue existed.
-
-    The last of several plans for one event counts.
-    """
+    """Add the events and answers of earlier plans; the last plan of an event counts."""
     rows = file.execute(
         "SELECT id, persona_id, domain, context_id, status, created_at, data FROM persona_plans ORDER BY seq"
     ).fetchall()

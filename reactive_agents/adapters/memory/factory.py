@@ -8,11 +8,9 @@ from attrs import frozen
 from returns.result import Result
 
 from reactive_agents.adapters.memory.database import (
-    DEFAULT_BUSY_TIMEOUT_S,
     MemoryStore,
     open_memory_store,
 )
-from reactive_agents.adapters.memory.extraction import Extractor, extract_memories
 from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
 from reactive_agents.adapters.memory.service import DEFAULT_TOKEN_BUDGET, MemoryArchive, SqliteMemory
 from reactive_agents.core.errors import MemoryErrors
@@ -55,9 +53,7 @@ def open_memory(
     extraction: MemoryExtraction = "rules",
     scope: MemoryScope = "user",
     anonymous: AnonymousMemory = "agent",
-    extract: Extractor = extract_memories,
     redactor: Redactor | None = None,
-    busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
     read_only: bool = False,
 ) -> MemoryServices:
     """Return the services of a memory file, which is opened at first use.
@@ -65,17 +61,14 @@ def open_memory(
     Args:
         path: the file, created with its directories if missing, or a Postgres URL. ``:memory:`` keeps
             everything in this process while the services exist, even after closing.
-        token_budget, embedder, extraction, scope, anonymous, extract, redactor: see
+        token_budget, embedder, extraction, scope, anonymous, redactor: see
             :class:`~reactive_agents.adapters.memory.service.SqliteMemory`.
-        busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
         read_only: only recall; every write fails.
 
     Raises:
-        ValueError: ``token_budget`` or ``busy_timeout_s`` is negative, or ``:memory:`` is read-only.
+        ValueError: ``token_budget`` is negative, or ``:memory:`` is read-only.
     """
-    database = open_memory_store(
-        path, busy_timeout_s=busy_timeout_s, read_only=read_only, has_vectors=embedder is not None
-    )
+    database = open_memory_store(path, read_only=read_only, has_vectors=embedder is not None)
     redactor = redactor or Redactor()
     memory = SqliteMemory(
         database,
@@ -86,7 +79,6 @@ def open_memory(
         extraction=extraction,
         scope=scope,
         anonymous=anonymous,
-        extract=extract,
         redactor=redactor,
     )
     return MemoryServices(

@@ -63,7 +63,7 @@ _FIELDS = (
     *("event", "message", "message_kind", "plan_id", "task_id", "outcome", "message_id", "cost_usd"),
 )
 """The columns of an item that have the names of its fields."""
-_COLUMNS = f"persona_id, tenant, domain, context_id, {', '.join(_FIELDS)}"
+COLUMNS = f"persona_id, tenant, domain, context_id, {', '.join(_FIELDS)}"
 
 Now: TypeAlias = Callable[[], int]
 """The database clock in microseconds, which a transaction reads when it begins."""
@@ -92,10 +92,7 @@ class SqlitePersonaStore:
         self._served: dict[tuple[PersonaId, queue.WorkKind], str] = {}
 
     async def aclose(self) -> None:
-        """Close the file or the connections, and stop renewing leases.
-
-        The next use opens them again.
-        """
+        """Close the database and stop renewing leases; the next use opens it again."""
         self._leases.let_go_of_all()
         await self._database.aclose()
 
@@ -143,10 +140,7 @@ class SqlitePersonaStore:
         until: datetime | None = None,
         limit: int = 50,
     ) -> Result[tuple[personas.PersonaPlan, ...], MemoryErrors]:
-        """Return the persona's plans, newest first.
-
-        Among plans of the same age, those created later come first.
-        """
+        """Return the persona's plans, newest first; of the same age, the later created."""
         wanted: dict[str, object] = {
             "persona_id = ?": persona_id,
             "domain = ?": domain,
@@ -230,10 +224,7 @@ class SqlitePersonaStore:
 
     @effect
     async def add_thought(self, thought: personas.Thought) -> Result[None, MemoryErrors]:
-        """Add to the working memory of the room.
-
-        The least important thoughts are removed.
-        """
+        """Add to the room's working memory, and remove the least important thoughts."""
         thought = self._records.redacted(thought)
 
         def work(file: Transaction) -> None:
@@ -324,10 +315,10 @@ class SqlitePersonaStore:
                     "UPDATE persona_work SET status = 'dropped', reason = 'The inbox was full.', "
                     "updated_at = ? WHERE number = (SELECT min(number) FROM persona_work "
                     "WHERE persona_id = ? AND kind = 'event' AND tenant = ? AND status = 'open' "
-                    f"AND holder = '') RETURNING {_COLUMNS}",
+                    f"AND holder = '') RETURNING {COLUMNS}",
                     (self._now(), room.persona_id, room.tenant),
                 ).fetchone()
-                dropped = None if oldest is None else _item(oldest)
+                dropped = None if oldest is None else item_of(oldest)
             number = _insert(file, "event", room, event.id, event, self._now)
             added = None if number is None else _row(file, number)
             return queue.Submission(added, is_new=True, dropped=dropped, waiting=waiting + (dropped is None))
@@ -406,12 +397,12 @@ class SqlitePersonaStore:
                 row = file.execute(
                     "UPDATE persona_work SET holder = ?, lease_until = ?, attempts = attempts + ?, "
                     "updated_at = ? WHERE number = ? AND holder = ? AND lease_until = ? AND due = ? "
-                    f"AND {_OPEN} RETURNING {_COLUMNS}",
-                    (holder, _valid_until(at), int(tried), at, head, held_by, lease_until, due),
+                    f"AND {_OPEN} RETURNING {COLUMNS}",
+                    (holder, self._lease_end(at), int(tried), at, head, held_by, lease_until, due),
                 ).fetchone()
                 if row is None:  # another claim was faster
                     continue
-                item = _item(row)
+                item = item_of(row)
                 if item.event.content != UNREADABLE:
                     return item if tried else evolve(item, attempts=item.attempts + 1)
                 file.execute(  # it blocks nothing else
@@ -424,7 +415,7 @@ class SqlitePersonaStore:
         item = claimed.value_or(None)
         if item is not None:
             self._served[persona_id, kind] = item.room.tenant
-            self._leases.hold(holder, None)
+            self._hold(holder)
         return claimed
 
     @effect
@@ -591,10 +582,10 @@ class SqlitePersonaStore:
                     conditions += f" AND {column} IN ({marks(several)})"
                     values += several
             rows = file.execute(
-                f"SELECT {_COLUMNS} FROM persona_work WHERE {conditions} ORDER BY number DESC LIMIT ?",
+                f"SELECT {COLUMNS} FROM persona_work WHERE {conditions} ORDER BY number DESC LIMIT ?",
                 (*values, chosen.limit),
             )
-            return tuple(map(_item, rows.fetchall()))
+            return tuple(map(item_of, rows.fetchall()))
 
         return await self._database.read("find_work", work)
 
@@ -638,7 +629,7 @@ class SqlitePersonaStore:
                 f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? "
                 "AND status NOT IN ('open', 'dropped') ORDER BY number DESC LIMIT ?"
             )
-            events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
+            events = file.execute(f"SELECT {COLUMNS} {latest}", place).fetchall()
             answers: dict[str, list[queue.Utterance]] = {}
             for event_id, text, at in file.execute(  # joined, to skip those of other events
                 f"SELECT event_id, message, created_at FROM (SELECT event_id AS latest_id {latest}) "
@@ -649,7 +640,7 @@ class SqlitePersonaStore:
                 answer = queue.Utterance("", text, moment_of(at), EventId(event_id))
                 answers.setdefault(event_id, []).append(answer)
             said: list[queue.Utterance] = []
-            for item in map(_item, reversed(events)):
+            for item in map(item_of, reversed(events)):
                 said.append(queue.utterance_of(item.event))
                 said += answers.get(item.event.id, ())
             return tuple(said[-limit:]) if limit else ()
@@ -737,12 +728,18 @@ class SqlitePersonaStore:
 
     # --- leases -------------------------------------------------------------------------------------------
 
+    def _hold(self, holder: str) -> None:
+        self._leases.hold(holder, None)
+
+    def _lease_end(self, at: int) -> int:
+        return at + int(LEASE_S * 1e6)
+
     async def _renew(self, held: Mapping[str, None]) -> None:
         places = marks(held)
         statement = f"UPDATE persona_work SET lease_until = ? WHERE holder IN ({places}) RETURNING holder"
 
         def work(file: Transaction) -> set[str]:
-            return {holder for (holder,) in file.execute(statement, (_valid_until(self._now()), *held))}
+            return {holder for (holder,) in file.execute(statement, (self._lease_end(self._now()), *held))}
 
         renewed = await self._database.write_soon("renew", work, of=f"leases of {min(held)}")
         for lost in set(held) - renewed.value_or(set(held)):  # other processes hold it now
@@ -805,10 +802,6 @@ def _since(
         "context_id = ?": None if room is None else room.context_id,
         "updated_at >= ?": microseconds(since),
     }
-
-
-def _valid_until(now: int) -> int:
-    return now + int(LEASE_S * 1e6)
 
 
 def _save_plan(
@@ -898,18 +891,19 @@ def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewM
 
 
 def _row(file: Transaction, number: int) -> queue.WorkItem:
-    return _item(file.execute(f"SELECT {_COLUMNS} FROM persona_work WHERE number = ?", (number,)).fetchone())
+    return item_of(file.execute(f"SELECT {COLUMNS} FROM persona_work WHERE number = ?", (number,)).fetchone())
 
 
 def _item_of(file: Transaction, room: personas.Room, kind: queue.WorkKind, key: str) -> queue.WorkItem | None:
     row = file.execute(
-        f"SELECT {_COLUMNS} FROM persona_work WHERE kind = ? AND {_ROOM} AND key = ?",
+        f"SELECT {COLUMNS} FROM persona_work WHERE kind = ? AND {_ROOM} AND key = ?",
         (kind, *_place(room), key),
     ).fetchone()
-    return None if row is None else _item(row)
+    return None if row is None else item_of(row)
 
 
-def _item(row: Sequence[Any]) -> queue.WorkItem:
+def item_of(row: Sequence[Any]) -> queue.WorkItem:
+    """Return the item of a row of ``COLUMNS``."""
     persona_id, tenant, domain, context_id, *fields = row
     room = personas.Room(PersonaId(persona_id), domain, ContextId(context_id), tenant)
     known = dict(zip(_FIELDS, fields, strict=True))

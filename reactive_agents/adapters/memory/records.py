@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, define, evolve, field
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -31,7 +31,7 @@ from reactive_agents.ports import Clock
 _T = TypeVar("_T")
 
 
-@frozen(eq=False)
+@define(eq=False)
 class SqlitePlanStore:
     """Implements ``PlanStore``; each effect fails with ``MemoryUnavailable``.
 
@@ -73,7 +73,9 @@ class SqlitePlanStore:
     @effect
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
         """Return the plan, or ``Nothing``."""
-        found = await self.database.read("get_plan", lambda connection: _plans(connection, "id = ?", plan_id))
+        found = await self.database.read(
+            "get_plan", lambda connection: plans_of(connection, "id = ?", plan_id)
+        )
         return found.map(_first)
 
     @effect
@@ -81,7 +83,7 @@ class SqlitePlanStore:
         """Return the agent's plans, newest first; of the same age, the one saved later."""
         newest_first = "agent_id = ? ORDER BY created_at DESC, seq DESC"
         return await self.database.read(
-            "list_plans", lambda connection: _plans(connection, newest_first, agent_id)
+            "list_plans", lambda connection: plans_of(connection, newest_first, agent_id)
         )
 
     @effect
@@ -140,8 +142,9 @@ def _rewrite(connection: Transaction, plan_id: PlanId, rewritten: Callable[[Plan
         )
 
 
-def _plans(connection: Transaction, condition: str, value: str) -> tuple[Plan, ...]:
-    rows = connection.execute(f"SELECT id, data FROM plans WHERE {condition}", (value,)).fetchall()
+def plans_of(connection: Transaction, condition: str, *values: str) -> tuple[Plan, ...]:
+    """Return the plans that fit a condition, with its order."""
+    rows = connection.execute(f"SELECT id, data FROM plans WHERE {condition}", values).fetchall()
     steps_of = "SELECT data FROM plan_steps WHERE plan_id = ? ORDER BY position"
     return tuple(
         evolve(
@@ -154,13 +157,13 @@ def _plans(connection: Transaction, condition: str, value: str) -> tuple[Plan, .
 
 # --- how strategies have done ---------------------------------------------------------------------------
 
-_HISTORY = (
+HISTORY = (
     "SELECT strategy, task_type, successes, executions, cost, duration, confidence, last_used "
     "FROM effectiveness "
 )
 
 
-@frozen(eq=False)
+@define(eq=False)
 class SqliteEffectiveness:
     """Implements ``EffectivenessTracker`` with sums for the averages.
 
@@ -214,7 +217,7 @@ class SqliteEffectiveness:
         names = self.redactor.redact(strategy), self.redactor.redact(task_type)
         condition = "WHERE strategy = ? AND task_type = ?"
         found = await sql.rows(
-            self.database, "get_effectiveness", _effectiveness, _HISTORY + condition, *names
+            self.database, "get_effectiveness", effectiveness_of, HISTORY + condition, *names
         )
         return found.map(_first)
 
@@ -232,10 +235,10 @@ class SqliteEffectiveness:
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of a task type."""
         name, condition = self.redactor.redact(task_type), "WHERE task_type = ? ORDER BY strategy"
-        return await sql.rows(self.database, "history", _effectiveness, _HISTORY + condition, name)
+        return await sql.rows(self.database, "history", effectiveness_of, HISTORY + condition, name)
 
 
-def _effectiveness(
+def effectiveness_of(
     strategy: str,
     task_type: str,
     successes: int,
@@ -245,6 +248,7 @@ def _effectiveness(
     confidence: float,
     last_used: str,
 ) -> StrategyEffectiveness:
+    """Return the record of a row of ``HISTORY``."""
     return StrategyEffectiveness(
         strategy,
         task_type,

@@ -77,13 +77,10 @@ class SqliteMemory:
     Args:
         database: the memory file or database; its creator closes it.
         clock: the clock for storage and decay.
-        token_budget: maximum tokens of a bootstrap, 0 or more, by an upper estimate.
+        token_budget, extraction, scope, anonymous: as in ``MemoryConfig``; tokens by an upper estimate.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
-        extraction: ``model`` lets the model of a flush select the facts, if there is one.
-        extract: selects the memories of a run otherwise; it gets task and result without secrets.
+        extract: selects the memories of a run by rules; it gets task and result without secrets.
         redactor: removes secrets from every text before it is stored, embedded or shown to a model.
-        scope: ``user`` restricts the memories of a run to its user or session; ``agent`` shares them.
-        anonymous: ``nothing`` prevents runs without user and session from recalling and storing memories.
 
     Raises:
         ValueError: ``token_budget`` is negative.
@@ -268,10 +265,7 @@ class SqliteMemory:
 
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
-        """Delete entries and sessions, and return their number.
-
-        For a user, also deletes plans.
-        """
+        """Delete entries and sessions, for a user also plans; return their number."""
         return await self._database.erase("forget", lambda connection: store.forget(connection, what))
 
     # --- inside -----------------------------------------------------------------------------------------

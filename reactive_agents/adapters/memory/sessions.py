@@ -13,6 +13,7 @@ that a turn costs the same however long the session is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -219,27 +220,29 @@ class SqliteSessions:
 
     @effect
     async def sessions(
-        self, agent: AgentId, user: str | None = None
+        self,
+        agent: AgentId,
+        user: str | None = None,
+        *,
+        before: datetime | None = None,
+        limit: int | None = None,
     ) -> Result[tuple[SessionInfo, ...], SessionErrors]:
         """Return the agent's sessions, of one user or of all, latest first."""
-
-        def work(file: sql.Transaction) -> tuple[SessionInfo, ...]:
-            rows = file.execute(
-                'SELECT session, "user", title, count(number), coalesce(sum(message_count), 0), created_us,'
-                " updated_us FROM conversations LEFT JOIN conversation_turns"
-                " ON conversation = conversations.id"
-                ' WHERE agent = ? AND (CAST(? AS TEXT) IS NULL OR "user" = ?)'
-                " GROUP BY conversations.id ORDER BY updated_us DESC, conversations.id DESC",
-                (agent, user, user),
-            )
-            return tuple(
-                SessionInfo(
-                    SessionId(session), owner, title, turns, messages, moment_of(created), moment_of(updated)
-                )
-                for session, owner, title, turns, messages, created, updated in rows
-            )
-
-        return await self._file.read("list", work)
+        before_us = None if before is None else microseconds(before)
+        chosen, values = sql.where({"agent = ?": agent, '"user" = ?': user, "updated_us < ?": before_us})
+        of_turns = "FROM conversation_turns WHERE conversation = conversations.id"
+        return await sql.rows(
+            self._file,
+            "list",
+            lambda session, owner, title, turns, messages, created, updated: SessionInfo(
+                session, owner, title, turns, messages, moment_of(created), moment_of(updated)
+            ),
+            f'SELECT session, "user", title, (SELECT count(*) {of_turns}),'
+            f" (SELECT coalesce(sum(message_count), 0) {of_turns}), created_us, updated_us"
+            f" FROM conversations WHERE {chosen} ORDER BY updated_us DESC, id DESC LIMIT ?",
+            *values,
+            sql.ALL_ROWS if limit is None else limit,
+        )
 
     @effect
     async def messages(

@@ -192,10 +192,7 @@ def describe(event: events.AgentEvent) -> Line | None:
 
 
 def _failed_attempts(refused: Sequence[RunUsage]) -> str:
-    """Return the cost of attempts that failed before the answer, in brackets.
-
-    Empty if there were none.
-    """
+    """Return the cost of failed attempts before the answer, in brackets, or nothing."""
     if not refused:
         return ""
     total = sum((each.usage for each in refused), Usage())
@@ -312,10 +309,7 @@ class SilentView:
         """Write a line, with the name of a sub-agent."""
 
     def ask(self, request: governance.ApprovalRequest) -> bool:
-        """Ask on standard error, and read the answer from standard input.
-
-        Any answer but a clear yes is a no.
-        """
+        """Ask on standard error, read standard input; all but a clear yes is a no."""
         return self._ask(f"Run {request.described}? [y/N] ").lower() in ("y", "yes")
 
     def answer(self, question: governance.QuestionRequest) -> str | None:

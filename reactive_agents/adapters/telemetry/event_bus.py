@@ -260,10 +260,7 @@ class QueuedHandler:
             self._at_work = False
 
     async def drain(self) -> None:
-        """Wait, on the handler's event loop, until every event is handled.
-
-        Elsewhere return at once.
-        """
+        """Wait on the handler's loop until every event is handled; elsewhere return."""
         if schedule_on_this_loop() != self._schedule or not self._at_work:
             return
         self._idle = self._idle or anyio.Event()

@@ -129,8 +129,7 @@ class SqliteRunLog:
     Args:
         path: an SQLite file, created if missing, or a Postgres URL. Either may contain other stores of the
             package.
-        keep_days: days after which a run is deleted; 0 or ``None`` for never.
-        keep_runs: the number of latest runs to keep, 1 or more; ``None`` for all.
+        keep_days, keep_runs: as in ``RunLogConfig``.
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write or create the file.
 
@@ -423,10 +422,7 @@ class SqliteRunLog:
 
 
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
-    """Return the event as it was published, without its task's id.
-
-    ``None`` for an event that this version of the package does not know.
-    """
+    """Return the event as published, without its task's id; ``None`` if unknown."""
     origin = {"run_id": run.run_id, "task_id": "", "agent": run.agent, "parent_run_id": run.parent}
     place = {"sequence": logged.sequence, "at": logged.at.isoformat()}
     read = decode({"tag": logged.kind, **origin, **place, **logged.body}, events.AgentEvent)

@@ -41,10 +41,7 @@ class _Route:
 
 @frozen(eq=False)
 class _Catalog:
-    """The tools of all services at one moment.
-
-    It is replaced, never changed, since other threads read it.
-    """
+    """All tools at one moment; replaced, never changed, as other threads read it."""
 
     listings: _Listings = ()
     definitions: tuple[ToolDefinition, ...] = ()

@@ -50,10 +50,7 @@ class ProcessTree:
     proc: Path = Path("/proc")
 
     async def end(self, *, grace_s: float) -> None:
-        """Ask every process to end, and kill the rest after ``grace_s`` seconds.
-
-        May be called again.
-        """
+        """Ask every process to end, and kill the rest after ``grace_s`` s; repeatable."""
         self._signal(signal.SIGTERM)
         with anyio.move_on_after(grace_s):
             await self._until_gone(_NO_SIGNAL)

@@ -143,10 +143,7 @@ def entry(
 
 
 def _own_description(annotation: Any) -> str | None:
-    """Return the description in ``Annotated`` or a pydantic ``Field``.
-
-    It takes precedence over the docstring.
-    """
+    """Return the description in ``Annotated`` or ``Field``, before the docstring's."""
     if typing.get_origin(annotation) is not Annotated:
         return None
     for extra in typing.get_args(annotation)[1:]:

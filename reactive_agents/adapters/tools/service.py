@@ -207,10 +207,7 @@ class Thread:
         self._uncounted = uncounted  # the thread is counted already, by its place
 
     async def run(self, function: Callable[[], Any]) -> Any:
-        """Return the value of the function.
-
-        A cancelled function continues in its thread, but its place becomes free.
-        """
+        """Return its value; a cancelled function goes on in its thread, its place is free."""
         try:
             return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=self._uncounted)
         finally:

@@ -232,10 +232,7 @@ class Documentation(Value):
 
 
 def read_docstring(docstring: str | None) -> Documentation:
-    """Parse a docstring in Google, numpy, reST or Epydoc style.
-
-    One of another style is all prose.
-    """
+    """Parse a Google, numpy, reST or Epydoc docstring; another style is all prose."""
     if not docstring or not docstring.strip():
         return Documentation()
     from docstring_parser import ParseError, parse

@@ -166,10 +166,7 @@ def write_inside(
 
 
 def _is_protected(target: Path, protected: frozenset[Path]) -> bool:
-    """Return whether a path is, is below, or accompanies a protected one.
-
-    Ignores case, as some file systems do.
-    """
+    """Return whether a path is, is below, or accompanies a protected one, in any case."""
     wanted = str(target).casefold()
     known = (str(each).casefold() for each in protected)
     return any(wanted == each or wanted.startswith((each + "-", each + os.sep)) for each in known)
@@ -460,10 +457,7 @@ _LINE_BYTES = 65_536
 
 
 def is_binary(file: BinaryIO) -> bool:
-    """Return whether the start of the file has a NUL byte, unlike text in UTF-8.
-
-    Seeks back to the start.
-    """
+    """Return whether the file's start, to which it seeks back, has a NUL byte."""
     probe = file.read(_PROBE_BYTES)
     file.seek(0)
     return b"\0" in probe

@@ -25,9 +25,6 @@ __all__ = [
 
 
 def builtin_tools() -> dict[str, Tool]:
-    """Return all built-in tools by name.
-
-    ``shell`` needs approval: without an approver its calls are refused.
-    """
+    """Return the built-in tools by name; ``shell`` is refused without an approver."""
     files: tuple[Tool, ...] = (file_list, file_search, file_read, file_write)
     return {tool.name: tool for tool in (calculator, *files, http_get, web_search, shell)}

@@ -171,10 +171,7 @@ async def _run(
 
 
 def _search_path(workspace: Path) -> str:
-    """Return ``PATH`` without relative directories and those of the workspace.
-
-    A model may be able to write to them.
-    """
+    """Return ``PATH`` without directories that a model may write: relative, workspace."""
     directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(
         directory

@@ -459,10 +459,7 @@ def _describe_resource(resource: TextResourceContents | BlobResourceContents) ->
 
 
 def _parts(block: ContentBlock) -> tuple[Content, ...]:
-    """Return the image, sound or document of a block, detected from its bytes.
-
-    None for texts and links.
-    """
+    """Return the image, sound or document of a block, by its bytes; else none."""
     match block.type:
         case "image":
             return _decoded(Image, block.data)

@@ -1,11 +1,9 @@
-"""The queue of personas in memory, which tests of programs use, does what that in a file does."""
+"""The queue of personas in Postgres does what that in memory does, which uses the statements of SQLite."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -22,6 +20,7 @@ from reactive_agents.testing import FakeClock
 from reactive_agents.testing.core import START
 from reactive_agents.testing.memory import InMemoryPersonaStore
 from tests.support.personas import a_persona_plan, an_event
+from tests.support.postgres import Server
 from tests.support.profiles import examples
 
 ADA = PersonaId("ada")
@@ -109,9 +108,10 @@ def steps_of_claims(draw: st.DrawFn) -> Step:
 
 
 def comparable(value: Any) -> Any:
-    """Return a value without the numbers and holders, which each store gives in its own way."""
+    """Return a value without the numbers, holders and times, which each store gives in its own way."""
     if isinstance(value, WorkItem):
-        return evolve(value, number=0, holder=bool(value.holder), plan_id=value.plan_id or None)
+        times: dict[str, Any] = {"created_at": START, "updated_at": START, "due": None}
+        return evolve(value, number=0, holder=bool(value.holder), **times)  # type: ignore[arg-type]
     if isinstance(value, Submission):
         item, dropped = comparable(value.item), comparable(value.dropped)
         return evolve(value, item=item, dropped=dropped)
@@ -152,18 +152,17 @@ async def done_in(store: Any, clock: FakeClock, done: Sequence[Step]) -> list[An
     return [*returned, *map(comparable, rest)]
 
 
-@given(st.lists(steps() | steps_of_claims(), max_size=40))
+@given(done=st.lists(steps() | steps_of_claims(), max_size=40))
 @examples(15)
-def test_both_queues_do_the_same(done: list[Step]) -> None:
+def test_both_queues_do_the_same(server: Server, done: list[Step]) -> None:
     async def compare() -> None:
         clock = FakeClock()
         expected = await done_in(InMemoryPersonaStore(clock=clock), clock, done)
-        with tempfile.TemporaryDirectory() as folder:
-            clock = FakeClock()
-            store = SqlitePersonaStore(Path(folder) / "memory.db", clock=clock)
-            try:
-                assert await done_in(store, clock, done) == expected
-            finally:
-                await store.aclose()
+        clock = FakeClock()
+        store = SqlitePersonaStore(server.new(), clock=clock)
+        try:
+            assert await done_in(store, clock, done) == expected
+        finally:
+            await store.aclose()
 
     anyio.run(compare)
