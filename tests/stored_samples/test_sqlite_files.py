@@ -132,7 +132,7 @@ async def test_memories_of_users_are_read_for_them_alone(tmp_path: Path) -> None
     await services.aclose()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 async def test_sessions_are_read_and_go_on(tmp_path: Path, version: int) -> None:
     store = SqliteSessions(sample(f"sessions_{version}.db", tmp_path), clock=FakeClock())
     key = SessionKey(AGENT, SessionId("one"), "ada")
