@@ -39,7 +39,7 @@ from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.sql import Work, shown_place
-from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, Store
+from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, Store, is_readable
 
 _E = TypeVar("_E")
 _T = TypeVar("_T")
@@ -525,6 +525,8 @@ def _migrate(connection: Any, store: Store, *, read_only: bool) -> None:
     if found == newest:
         return
     if read_only:
+        if is_readable(found, store.postgres):
+            return
         there = f"version {found} of its {store.name}" if found else f"no {store.name}"
         raise UnusableSchema(f"it has {there}, expected version {newest} for reading")
     with connection.transaction():

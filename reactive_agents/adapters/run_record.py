@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from itertools import compress
 from typing import Any, TypeAlias
 
 import anyio
@@ -78,6 +79,18 @@ _QUEUES = (
     " timezone TEXT NOT NULL, task TEXT NOT NULL, queue TEXT NOT NULL, priority INTEGER NOT NULL,"
     " next_us INTEGER NOT NULL, PRIMARY KEY (agent, name))",
 )
+_INDEXES = (
+    "DROP INDEX runs_by_status",
+    "CREATE INDEX runs_by_status ON runs (status, agent, id)",
+    "DROP INDEX runs_by_user",
+    'CREATE INDEX runs_by_user ON runs ("user", agent, id)',
+    "CREATE INDEX runs_by_agent ON runs (agent, id)",
+    "CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL",
+    "CREATE INDEX runs_in_queue ON runs (agent, queue, priority DESC, id)"
+    " WHERE status = 'queued' AND holder = ''",
+    "CREATE INDEX runs_reserved ON runs (agent, queue) WHERE status = 'queued' AND holder <> ''",
+)
+"""What is listed, dequeued and deleted is found without reading the runs beside it."""
 RUNS = sqlite.Store(
     "runs",
     (
@@ -104,6 +117,7 @@ RUNS = sqlite.Store(
             "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
             *_QUEUES,
         ),
+        _INDEXES,
     ),
     postgres=(
         (
@@ -188,6 +202,7 @@ RUNS = sqlite.Store(
             " latest, texts[place], texts[place + 1], CAST(texts[place + 2] AS bigint), texts[place + 3]);"
             " END LOOP; RETURN orders; END $$",
         ),
+        _INDEXES,
     ),
 )
 """Runs, their entries by number, and schedules. ``begun_us`` is the time when a worker began a queued run.
@@ -657,7 +672,9 @@ class SqliteRunRecord:
                     '"user" = ?': chosen.user,
                     "queue = ?": chosen.queue,
                     "status = ?": status,
-                    "wanted = ?": "pause" if chosen.state == "paused" else None,
+                    "status IN ('open', 'queued') AND wanted = ?": (
+                        "pause" if chosen.state == "paused" else None
+                    ),
                 }
             )
             root = "" if chosen.children else "AND parent IS NULL"
@@ -703,8 +720,9 @@ class SqliteRunRecord:
                 (agent_id,),
             )
             free = [row for row in rows if not _is_held(row[1], row[2], now)]
-            left[:] = [row for row in free if row[1] and _has_to_wait(row[3], row[4], now)]
-            return tuple(RunId(row[0]) for row in free if row not in left)
+            waits = [bool(row[1]) and _has_to_wait(row[3], row[4], now) for row in free]
+            left[:] = compress(free, waits)
+            return tuple(RunId(row[0]) for row, has_to in zip(free, waits, strict=True) if not has_to)
 
         left: list[Any] = []
         found = await self._file.read("interrupted", work)
@@ -817,10 +835,11 @@ class SqliteRunRecord:
         """Return the questions without an answer, oldest first."""
 
         def work(file: sql.Transaction) -> tuple[OpenQuestion, ...]:
+            where, values = sql.where({"run_id = ?": run_id})
             rows = file.execute(
                 "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
-                f" WHERE {_IS_OPEN} AND status = 'open' AND run_id = coalesce(?, run_id) ORDER BY at_us",
-                (run_id,),
+                f" WHERE {_IS_OPEN} AND status = 'open' AND {where} ORDER BY at_us",
+                values,
             )
             found: list[OpenQuestion] = []
             for name, key, at_us, text in rows:
@@ -856,17 +875,17 @@ class SqliteRunRecord:
         if not values:
             return Success(0)
 
-        def work(file: sql.Transaction) -> int:
-            chosen = f"SELECT run_id FROM runs WHERE {where} LIMIT ?"
-            doomed = [name for (name,) in file.execute(chosen, (*values, _DELETED_AT_ONCE))]
-            deleted = len(doomed)
+        def work(file: sql.Transaction) -> tuple[int, int]:
+            chosen = f"SELECT id, run_id FROM runs WHERE {where} AND id > ? ORDER BY id LIMIT ?"
+            rows = file.execute(chosen, (*values, last, _DELETED_AT_ONCE)).fetchall()
+            doomed = [name for _, name in rows]
             while doomed:
                 some, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
                 marks = sql.marks(some)
                 below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", some)
                 doomed += [child for (child,) in below]
                 file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", some)
-            return deleted
+            return len(rows), rows[-1][0] if rows else last
 
         def schedules(file: sql.Transaction) -> int:
             every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
@@ -875,10 +894,11 @@ class SqliteRunRecord:
             return len(named)
 
         done = Success(0) if user is None else await self._file.write("delete", schedules)
-        deleted, found = done.value_or(0), _DELETED_AT_ONCE
+        deleted, found, last = done.value_or(0), _DELETED_AT_ONCE, 0
         while isinstance(done, Success) and found == _DELETED_AT_ONCE:
-            done = await self._file.write("delete", work)
-            found = done.value_or(0)
+            written = await self._file.write("delete", work)
+            found, last = written.value_or((0, last))
+            done = written.map(lambda counted: counted[0])
             deleted += found
         if deleted or isinstance(done, Success):
             await self._file.empty_log()
@@ -1142,7 +1162,7 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
     going_on = [row for row in free if row[5] != "pause" and row[1] not in wanted.without]
     ended = [row for row in going_on if row[2] and row[6] >= ENDED_PROCESSES]
     tried = [row for row in ended if not _has_to_wait(row[6], row[7], now)]
-    going_on = [row for row in going_on if row not in ended]
+    going_on = [row for row in going_on if not (row[2] and row[6] >= ENDED_PROCESSES)]
     going_on += sorted(tried, key=lambda row: row[6])[:1]  # it may end this process as well
     found = [(row[0], RunId(row[1]), row[2], "open") for row in going_on]
     reserved = file.execute(

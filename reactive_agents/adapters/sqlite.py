@@ -131,6 +131,12 @@ class Store:
         return len(self.versions)
 
 
+def is_readable(found: int, versions: tuple[tuple[Statement, ...], ...]) -> bool:
+    """Return whether tables of a version can be read: later ones only add indexes."""
+    later = (each for version in versions[found:] for each in version)
+    return found > 0 and all(isinstance(each, str) and each.split()[1] == "INDEX" for each in later)
+
+
 class UnusableFile(sqlite3.DatabaseError):
     """A file that is refused before anything is written to it.
 
@@ -767,7 +773,7 @@ def _is_locked(error: Exception) -> TypeGuard[sqlite3.OperationalError]:
 
 def _require_newest(connection: sqlite3.Connection, store: Store) -> None:
     version = version_of(connection, store)
-    if version == store.newest:
+    if is_readable(version, store.versions):
         return
     if version:
         found = f"version {version} of its {store.name}, which stays so until something is written to it"

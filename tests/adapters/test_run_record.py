@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.adapters import dbos_queue, run_record
+from reactive_agents.adapters import dbos_queue, run_record, sql, sqlite
 from reactive_agents.adapters.dbos_queue import DbosQueue
 from reactive_agents.adapters.run_record import LEASE_S, SqliteRunRecord
 from reactive_agents.core.errors import LeaseLost, RecordFailed
@@ -32,6 +32,7 @@ from reactive_agents.core.run_record import (
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
+from tests.support.sqlite_files import counting
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -415,6 +416,57 @@ async def test_many_runs_are_listed_and_deleted_a_few_at_a_time(
     assert emptied == 1  # the log of the file, which a reader may keep from being emptied for seconds
     assert await listed(RunFilter(children=True)) == ["r0-deep", "r0-below", "r0"]
     await record.aclose()
+
+
+async def work_of_operations(path: Path, size: int) -> dict[str, int]:
+    """Return the instructions of SQLite for each operation on a record with so many runs of each kind."""
+    clock = FakeClock()
+    record = SqliteRunRecord(path, clock=clock)
+    ended = [evolve(queued(f"r{number}"), status="completed", queue="") for number in range(size)]
+    below = [evolve(each, run_id=RunId(f"{each.run_id}-below"), parent=each.run_id) for each in ended]
+    pairs = [each for pair in zip(ended, below, strict=True) for each in pair]
+    waiting = [queued(f"q{number}", number % 3) for number in range(size)]
+    other = evolve(queued("x"), agent_id=AgentId("other"), status="open")
+    asked = RunEntry("ask?", "question", clock.now(), '{"kind": "approval", "request": {}}')
+
+    def fill(file: sql.Transaction) -> None:
+        now = sqlite.microseconds(clock.now())
+        for run in (other, *pairs, *waiting):
+            run_record._add(file, run, now, run_record.PLAIN)
+            (added,) = file.execute("SELECT max(id) FROM runs").fetchone()
+            run_record._insert(file, added, 0, [asked])
+
+    (await record._file.write("fill", fill)).unwrap()
+    counted = await counting(record._file)
+    works: dict[str, int] = {}
+
+    async def work(name: str, operation: Any) -> Any:
+        counted[0] = 0
+        done = (await attempt(operation)).unwrap()
+        works[name] = counted[0]
+        return done
+
+    for state in ("completed", "failed", "queued", "interrupted", None):
+        await work(f"list {state}", record.runs(RunFilter(AGENT, state=state, limit=5)))
+    assert await work("list others", record.runs(RunFilter(AgentId("other"), limit=5)))
+    assert await work("questions", record.questions())
+    await work("interrupted", record.interrupted(AGENT))
+    taken = record.dequeue(AGENT, "payments", QueueLimits(total=9, rate=9), at_most=5)
+    assert len(await work("dequeue", taken)) == 5
+    assert not await work("nothing to dequeue", record.dequeue(AGENT, "other", QueueLimits(), at_most=5))
+    assert await work("delete", record.delete(run_id=RunId("r7"))) == 1
+    clock.advance(60)
+    assert await work("prune", record.delete(before=clock.now())) == size - 1
+    await record.aclose()
+    return works
+
+
+async def test_an_operation_on_a_record_of_many_runs_takes_no_more_than_on_one_of_few(tmp_path: Path) -> None:
+    few = await work_of_operations(tmp_path / "few.db", 200)
+    many = await work_of_operations(tmp_path / "many.db", 1_600)
+    grown = {name: work / few[name] for name, work in many.items()}
+    assert grown.pop("prune") < 10, "eight times as many runs are deleted"
+    assert {name: times for name, times in grown.items() if times > 1.2} == {}
 
 
 async def test_nothing_is_waited_for_when_nothing_can_be_deleted(

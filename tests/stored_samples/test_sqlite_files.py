@@ -23,7 +23,9 @@ from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
+from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.sqlite import version_of
+from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
 from reactive_agents.core.conversation import SessionKey, SessionTurn
 from reactive_agents.core.errors import BudgetExceeded
 from reactive_agents.core.governance import AuditEntry, SpendingRecord
@@ -43,6 +45,7 @@ from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.persona_events import PersonaStageFailed, PersonaStepEnded
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import Room, SelfState
+from reactive_agents.core.run_record import LoggedRunFilter, RunFilter
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds
@@ -129,7 +132,7 @@ async def test_memories_of_users_are_read_for_them_alone(tmp_path: Path) -> None
     await services.aclose()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 async def test_sessions_are_read_and_go_on(tmp_path: Path, version: int) -> None:
     store = SqliteSessions(sample(f"sessions_{version}.db", tmp_path), clock=FakeClock())
     key = SessionKey(AGENT, SessionId("one"), "ada")
@@ -223,6 +226,29 @@ async def test_the_last_memory_file_is_read_without_being_written(tmp_path: Path
     assert isinstance(await database.read("open", lambda _: None), Success)
     await database.aclose()
     assert path.read_bytes() == before
+
+
+# --- runs -----------------------------------------------------------------------------------------------
+
+
+async def test_runs_are_read_and_go_on(tmp_path: Path) -> None:
+    path = sample("runs_2.db", tmp_path)
+    before = path.read_bytes()
+    log = SqliteRunLog(path, read_only=True)
+    (logged,) = (await attempt(log.runs(LoggedRunFilter(user="ann")))).unwrap()
+    assert (logged.run_id, logged.task, logged.status) == ("run-1", "Add 1 and 2.", "completed")
+    await log.aclose()
+    assert path.read_bytes() == before, "what only lacks indexes is read as it is"
+    log = SqliteRunLog(path)
+    assert (await attempt(log.forget("ann"))).unwrap() == 1
+    await log.aclose()
+    record = SqliteRunRecord(path, clock=FakeClock())
+    waiting, ended = (await attempt(record.runs(RunFilter()))).unwrap()
+    assert (waiting.run_id, waiting.queue, waiting.task.user) == ("run-2", "later", "bob")
+    assert (ended.run_id, ended.status, ended.entries > 0) == ("run-1", "completed", True)
+    assert (await attempt(record.order(waiting.run_id, "cancel"))).unwrap()
+    assert (await attempt(record.delete(before=START.replace(year=9000)))).unwrap() == 2
+    await record.aclose()
 
 
 # --- cost and audit -------------------------------------------------------------------------------------

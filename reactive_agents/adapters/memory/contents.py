@@ -60,6 +60,12 @@ CONTENT_TABLES_IN_POSTGRES: tuple[str, ...] = (
     " FOR EACH ROW EXECUTE FUNCTION conversation_content_released()",
 )
 
+_IS_OF_RUN = "substr(holder, 1, 4) = 'run:'"
+HOLDERS_OF_RUNS: tuple[str, ...] = (
+    f"CREATE INDEX content_holders_of_runs ON content_holders (digest) WHERE {_IS_OF_RUN}",
+)
+"""The runs among the holders, which are few: what a session holds is not read at the end of a run."""
+
 _LONGEST_RUN_US = 24 * 3600 * 1_000_000
 """Microseconds after which a run that has not released its content counts as dead."""
 
@@ -129,9 +135,11 @@ class SqliteContent:
         def work(file: sql.Transaction) -> None:
             file.execute("UPDATE content_holders SET running = 0 WHERE holder = ?", (f"run:{run_id}",))
             unheld = file.execute(
-                "SELECT digest, size FROM contents JOIN content_holders USING (digest) GROUP BY digest, size"
-                " HAVING max(CASE WHEN holder NOT LIKE 'run:%' OR (running = 1 AND held_us >= ?)"
-                " THEN 1 ELSE 0 END) = 0 ORDER BY max(held_us) DESC",
+                "SELECT contents.digest, size FROM (SELECT digest, max(held_us) AS latest"
+                f" FROM content_holders WHERE {_IS_OF_RUN} GROUP BY digest) AS held"
+                " JOIN contents ON contents.digest = held.digest"
+                " WHERE NOT EXISTS (SELECT 1 FROM content_holders WHERE digest = held.digest"
+                f" AND (NOT {_IS_OF_RUN} OR (running = 1 AND held_us >= ?))) ORDER BY latest DESC",
                 (now - _LONGEST_RUN_US,),
             ).fetchall()
             kept = 0

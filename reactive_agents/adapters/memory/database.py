@@ -348,6 +348,14 @@ Reading the latest costs the same however many there are.
 _DOMAINS = ("CREATE INDEX persona_plans_by_domain ON persona_plans (persona_id, tenant, domain, created_at)",)
 """The latest plans of a domain, in all rooms of a tenant."""
 
+_LISTS = (
+    "CREATE INDEX persona_work_by_number ON persona_work (persona_id, number)",
+    "CREATE INDEX persona_work_by_tenant ON persona_work (persona_id, tenant, number)",
+    "CREATE INDEX persona_work_by_message ON persona_work (persona_id, message_id, tenant, domain, kind)"
+    " WHERE message_id != ''",
+)
+"""The latest work of a persona or tenant, and the message that a reaction is to."""
+
 _IN_POSTGRES = (
     table_of(_MEMORIES, "owner"),
     "CREATE INDEX memories_by_age ON memories (agent_id, owner, kind, seen_at)",
@@ -391,8 +399,8 @@ _PERSONAS_IN_POSTGRES = (
 
 MEMORY = sqlite.Store(
     "memory",
-    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, _ROOMS, _DOMAINS),
-    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS, _DOMAINS),
+    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, _ROOMS, _DOMAINS, _LISTS),
+    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS, _DOMAINS, _LISTS),
 )
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 

@@ -571,7 +571,8 @@ class SqlitePersonaStore:
                     "context_id = ?": chosen.context_id,
                     '"user" = ?': chosen.user,
                     "event_id = ?": chosen.event_id,
-                    "message_id = ?": chosen.message_id and without_surrogates(chosen.message_id),
+                    "message_id != '' AND message_id = ?": chosen.message_id
+                    and without_surrogates(chosen.message_id),
                     "created_at >= ?": None if chosen.since is None else microseconds(chosen.since),
                     "created_at < ?": None if chosen.until is None else microseconds(chosen.until),
                     "number = ?": chosen.number,
@@ -736,7 +737,10 @@ class SqlitePersonaStore:
 
     async def _renew(self, held: Mapping[str, None]) -> None:
         places = marks(held)
-        statement = f"UPDATE persona_work SET lease_until = ? WHERE holder IN ({places}) RETURNING holder"
+        statement = (
+            "UPDATE persona_work SET lease_until = ? "
+            f"WHERE holder != '' AND holder IN ({places}) RETURNING holder"  # as the condition of its index
+        )
 
         def work(file: Transaction) -> set[str]:
             return {holder for (holder,) in file.execute(statement, (self._lease_end(self._now()), *held))}

@@ -63,6 +63,7 @@ SESSIONS = sqlite.Store(
         ),
         contents.CONTENT_TABLES,
         ("ALTER TABLE conversation_turns ADD COLUMN holder TEXT NOT NULL DEFAULT '[]'",),
+        contents.HOLDERS_OF_RUNS,
     ),
     postgres=(
         (
@@ -81,6 +82,7 @@ SESSIONS = sqlite.Store(
             "CREATE INDEX conversation_tickets_by_session ON conversation_tickets (agent, session)",
             *contents.CONTENT_TABLES_IN_POSTGRES,
         ),
+        contents.HOLDERS_OF_RUNS,
     ),
 )
 """Conversations, their turns by number, the tickets of runs, and their content.

@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
+from operator import methodcaller
 from typing import Any
 
 import anyio
@@ -47,6 +48,8 @@ _ATTEMPTS = 3
 """Attempts to write a batch, after which it is lost."""
 _PRUNE_EVERY = 200
 """Ended runs between deletions of old runs."""
+_MOST_PRUNED, _DELETED_AT_ONCE = 1_000, 100
+"""Runs that are deleted then, and in one transaction: others wait for it, and events for all of them."""
 _DAY_US = 86_400_000_000
 
 _LEFT_OUT = frozenset({events.ModelTextStreamed, events.ModelThinkingStreamed, events.ToolArgumentsStreamed})
@@ -70,6 +73,13 @@ _EVENTS = (
     "CREATE TABLE run_texts (run_id TEXT NOT NULL, digest TEXT NOT NULL, body TEXT NOT NULL,"
     " PRIMARY KEY (run_id, digest)) WITHOUT ROWID",
 )
+_INDEXES = (
+    "DROP INDEX logged_runs_by_user",
+    *(
+        f'CREATE INDEX logged_runs_by_{column} ON logged_runs ("{column}", started_us)'
+        for column in ("user", "agent", "status", "session")
+    ),
+)
 RUN_LOG = sqlite.Store(
     "run log",
     (
@@ -85,6 +95,10 @@ RUN_LOG = sqlite.Store(
             "CREATE TRIGGER logged_run_deleted AFTER DELETE ON logged_runs BEGIN"
             " DELETE FROM run_events WHERE run_id = OLD.run_id;"
             " DELETE FROM run_texts WHERE run_id = OLD.run_id; END",
+        ),
+        (
+            "CREATE INDEX logged_runs_by_parent ON logged_runs (parent) WHERE parent IS NOT NULL",
+            *_INDEXES,
         ),
     ),
     postgres=(
@@ -104,6 +118,7 @@ RUN_LOG = sqlite.Store(
             "CREATE TRIGGER logged_run_deleted AFTER DELETE ON logged_runs"
             " FOR EACH ROW EXECUTE FUNCTION logged_run_deleted()",
         ),
+        _INDEXES,
     ),
 )
 """Logged runs, their events, and the messages and tools of their requests, each once for a run."""
@@ -282,19 +297,21 @@ class SqliteRunLog:
         return written
 
     async def _prune(self, now: datetime) -> None:
-        until = sqlite.microseconds(now) - int(self._keep_days * _DAY_US) if self._keep_days else None
+        until = sqlite.microseconds(now) - int(self._keep_days * _DAY_US) if self._keep_days else -1
+        old = "SELECT run_id FROM logged_runs WHERE started_us < ? ORDER BY started_us LIMIT ?"
+        surplus = "SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ? OFFSET ?"
 
-        def work(file: sql.Transaction) -> None:
-            if until is not None:
-                file.execute("DELETE FROM logged_runs WHERE started_us < ?", (until,))
+        def doomed(file: sql.Transaction) -> list[str]:
+            rows = file.execute(old, (until, _MOST_PRUNED)).fetchall()
             if self._keep_runs is not None:
-                file.execute(
-                    "DELETE FROM logged_runs WHERE run_id NOT IN"
-                    " (SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ?)",
-                    (self._keep_runs,),
-                )
+                rows += file.execute(surplus, (_MOST_PRUNED, self._keep_runs)).fetchall()
+            return [name for (name,) in rows]
 
-        await self._file.write("prune", work, of="prune")
+        names = (await self._file.read("prune", doomed)).value_or([])
+        for start in range(0, len(names), _DELETED_AT_ONCE):
+            some = names[start : start + _DELETED_AT_ONCE]
+            statement = f"DELETE FROM logged_runs WHERE run_id IN ({sql.marks(some)})"
+            await self._file.write("prune", methodcaller("execute", statement, some), of="prune")
 
     def _rows_of(self, event: Any) -> _Rows:
         rows = _Rows(event)
@@ -356,9 +373,9 @@ class SqliteRunLog:
 
         def work(file: sql.Transaction) -> LoggedRun | None:
             rows = file.execute(
-                f"SELECT {_COLUMNS} FROM logged_runs WHERE run_id = ? OR substr(run_id, 1, ?) = ?"
-                " ORDER BY run_id = ? DESC LIMIT 2",
-                (run_id, len(run_id), run_id, run_id),
+                f"SELECT {_COLUMNS} FROM logged_runs WHERE run_id >= ? AND run_id < ?"
+                " ORDER BY run_id LIMIT 2",
+                (run_id, f"{run_id}\U0010ffff"),
             ).fetchall()
             if not rows or (len(rows) > 1 and rows[0][0] != run_id):
                 return None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reactive_agents.adapters import sql
 from reactive_agents.adapters.memory.contents import SqliteContent
 from reactive_agents.adapters.memory.sessions import SqliteSessions
 from reactive_agents.core.content import Content, ContentOwner, Image, stored
@@ -13,7 +14,7 @@ from reactive_agents.core.errors import ContentUnavailable
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
-from tests.support.sqlite_files import sqlite_file
+from tests.support.sqlite_files import counting, sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +75,30 @@ async def test_a_run_that_never_ended_holds_its_content_for_a_day(place: str) ->
     clock.advance(DAY_S + 1)
     await release(store, "run-2", 0)
     assert await read(store, b"lost") is None
+
+
+async def work_of_release(path: Path, size: int) -> int:
+    """Return the instructions of SQLite at the end of a run, beside so much content of sessions."""
+    sessions = SqliteSessions(path, clock=FakeClock())
+    await put(sessions.content, b"a", "run-a")
+
+    def fill(file: sql.Transaction) -> None:
+        rows = [(f"d{number}", f"session:{number}") for number in range(size)]
+        file.executemany("INSERT INTO contents VALUES (?, 1, 'x')", [row[:1] for row in rows])
+        file.executemany("INSERT INTO content_holders VALUES (?, ?, NULL, '', 1, 0)", rows)
+
+    (await sessions._file.write("fill", fill)).unwrap()
+    counted = await counting(sessions._file)
+    await release(sessions.content, "run-a", 0)
+    work = counted[0]
+    assert await read(sessions.content, b"a") is None
+    await sessions.aclose()
+    return work
+
+
+async def test_the_end_of_a_run_does_not_read_what_sessions_hold(tmp_path: Path) -> None:
+    few, many = [await work_of_release(tmp_path / f"{size}.db", size) for size in (50, 500)]
+    assert many <= 1.2 * few
 
 
 async def test_two_stores_share_a_file(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ from attrs import evolve
 from returns.maybe import Nothing, Some
 
 from property_tests.test_persona_learning import a_learning
+from reactive_agents.adapters.memory import persona_store
 from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.adapters.sql import Transaction
 from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import MemoryUnavailable
@@ -39,6 +41,7 @@ from reactive_agents.ports import PersonaStore
 from reactive_agents.testing import InMemoryPersonaStore
 from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan, an_event
+from tests.support.sqlite_files import counting
 
 pytestmark = pytest.mark.anyio
 
@@ -541,6 +544,49 @@ async def test_the_latest_of_a_room_or_domain_are_found_without_reading_all_of_i
     with closing(sqlite3.connect(tmp_path / "memory.db")) as file:
         ways = [way for *_, way in file.execute(f"EXPLAIN QUERY PLAN {query}")]
     assert [way for way in ways if index not in way] == [], "nothing is sorted"
+
+
+async def work_of_operations(path: Path, size: int) -> dict[str, int]:
+    """Return the instructions of SQLite for each operation on a persona with so many events."""
+    store = SqlitePersonaStore(path)
+
+    def fill(file: Transaction) -> None:
+        for number in range(size):
+            event = an_event(name=f"e{number}", context=f"c{number % 9}")
+            room = Room(ADA, "chat", event.context_id)
+            for kind, sent in (("event", ""), ("delivery", f"m{number}")):
+                named = {"status": "done", "message_id": sent, "plan_id": "p"}
+                persona_store._insert(file, kind, room, event.id, event, lambda: number, **named)  # type: ignore[arg-type] # noqa: B023
+
+    (await store._database.write("fill", fill)).unwrap()
+    counted = await counting(store._database)
+    works: dict[str, int] = {}
+
+    async def work(name: str, operation: Any) -> Any:
+        counted[0] = 0
+        done = (await attempt(operation)).unwrap()
+        works[name] = counted[0]
+        return done
+
+    await work("add", store.add_event(Room(ADA, "chat", ContextId("c1")), an_event(name="new"), capacity=9))
+    item = await work("claim", store.claim(ADA, "event", domains=("chat",)))
+    counted[0] = 0
+    await store._renew({item.holder: None})  # each second, for as long as something is held
+    works["renew"] = counted[0]
+    for chosen in (WorkFilter(ADA, limit=5), WorkFilter(ADA, ("event",), tenant="", limit=5)):
+        assert len(await work(str(chosen), store.find_work(chosen))) == 5
+    reacted = WorkFilter(ADA, ("delivery",), tenant="", domain="chat", message_id="m7", limit=1)
+    assert len(await work("message", store.find_work(reacted))) == 1
+    assert len(await work("other rooms", store.texts_of_other_rooms(GENERAL, 5))) == 5
+    await store.aclose()
+    return works
+
+
+async def test_an_operation_on_many_events_takes_no_more_than_on_few(tmp_path: Path) -> None:
+    few = await work_of_operations(tmp_path / "few.db", 100)
+    many = await work_of_operations(tmp_path / "many.db", 800)
+    grown = {name: work / few[name] for name, work in many.items()}
+    assert {name: times for name, times in grown.items() if times > 1.2} == {}
 
 
 async def test_what_is_kept_of_a_user_is_deleted(store: PersonaStore) -> None:

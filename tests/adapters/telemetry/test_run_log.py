@@ -18,6 +18,7 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.telemetry import run_log
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
 from reactive_agents.core.events import ModelCallCompleted, TaskStarted, ToolCallCompleted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -28,6 +29,7 @@ from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, sa
 from reactive_agents.testing.core import START
 from tests.support.command_line import command
 from tests.support.fakes import refuse_thread
+from tests.support.sqlite_files import counting
 from tests.support.waiting import until_blocking
 
 
@@ -222,6 +224,80 @@ def test_runs_of_more_than_the_days_to_keep_are_deleted(tmp_path: Path) -> None:
     assert [run.task for run in runs_in(path)] == ["Never delete.", "Late.", "Old."]
     logging_agent(path, answer("So.")).build().run_sync("New.")
     assert [run.task for run in runs_in(path)] == ["New.", "Never delete.", "Late."]
+
+
+async def work_of_operations(path: Path, size: int) -> dict[str, int]:
+    """Return the instructions of SQLite for each operation on a log with so many runs."""
+    log = SqliteRunLog(path)
+
+    def fill(file: Any) -> None:
+        rows = [
+            row
+            for number in range(size)
+            for row in (
+                (f"r{number}", "clerk", None, f"s{number % 20}", f"u{number}", number),
+                (f"r{number}-below", "helper", f"r{number}", None, f"u{number}", number),
+            )
+        ]
+        rows += [("x", "rare", None, "rare", "rare", 0), ("x-below", "helper", "x", None, "rare", 0)]
+        file.executemany(
+            "INSERT INTO logged_runs VALUES"
+            " (?, ?, ?, ?, ?, '[]', 'Pay.', ?, 1, 'completed', '', '', 1, 1, 0.0, '1')",
+            [(run, agent, parent, session, user, at) for run, agent, parent, session, user, at in rows],
+        )
+
+    (await log._file.write("fill", fill)).unwrap()
+    counted = await counting(log._file)
+    works: dict[str, int] = {}
+
+    async def work(name: str, operation: Any) -> Any:
+        counted[0] = 0
+        done = (await attempt(operation)).unwrap()
+        works[name] = counted[0]
+        return done
+
+    assert (await work("a run", log.run(RunId("r5")))).run_id == "r5"
+    assert (await work("a run by its beginning", log.run(RunId("r7-")))).run_id == "r7-below"
+    assert len(await work("the latest", log.runs(LoggedRunFilter(limit=5)))) == 5
+    for names in ({"agent": "rare"}, {"session": "rare"}, {"user": "rare"}, {"parent": "x"}):
+        assert len(await work(str(names), log.runs(LoggedRunFilter(**names, limit=5)))) == 1  # type: ignore[arg-type]
+    assert await work("no such status", log.runs(LoggedRunFilter(status="failed"))) == ()
+    assert await work("forget", log.forget("rare")) == 2
+    await log.aclose()
+    return works
+
+
+def test_an_operation_on_a_log_of_many_runs_takes_no_more_than_on_one_of_few(tmp_path: Path) -> None:
+    few = anyio.run(work_of_operations, tmp_path / "few.db", 200)
+    many = anyio.run(work_of_operations, tmp_path / "many.db", 1_600)
+    grown = {name: work / few[name] for name, work in many.items()}
+    assert {name: times for name, times in grown.items() if times > 1.2} == {}
+
+
+def test_a_few_runs_are_deleted_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other writers of the file wait for each transaction, and the events of all runs for the whole."""
+    monkeypatch.setattr(run_log, "_MOST_PRUNED", 5)
+    monkeypatch.setattr(run_log, "_DELETED_AT_ONCE", 2)
+    path = tmp_path / "runs.db"
+    for number in range(8):
+        logging_agent(path, answer("So.")).build().run_sync(f"Task {number}.")
+    deleted = list[int]()
+    log = SqliteRunLog(path, keep_runs=1)
+
+    async def prune() -> None:
+        write = log._file.write
+
+        async def counted(*args: Any, **options: Any) -> Any:
+            written = await write(*args, **options)
+            deleted.append(written.unwrap().rowcount)
+            return written
+
+        monkeypatch.setattr(log._file, "write", counted)
+        await log._prune(START)
+
+    anyio.run(prune)
+    assert deleted == [2, 2, 1]
+    assert [run.task for run in runs_in(path)] == ["Task 7.", "Task 1.", "Task 0."]
 
 
 def test_many_threads_share_a_file(tmp_path: Path) -> None:

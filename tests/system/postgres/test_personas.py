@@ -23,6 +23,7 @@ FILES_ALONE = {
     "test_a_clock_that_is_set_back_makes_no_try_wait_for_it",  # the server has its own
     "test_a_file_from_before_personas_is_brought_forward",
     "test_a_file_that_cannot_be_written_is_a_failure",
+    "test_an_operation_on_many_events_takes_no_more_than_on_few",
 }
 globals().update(contract_of(test_personas, files_alone=FILES_ALONE))
 
