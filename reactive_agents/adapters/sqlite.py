@@ -505,7 +505,7 @@ class SqliteFile(Generic[_E]):
             connection.close()
 
     def _stop(self) -> bool:
-        """Close the file before a fork, and start nothing; ``False`` if work on it takes long."""
+        """Close the file before a fork; ``False`` if work on it takes long."""
         if not self._one_at_a_time.acquire(timeout=_LONGEST_FORK_S):
             return False
         if not self._in_process:
@@ -521,7 +521,7 @@ class SqliteFile(Generic[_E]):
 
 
 class _Forks:
-    """Closes all files before a fork, in the parent too, which opens them again on use.
+    """Closes all files before a fork; the parent opens them again on use.
 
     SQLite counts the locks of a file per process. A child that has an open file of its parent takes no locks
     of its own, and what it writes is lost when the parent closes the file. Data in memory is copied.
