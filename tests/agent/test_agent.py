@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import logging
+import pickle
 import threading
 from collections.abc import Callable
 from contextlib import aclosing
@@ -530,3 +531,8 @@ async def test_an_agent_closes_what_was_opened_and_can_be_used_again() -> None:
     assert closed == ["last", "broken", "first"]
     assert [str(error) for error in caught.value.exceptions] == ["cannot be closed"]
     assert (await agent.run("second")).output == "two"
+
+
+def test_an_agent_that_is_pickled_says_what_to_do_instead() -> None:
+    with pytest.raises(TypeError, match="build it in the process that uses it"):
+        pickle.dumps(agent_of())
