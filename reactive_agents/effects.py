@@ -11,6 +11,7 @@ import contextvars
 import inspect
 import logging
 import math
+import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -471,12 +472,14 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
 def end_of_this_loop() -> Callable[[], bool]:
     """Return a function that tells whether this event loop was closed.
 
-    One of trio ends with all its tasks.
+    In a forked process it has ended, since only the parent runs it. One of trio ends with all its tasks.
     """
+    process = os.getpid()
+    is_closed: Callable[[], bool] = bool
     if _trio_here() is None:
         with suppress(RuntimeError):
-            return asyncio.get_running_loop().is_closed
-    return lambda: False
+            is_closed = asyncio.get_running_loop().is_closed
+    return lambda: is_closed() or os.getpid() != process
 
 
 class LoopEvent(Protocol):

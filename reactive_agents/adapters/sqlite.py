@@ -84,6 +84,8 @@ _LEGACY_TABLES: dict[str, str] = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _IDLE_S = 5.0
+_LONGEST_FORK_S = 5.0
+"""Seconds that a fork waits for the work on a file."""
 _PAUSE_S = 0.005
 _MOST_IN_LOG = 300
 """Commits without a flush, after which a thread checkpoints the log."""
@@ -230,9 +232,10 @@ class SqliteFile(Generic[_E]):
         self._log = ""
         self._in_log = 0
         self._works = _Works()
-        self._process = os.getpid()
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
+        with _FORKS.changing:
+            _FORKS.files.add(self)
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view of the file.
@@ -268,7 +271,6 @@ class SqliteFile(Generic[_E]):
             durable: whether it is on disk when this returns, flushed by a thread together with concurrent
                 writes. After a failure it may have been done.
         """
-        self._leave_to_parent()
         if durable:
             await anyio.lowlevel.checkpoint_if_cancelled()
         try:
@@ -373,12 +375,10 @@ class SqliteFile(Generic[_E]):
         """Close the file; a second time does nothing. The next use opens it again."""
         if self._in_process:
             return
-        self._leave_to_parent()
         with anyio.CancelScope(shield=True):
             await self._works.run(self._close)
 
     async def _run(self, operation: str, work: Work[_T], *, waits: bool | None) -> Result[_T, _E]:
-        self._leave_to_parent()
         await anyio.lowlevel.checkpoint_if_cancelled()
         patience_s = self._patience_s * (_PATIENCE_AFTER_TIMEOUT if self._wait.timed_out else 1.0)
         deadline = anyio.current_time() + patience_s
@@ -510,13 +510,56 @@ class SqliteFile(Generic[_E]):
                 self._dropped.detach()
             connection.close()
 
-    def _leave_to_parent(self) -> None:
-        """Keep the parent's connection unused in a forked process; closing would break it."""
-        if self._process != os.getpid():
-            self._inherited += [self._connection, self._one_at_a_time]
-            self._connection, self._one_at_a_time = None, threading.Lock()
-            self._works = _Works()
-            self._process = os.getpid()
+    def _stop(self) -> bool:
+        """Close the file before a fork; ``False`` if work on it takes long."""
+        if not self._one_at_a_time.acquire(timeout=_LONGEST_FORK_S):
+            return False
+        if not self._in_process:
+            self._drop()
+        return True
+
+    def _begin_in_child(self, *, stopped: bool) -> None:
+        """Leave to the parent its threads, and the connection that it uses now."""
+        if not stopped:  # closing it would break the parent's
+            self._inherited.append(self._connection)
+            self._connection = None
+        self._one_at_a_time, self._works = threading.Lock(), _Works()
+
+
+class _Forks:
+    """Closes all files before a fork; the parent opens them again on use.
+
+    SQLite counts the locks of a file per process. A child that has an open file of its parent takes no locks
+    of its own, and what it writes is lost when the parent closes the file. Data in memory is copied.
+    """
+
+    def __init__(self) -> None:
+        self.files: weakref.WeakSet[SqliteFile[Any]] = weakref.WeakSet()
+        self.changing = threading.RLock()
+        self._stopped: list[SqliteFile[Any]] = []
+
+    def before(self) -> None:
+        self.changing.acquire()
+        self._stopped = [each for each in self.files if each._stop()]
+
+    def in_parent(self) -> None:
+        for each in self._stopped:
+            each._one_at_a_time.release()
+        self._stopped = []
+        self.changing.release()
+
+    def in_child(self) -> None:
+        for each in self.files:
+            each._begin_in_child(stopped=each in self._stopped)
+        self._stopped, self.changing = [], threading.RLock()
+        _THREADS.__init__()  # type: ignore[misc]
+
+
+_FORKS = _Forks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_FORKS.before, after_in_parent=_FORKS.in_parent, after_in_child=_FORKS.in_child
+    )
 
 
 def _close_here(connection: sqlite3.Connection, process: int) -> None:
@@ -534,14 +577,11 @@ class _Threads:
     """
 
     def __init__(self) -> None:
-        self._process = os.getpid()
         self._changing = threading.Lock()
         self._works: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._idle = 0  # idle threads minus work that they have not taken yet
 
     def start(self, work: Callable[[], None]) -> None:
-        if self._process != os.getpid():  # the threads are those of the parent
-            _Threads.__init__(self)
         with self._changing:
             if self._idle:
                 self._idle -= 1

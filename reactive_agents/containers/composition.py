@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager
 from operator import attrgetter
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, NoReturn, Protocol, Self, TypeAlias, TypeVar
 
 from attrs import frozen
 from dependency_injector import containers, providers
@@ -86,6 +86,17 @@ class Layer(containers.DynamicContainer):
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
         """Return the layer itself, for containers that refer to it."""
         return self
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, with the reason.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            "an agent cannot be pickled, since it has connections and functions: "
+            "build it in the process that uses it"
+        )
 
 
 _add_provider = containers.DynamicContainer.__setattr__

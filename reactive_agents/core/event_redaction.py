@@ -1,4 +1,4 @@
-"""Redaction of all texts inside of values, without copying unchanged values."""
+"""Redaction of all texts inside of values, and copies for event handlers."""
 
 from __future__ import annotations
 
@@ -67,10 +67,12 @@ class ValueRedactor:
     Args:
         redactor: removes the secrets from each text.
         names: further types of text that stay unchanged, because records refer to each other by them.
+        copies: whether lists and dictionaries are copied, so that who gets the value may change them.
     """
 
-    def __init__(self, redactor: Redactor, *, names: _Names = ()) -> None:
+    def __init__(self, redactor: Redactor, *, names: _Names = (), copies: bool = False) -> None:
         self._redactor = redactor
+        self._copies = copies
         self._names = (*_NEVER_TEXT, *names)
         self._is_known_clean = redactor.is_known_clean
         self._plans: dict[type, _Plan] = dict.fromkeys(OF_FIXED_NAMES, _NOTHING)
@@ -94,7 +96,7 @@ class ValueRedactor:
         for name in plan.json_names:
             old = getattr(value, name)
             new = self._redactor.redact_json(old)
-            if new != old:
+            if self._copies or new != old:
                 changes[name] = new
         return attrs.evolve(value, **changes) if changes else value  # type: ignore[misc]
 
@@ -120,11 +122,13 @@ class ValueRedactor:
     def _collection(self, value: Any) -> Any:
         if isinstance(value, tuple | list | frozenset | set):
             items = self._each(value)
+            if items is None and self._copies and isinstance(value, list):
+                items = value
             return value if items is None else type(value)(items)
         if isinstance(value, dict | Mapping):
             keys = None if self._is_known_clean(value) else self._each(value.keys())
             items = self._each(value.values())
-            if keys is not None or items is not None:
+            if self._copies or keys is not None or items is not None:
                 return dict(zip(keys or value.keys(), items or value.values(), strict=True))
         return value
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from copy import deepcopy
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
@@ -14,7 +13,7 @@ from reactive_agents.core.config import GuardrailAction as GuardrailAction
 from reactive_agents.core.config import GuardrailStage as GuardrailStage
 from reactive_agents.core.errors import BudgetPeriod
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, copied_json
 from reactive_agents.core.results import ClaimEvidence as ClaimEvidence
 from reactive_agents.core.results import ClaimKind as ClaimKind
 from reactive_agents.core.results import ModelRetry as ModelRetry
@@ -35,7 +34,7 @@ AuditAction: TypeAlias = Literal[
 
 
 def _own_copy(arguments: JsonObject) -> JsonObject:
-    return deepcopy(arguments)
+    return copied_json(arguments)
 
 
 def described_request(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NewType, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, TypeVar, Union
 
 from reactive_agents.core.values import lazy_pattern
 
@@ -18,6 +18,7 @@ else:  # a recursive alias cannot be resolved from another module at run time; t
 
 JsonObject: TypeAlias = dict[str, Json]
 
+_T = TypeVar("_T")
 _SHOWN_CHARACTERS = 80
 
 
@@ -25,6 +26,20 @@ def object_within(text: str) -> str:
     """Return a text from its first to its last brace, without prose around, or all."""
     start, end = text.find("{"), text.rfind("}")
     return text[start : end + 1] if 0 <= start < end else text
+
+
+def copied_json(value: _T) -> _T:
+    """Return a copy of JSON data, which may be nested to any depth."""
+    made: list[Any] = [value]
+    waiting: list[Any] = [made]
+    while waiting:
+        container = waiting.pop()
+        for key, each in container.items() if isinstance(container, dict) else enumerate(container):
+            if isinstance(each, dict | list):
+                container[key] = each.copy()
+                waiting.append(container[key])
+    copied: _T = made[0]
+    return copied
 
 
 def map_texts(value: Json, change: Callable[[str], str]) -> Json:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Coroutine
-from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +28,7 @@ from reactive_agents.core.governance import (
     Reply,
 )
 from reactive_agents.core.ids import RequestId
+from reactive_agents.core.json import copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import TIMEOUTS, BrokenContract, Effect, attempt_foreign, effect
@@ -72,7 +72,7 @@ class RunApprover:
             services.events.publish(
                 events.ApprovalRequested,
                 *about,
-                arguments=deepcopy(own.arguments),
+                arguments=copied_json(own.arguments),
                 risk=request.risk,
                 copied=request.copied,
                 notice=request.notice,
@@ -165,7 +165,7 @@ def _publish_request(request: PersonRequest, call: ToolCall, services: EngineSer
             events.QuestionAsked, request.question_id, call.id, request.text, request.options
         )
     else:
-        arguments = deepcopy(request.arguments)
+        arguments = copied_json(request.arguments)
         services.events.publish(
             events.ExternalCallRequested, request.tool_call_id, call.id, call.name, arguments
         )

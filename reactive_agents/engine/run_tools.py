@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from copy import deepcopy
 from functools import partial
 from math import isnan
 from threading import Lock
@@ -60,9 +59,7 @@ class RunTools:
         await handle.control.hold(f"call of {call.name}")
         failed = handle.failed_calls.get(call.name, 0)
         report = CallProgress(call, events, handle.control.call_soon) if events.are_read() else None
-        # a handler that changes the arguments of its event, as to mask them, changes no call
-        shown = call.arguments if report is None else deepcopy(call.arguments)
-        events.publish(ToolCallStarted, call.name, call.id, shown)
+        events.publish(ToolCallStarted, call.name, call.id, call.arguments)
         making = partial(self._services.run_context, tool_call_id=call.id, retry=failed)
         scope = replaced(scope, run_context=making, report=report)
         try:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import logging
+import pickle
 import threading
 from collections.abc import Callable
 from contextlib import aclosing
@@ -14,11 +15,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from attrs import evolve
+from attrs import evolve, fields, has
 from returns.io import IOFailure, IOSuccess
 from returns.result import Failure
 
-from reactive_agents import AgentError, AgentResult, Personas, ReactiveAgent, ReactiveAgents, Task
+from reactive_agents import AgentError, AgentResult, Personas, ReactiveAgent, ReactiveAgents, RunContext, Task
 from reactive_agents.core.errors import (
     ExecutionError,
     InvalidConfig,
@@ -37,6 +38,7 @@ from reactive_agents.core.events import (
     ToolCallStarted,
 )
 from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
     EventRecorder,
@@ -355,6 +357,56 @@ async def test_a_handler_that_masks_arguments_in_its_event_changes_no_call() -> 
 
 
 @pytest.mark.anyio
+async def test_a_handler_that_changes_the_data_in_its_events_changes_nothing_in_the_run() -> None:
+    known: list[JsonObject] = []
+
+    def look(context: RunContext, what: str) -> list[int]:
+        """Look up the prices."""
+        known.append(dict(context.metadata))
+        return [1, 2]
+
+    def spoil(value: Any) -> None:
+        for each in value.values() if isinstance(value, dict) else value if not_text(value) else ():
+            spoil(each)
+        if isinstance(value, dict):
+            value["spoiled"] = True
+        elif isinstance(value, list):
+            value.append("spoiled")
+        elif has(type(value)):
+            spoil([getattr(value, each.name) for each in fields(type(value))])
+
+    def not_text(value: Any) -> bool:
+        return isinstance(value, list | tuple)
+
+    model = ScriptedLLM(call("look", what="apples"), answer("From 1 to 2."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look).build()
+    agent.subscribe(spoil)
+    result = await agent.run("What do apples cost?", metadata={"order": {"id": 7}})
+    assert known == [{"order": {"id": 7}}]
+    assert result.metadata.given == {"order": {"id": 7}}
+    assert list(result.tool_results.values()) == ["[1, 2]"]
+    assert "spoiled" not in f"{model.requests} {result.messages}"
+
+
+@pytest.mark.anyio
+async def test_arguments_that_are_nested_deeply_do_not_fail_a_run_with_a_handler() -> None:
+    deep: Json = 1
+    for _ in range(800):
+        deep = {"in": deep}
+
+    def pack(parcel: dict[str, Any]) -> str:
+        """Pack a parcel."""
+        return "packed"
+
+    model = ScriptedLLM(call("pack", parcel=deep), answer("It is packed."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(pack).build()
+    kinds: list[type] = []
+    agent.subscribe(lambda event: kinds.append(type(event)))
+    assert (await agent.run("Pack it.")).tool_results == {"pack-1": "packed"}
+    assert {ToolCallStarted, TaskCompleted} < set(kinds)
+
+
+@pytest.mark.anyio
 async def test_what_is_no_function_handles_no_events() -> None:
     persona = Personas.create("Ada").with_llm(ScriptedLLM()).with_store(InMemoryPersonaStore())
     wrong: Any = None
@@ -479,3 +531,8 @@ async def test_an_agent_closes_what_was_opened_and_can_be_used_again() -> None:
     assert closed == ["last", "broken", "first"]
     assert [str(error) for error in caught.value.exceptions] == ["cannot be closed"]
     assert (await agent.run("second")).output == "two"
+
+
+def test_an_agent_that_is_pickled_says_what_to_do_instead() -> None:
+    with pytest.raises(TypeError, match="build it in the process that uses it"):
+        pickle.dumps(agent_of())

@@ -30,7 +30,7 @@ from reactive_agents.core.governance import (
 )
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId
 from reactive_agents.core.json import Json
-from reactive_agents.effects import Effect, call_function, calls_on_this_loop, effect
+from reactive_agents.effects import Effect, call_function, calls_on_this_loop, effect, end_of_this_loop
 
 Answer: TypeAlias = bool | ApprovalDecision
 ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
@@ -62,11 +62,17 @@ class _Pending(Generic[_Request, _Decision]):
     interrupted: BaseException | None = None
     _wake: Callable[[], object] | None = None
     _lock: Lock = field(factory=Lock)
+    _is_lost: Callable[[], bool] = field(factory=end_of_this_loop)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a decision is taken now."""
+        return self.decision is None and not self._is_lost()
 
     def decide(self, decision: _Decision) -> bool:
-        """Settle the request; ``False`` if it was settled before."""
+        """Settle the request; ``False`` if it was settled before, or its loop ended."""
         with self._lock:
-            if self.decision is not None:
+            if not self.waits:
                 return False
             self.decision = decision
             wake = self._wake
@@ -206,7 +212,7 @@ class LocalRequestDesk:
 
 def _waiting(desk: dict[tuple[RunId, str], _Pending[_Request, _Decision]]) -> tuple[_Request, ...]:
     """Return the requests that are not settled now."""
-    return tuple(each.request for each in tuple(desk.values()) if each.decision is None)
+    return tuple(each.request for each in tuple(desk.values()) if each.waits)
 
 
 def _take(

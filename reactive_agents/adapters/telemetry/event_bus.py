@@ -56,11 +56,12 @@ class LocalEventBus:
     unsubscribing, not even one that is being delivered.
 
     Args:
-        redactor: removes the secrets from every delivered event.
+        redactor: removes the secrets from every delivered event; its lists and dictionaries are then copies,
+            so that a handler that changes them changes no run.
     """
 
     def __init__(self, redactor: Redactor | None = None) -> None:
-        self._redacted = None if redactor is None else ValueRedactor(redactor).redacted
+        self._redacted = None if redactor is None else ValueRedactor(redactor, copies=True).redacted
         # tuples are replaced, never changed, so that a running delivery keeps its handlers
         self._of_all: tuple[_Subscription, ...] = ()
         self._of_runs: dict[RunId, tuple[_Subscription, ...]] = {}

@@ -186,8 +186,7 @@ class SqliteRunLog:
         """Put an event into the queue of the writer."""
         if type(event) in _LEFT_OUT:
             return
-        if self._process != os.getpid():
-            self._begin()
+        self._leave_to_parent()
         with self._changing:
             if len(self._waiting) >= MOST_WAITING:
                 self._waiting.popleft()
@@ -207,6 +206,11 @@ class SqliteRunLog:
         """Write the queued events, and close the file; the next event opens it again."""
         await self.flush()
         await self._file.aclose()
+
+    def _leave_to_parent(self) -> None:
+        """Leave what waits, and the thread that writes it, to the parent of this process."""
+        if self._process != os.getpid():
+            self._begin()
 
     def _at_exit(self) -> None:
         self._write_waiting()
@@ -228,6 +232,7 @@ class SqliteRunLog:
 
     def _write_waiting(self) -> int:
         """Write the queued events in one transaction; return their number."""
+        self._leave_to_parent()
         with self._writing:
             with self._changing:
                 batch, self._waiting, lost, self._lost = tuple(self._waiting), deque(), self._lost, 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 import sys
 import types
 from collections.abc import Callable, Mapping, MutableMapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, cast, get_args, overload
 from weakref import WeakKeyDictionary
 
@@ -29,6 +30,7 @@ from reactive_agents.core.values import lazy_pattern
 if TYPE_CHECKING:
     from reactive_agents.adapters.tools.schema import ArgumentSchema
 
+_log = logging.getLogger("reactive_agents")
 _P = ParamSpec("_P", default=...)
 _R = TypeVar("_R", default=Any)
 _D = TypeVar("_D", contravariant=True, default=Any)
@@ -295,6 +297,8 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
         return known
     from reactive_agents.adapters.tools.schema import build_schema
 
+    if sys.flags.optimize > 1:
+        _warn_of_optimization()
     documentation = read_docstring(inspect.getdoc(signature.function))
     resolved = resolve_signature(signature)
     schema = build_schema(name, resolved, documentation.arguments)
@@ -304,6 +308,14 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
     if not signature.enclosing:
         contracts[function] = contract
     return contract
+
+
+@cache
+def _warn_of_optimization() -> None:
+    _log.warning(
+        "Python was started with -OO, which removes docstrings: models are not told what tools and their "
+        "arguments are for, unless description= and Annotated say it. Use -O."
+    )
 
 
 def valid_tool_name(name: str) -> bool:

@@ -12,7 +12,6 @@ import logging
 import math
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
@@ -34,7 +33,7 @@ from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
 from reactive_agents.core.texts import shortened
@@ -334,7 +333,7 @@ class LocalToolService:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
         if needs_approval:  # approved arguments must not be changed before the call
-            call = attrs.evolve(call, arguments=deepcopy(call.arguments))
+            call = attrs.evolve(call, arguments=copied_json(call.arguments))
         converted = call_checks.convert_arguments(call.name, entry.tool.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())

@@ -330,3 +330,15 @@ def test_local_types_are_those_of_the_place_where_the_function_became_a_tool() -
         for made in (first, second)
     ]
     assert fields == [["one"], ["two"]]
+
+
+def test_a_warning_says_that_models_are_not_told_of_tools_without_docstrings() -> None:
+    script = (
+        "from reactive_agents import ReactiveAgents\n"
+        "for _ in range(2):\n"
+        "    def look(what: str) -> str:\n"
+        '        "Look."\n'
+        '    ReactiveAgents.create().with_model("offline").with_reasoning().with_tools(look).build()\n'
+    )
+    done = subprocess.run([sys.executable, "-OO", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.count("Python was started with -OO, which removes docstrings") == 1

@@ -16,7 +16,6 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Collection, Container, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -47,6 +46,7 @@ from reactive_agents.adapters.tools.mcp.listed_tools import (
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core import errors
 from reactive_agents.core.bases import PUBLISH
+from reactive_agents.core.json import copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
@@ -290,7 +290,7 @@ class McpTools:
         definition = entry.definition
         needs_approval = definition.requires_approval or scope.needs_approval
         if needs_approval:  # approved arguments must not be changed before the call
-            call = evolve(call, arguments=deepcopy(call.arguments))
+            call = evolve(call, arguments=copied_json(call.arguments))
         checked = await self._checked(entry.tool, call)
         if isinstance(checked, Failure):
             return Failure(checked.failure())
