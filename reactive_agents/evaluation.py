@@ -41,7 +41,7 @@ from reactive_agents.effects import effect, gather, outcome_of
 if TYPE_CHECKING:
     from reactive_agents.core.errors import AgentErrors
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("reactive_agents")
 
 _LONGEST_NAME = 40
 

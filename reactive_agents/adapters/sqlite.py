@@ -483,7 +483,7 @@ class SqliteFile(Generic[_E]):
             return sqlite3.connect(IN_PROCESS, isolation_level=None, check_same_thread=False)
         if self._read_only:
             return open_to_read(self.path, timeout_s=0.0)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         if not self.path.exists():
             self.path.touch(mode=0o600)  # the data of an agent is for its owner only
         return sqlite3.connect(

@@ -234,10 +234,16 @@ def _compose(persona: Personas, domains: tuple[_ResolvedDomain, ...]) -> Persona
     secrets = (
         secret for each in described for secret in configured_secrets(each.model, each.tools, each.config)
     )
+    of_channels = (
+        os.environ.get(name, "")
+        for each in domains
+        if each.config.channel is not None
+        for name in each.config.channel.variables
+    )
     core = CoreLayer(
         {
             "patterns": Object(tuple(dict.fromkeys(patterns))),
-            "secrets": Object(tuple(dict.fromkeys(secrets))),
+            "secrets": Object(tuple(dict.fromkeys((*secrets, *of_channels)))),
         }
     )
     shared: dict[str, Provider[Any]] = {"clock": core.clock, "ids": core.ids, "events": core.events}

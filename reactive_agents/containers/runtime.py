@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, get_args
+from urllib.parse import unquote
 
 from dependency_injector import containers, providers
 from dependency_injector.providers import Object, Provider
@@ -43,17 +44,23 @@ _L = TypeVar("_L", bound=Layer)
 def configured_secrets(
     model: config.ModelConfig, tools: layers.ToolSettings, settings: RunSettings
 ) -> tuple[str, ...]:
-    """Return the secrets of a configuration: keys of the model and of tool servers.
+    """Return the secrets of a configuration: of its model and of tool servers.
 
     A key of fewer than 8 characters is taken for a placeholder, such as ``none`` for a local server.
     """
     key = model.api_key or ""
+    user = (model.base_url or "").partition("://")[2].partition("/")[0].rpartition("@")[0]
+    password = unquote(user.partition(":")[2])
     of_servers: Iterable[str] = ()
     if tools.servers:
         from reactive_agents.adapters.tools.mcp.server import server_secrets  # of agents with servers
 
         of_servers = server_secrets(tools.servers)
-    return (*((key,) if len(key) >= SHORTEST_SECRET else ()), *of_servers, *settings.model_settings.secrets)
+    return (
+        *(each for each in (key, password) if len(each) >= SHORTEST_SECRET),
+        *of_servers,
+        *settings.model_settings.secrets,
+    )
 
 
 class RuntimeContainer(Layer):

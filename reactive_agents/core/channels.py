@@ -46,6 +46,11 @@ class ChannelConfig(Value):
     typing: bool = True
 
     @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables with its secrets."""
+        return (self.secret_env, self.token_env, *self.tenants.values())
+
+    @property
     def known_tenants(self) -> tuple[str, ...]:
         """All tenants; none where any workspace of Slack is one."""
         return tuple(self.tenants) if self.kind == "slack" else (self.tenant, *self.tenants)

@@ -5,6 +5,7 @@ A value out of its range raises ``ValueError`` at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -713,6 +714,10 @@ class ExternalToolConfig(Value):
     volatile: bool = False
 
 
+def _without_credentials(url: str | None) -> str:
+    return repr(url and re.sub(r"(?<=//)[^/]*@|\?.*", "", url))
+
+
 @frozen(eq=False, repr=False)
 class ModelConfig(Value):
     """The model of an agent.
@@ -738,7 +743,7 @@ class ModelConfig(Value):
     provider: str = ""
     model: str = ""
     api_key: str | None = field(default=None, repr=False)
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=_without_credentials)
     fallbacks: tuple[str, ...] = ()
     max_attempts: int = field(default=5, validator=_positive)
     timeout_s: float = field(default=120.0, validator=gt(0.0))

@@ -193,6 +193,7 @@ PATTERNS = (
         " age-secret-key- key- dapi pul- eaa -us .atlasv1. dt0"
         " nfp_ secret_ akcp cmvmdgtuoj oauth: access_token$",
     ),
+    _pattern("service-token", r"ra_[0-9a-f]{12}_[A-Za-z0-9_-]{40,}", "ra_"),
     _pattern("service-token", r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "pat"),
     _pattern("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "sg."),
     _pattern("jwt", r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+)*+", "eyj", _has_three_parts),

@@ -8,6 +8,7 @@ task of a durable run is found in its record.
 from __future__ import annotations
 
 import json
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing, suppress
@@ -591,8 +592,15 @@ def _request_of(given: Any) -> tuple[Any, dict[str, Any] | None]:
     return request, None
 
 
+def _is_no_request_error(record: logging.LogRecord) -> bool:
+    """Return whether a record is not about a wrong request, which it would quote."""
+    return record.levelno != logging.WARNING
+
+
 def routes(service: runs.AgentService) -> list[BaseRoute]:
     """Return the routes; a single agent also has its card at the well-known path."""
+    for module in ("server.routes.jsonrpc_dispatcher", "utils.version_validator"):
+        logging.getLogger(f"a2a.{module}").addFilter(_is_no_request_error)
     found: list[BaseRoute] = []
     for name in service.agents:
         peer = _Peer(service, name)

@@ -204,7 +204,7 @@ class ApiKeys:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, StoredKey]]:
         """Write changed keys after the block; one process at a time."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
         with _locked(self._path.parent):
             known = self._read() if self._path.exists() else {}
             before = dict(known)

@@ -24,6 +24,7 @@ from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 from starlette.requests import Request
 
+from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError, value_or_raise
@@ -36,8 +37,9 @@ from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.governance import GuardrailStage
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, map_texts
 from reactive_agents.core.messages import Message
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
@@ -401,11 +403,11 @@ class AgentService:
             if self._queue is not None and run_id is not None and elsewhere:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
                 await served.runs.submit(queued)
-                return await served.runs.find(run_id)
+                return _without_secrets(await served.runs.find(run_id), served)
             if asked.key is not None and run_id is not None and durable and elsewhere:
                 begun = await _begun(served, run_id, task)
                 if begun is not None:
-                    return begun
+                    return _without_secrets(begun, served)
         except AgentError as error:
             raise _refused(error) from None
         known = None if asked.key is None or run_id is None else self._by_key.get(run_id)
@@ -532,7 +534,7 @@ class AgentService:
                     continue
                 raise _unavailable(error) from None
             if found.agent_id == agent.agent_id and principal.may_read(found.task.user):
-                return found
+                return _without_secrets(found, agent)
         raise _not_found()
 
     async def recent(
@@ -549,7 +551,7 @@ class AgentService:
                 recorded = await self.agents[name].runs.list(state=state, user=user, limit=limit)
             except AgentError as error:
                 raise _unavailable(error) from None
-            found.update((each.run_id, each) for each in recorded)
+            found.update((each.run_id, _without_secrets(each, self.agents[name])) for each in recorded)
         for live in self._live.values():
             fits = live.agent in names and live.last and user in (None, live.user)
             if fits and not (live.is_durable and live.is_interrupted) and state in (None, live.status):
@@ -567,10 +569,13 @@ class AgentService:
         """Return the open requests to people of a run that is not in this process."""
         if isinstance(run, LiveRun) or run.state != "waiting":
             return ()
+        agent = self.agents[self.served_name(run)]
         try:
-            return await self.agents[self.served_name(run)].runs.questions(run.run_id)
+            asked = await agent.runs.questions(run.run_id)
         except AgentError as error:
             raise _unavailable(error) from None
+        shown: Callable[[Any], Any] = _redactor(agent).redact_json
+        return tuple(evolve(each, request=shown(each.request)) for each in asked)
 
     def cancel(self, run: LiveRun) -> bool:
         """Cancel a run of this process; return whether that was possible."""
@@ -605,7 +610,8 @@ class AgentService:
         try:
             is_left = run.status == "open" and run.state in ("interrupted", "paused", "waiting")
             if order == "resume" and is_left and not run.is_held:
-                await self._conduct(principal, self.served_name(run), run.task, run.run_id)
+                own = await agent.runs.find(run.run_id)  # with what is redacted in the other
+                await self._conduct(principal, self.served_name(run), own.task, run.run_id)
                 return
             await recorded[order](run.run_id)
         except AgentError as error:
@@ -873,6 +879,25 @@ def _without_unchecked(event: AgentEvent, run_id: RunId) -> AgentEvent | None:
             return evolve(event, steps=())
         case _:
             return event
+
+
+def _redactor(agent: ReactiveAgent[Any, Any]) -> Redactor:
+    return checked_redactor(agent.container.core.redactor())
+
+
+def _without_secrets(run: RecordedRun, agent: ReactiveAgent[Any, Any]) -> RecordedRun:
+    """Return a run of the record as its events show it.
+
+    The record itself holds the secrets, with which the run goes on.
+    """
+    redactor = _redactor(agent)
+    metadata: Any = redactor.redact_json(run.task.metadata)
+    task = evolve(run.task, input=redactor.redact(run.task.input), metadata=metadata)
+    try:
+        result = json.dumps(map_texts(json.loads(run.result), redactor.redact)) if run.result else ""
+    except ValueError:
+        result = ""  # which cannot be read
+    return evolve(run, task=task, result=result)
 
 
 def _is_durable(agent: ReactiveAgent[Any, Any]) -> bool:

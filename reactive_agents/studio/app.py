@@ -199,7 +199,8 @@ def create_studio(
 class OwnerOnly:
     """Middleware that refuses requests without the token.
 
-    The token is in the URL of the first request, then in a cookie.
+    The token is in the URL of the first request, then in a cookie. A browser sends a cookie to every port of
+    a machine: the page is at a path that nobody guesses, so that no other server there gets its cookie.
 
     Args:
         token: a secret of the process.
@@ -211,6 +212,7 @@ class OwnerOnly:
         self._token = token
         self._once = once
         self._cookie = f"studio-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
+        self._page = f"/{hashlib.sha256(f'page of {token}'.encode()).hexdigest()[:32]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on requests of the owner, and refuse others."""
@@ -219,14 +221,16 @@ class OwnerOnly:
             return
         request = Request(scope)
         given = request.query_params.get("token")
+        page = scope.get("root_path", "") + self._page
         response: Response
         if given is not None and request.url.path == "/" and (self._is_right(given) or self._uses_up(given)):
-            response = RedirectResponse(scope.get("root_path", "") + "/", 303)
-            response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+            response = RedirectResponse(f"{page}/", 303)
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path=f"{page}/")
         elif self._is_right(_cookie_of(request, self._cookie)):
-            await self._app(scope, receive, send)
+            own = scope if not scope["path"].startswith(f"{page}/") else {**scope, "root_path": page}
+            await self._app(own, receive, send)
             return
-        elif request.url.path.startswith("/api/"):
+        elif "/api/" in request.url.path:
             response = Problem(401, "unauthorized", "Open the address that the command printed.").response()
         else:
             response = PlainTextResponse(_STRANGER, 401)

@@ -265,6 +265,7 @@ async def test_an_evaluator_that_fails_is_named_and_loses_no_run(
     assert [each.is_error for each in report.runs[0].scores] == [False, True, False]
     assert len(report.errors) == 1
     assert "was not judged by" in caplog.text
+    assert {each.name for each in caplog.records} == {"reactive_agents"}  # the log that is redacted
 
 
 async def test_an_agent_judges_by_a_criterion() -> None:

@@ -196,15 +196,17 @@ def test_a_pattern_that_is_none_is_named() -> None:
 
 async def test_the_configured_key_and_the_environment_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "correct horse battery")
-    builder = start(answer("Use not-a-usual-key, or correct horse battery.")).with_model(
-        "openai/x", api_key="not-a-usual-key"
+    said = "Use not-a-usual-key, or correct horse battery, or kept@gateway."
+    builder = start(answer(said)).with_model(
+        "openai/x", api_key="not-a-usual-key", base_url="https://ada:kept%40gateway@models.example/v1"
     )
+    assert "gateway" not in repr(builder)
     recorder = EventRecorder()
     agent = builder.build()
     agent.subscribe(recorder)
     await agent.run("How do I log in?")
     output = recorder.of(TaskCompleted)[0].result.output
-    assert output == "Use [redacted:known], or [redacted:environment]."
+    assert output == "Use [redacted:known], or [redacted:environment], or [redacted:known]."
 
 
 async def test_one_redactor_serves_events_log_and_audit_and_can_be_swapped(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from returns.result import Failure, Success
 
 from reactive_agents.cli.studio import build_app, read_files
+from tests.studio.test_app import signed_in
 from tests.support import studio_runs
 from tests.support.command_line import command
 from tests.support.servers import asking
@@ -54,7 +55,7 @@ def test_agents_log_and_record_their_runs_where_the_page_looks(
     async def use() -> Any:
         app = build_app(given, log, TOKEN, ("localhost",)).unwrap()
         async with asking(app) as client:
-            await client.get(f"/?token={TOKEN}")
+            client.base_url = await signed_in(client)
             task = {"agent": "helper", "task": "What is 17 * 23?"}
             run_id = (await client.post("/api/runs", json=task)).json()["run_id"]
             await client.get(f"/api/runs/{run_id}/stream")
@@ -83,7 +84,7 @@ def test_runs_of_a_file_are_shown(tmp_path: Path) -> None:
 
     async def ask() -> httpx.Response:
         async with asking(built.unwrap()) as client:
-            await client.get(f"/?token={TOKEN}")
+            client.base_url = await signed_in(client)
             return await client.get("/api/runs")
 
     (run,) = anyio.run(ask).json()["runs"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -112,6 +113,23 @@ async def test_what_is_no_request_is_an_error_and_no_failure_of_the_server(
     assert (typed.status_code, typed.json()["code"]) == (415, "unsupported-media-type")
     assert [each for each in caplog.records if each.exc_info] == []
     assert app.state.service.started == 0
+
+
+async def test_texts_of_a_client_make_no_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    forged = "1\nERROR The disk is full. \x1b[31m" + "x" * 9_000
+    message = {"role": "ROLE_USER", "messageId": "m", "taskId": forged, "parts": [{"text": "Hi"}]}
+    asked: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("SubscribeToTask", {"id": forged}),
+        ("SendMessage", {"message": message}),
+        ("SendStreamingMessage", {"message": message}),
+    )
+    async with asking(create_app(clerk(say("Done.")).build())) as http:
+        for (method, params), version in itertools.product(asked, ("1.0", "\x9b31m")):
+            body = {"jsonrpc": "2.0", "id": forged, "method": method, "params": params}
+            sent = {"content-type": "application/json", "a2a-version": version.encode("latin-1")}
+            given = await http.post("/a2a/clerk", content=json.dumps(body), headers=sent)  # type: ignore[arg-type]
+            assert "error" in given.json()
+    assert [each for each in caplog.messages if "31m" in each or "The disk" in each] == []
 
 
 def request(*parts: Part | str, task: Task | None = None, context: str = "") -> SendMessageRequest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,15 @@ def test_a_key_tells_whose_it_is_and_is_not_in_its_file(keys: ApiKeys, tmp_path:
     assert key.rpartition("_")[2] not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["keys.json"]
+
+
+def test_nobody_else_can_replace_a_file_in_a_new_folder(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ApiKeys(tmp_path / "new" / "keys.json").create("one")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
 
 
 def test_no_other_text_is_a_key(keys: ApiKeys) -> None:

@@ -527,6 +527,43 @@ async def test_a_durable_run_is_found_by_the_next_server_and_settled_there(tmp_p
     assert json.loads(streamed[0]["data"]) == found
 
 
+async def test_a_run_of_the_record_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "cherry-orchard-4711"
+    monkeypatch.setenv("SHOP_PASSWORD", secret)
+    received: list[str] = []
+
+    @tool(requires_approval=True)
+    async def log_in(password: str) -> str:
+        """Log in."""
+        received.append(password)
+        return f"{password} was accepted"
+
+    def served(*turns: Any) -> Any:
+        described = builder(*turns).with_tools(log_in).with_approval()
+        return create_app(described.with_durability(tmp_path / "runs.db").build(), drain_s=0)
+
+    async with asking(served(call("log-in", password=secret))) as client:
+        run = await begun(client, task=f"Try {secret}.")
+        await waiting(client, run)
+    path = f"/v1/runs/{run['run_id']}"
+    async with asking(served(answer(f"{secret} fits."), forever(say(f"It is {secret}.")))) as client:
+        asked = await waiting(client, run)
+        approval = {"kind": "approval", "approved": True}
+        await client.post(f"{path}/requests/{asked['id']}", json=approval)
+        assert (await ended(client, run))["status"] == "completed"
+        body = {"model": "clerk", "input": "Again.", "metadata": {"of": secret}, "instructions": secret}
+        made = (await client.post("/v1/responses", json=body)).json()
+    async with asking(served()) as client:
+        found = await client.get(path)
+        shown = [await client.get(f"/v1/responses/{made['id']}"), await client.get(f"{path}/events")]
+        shown += [await client.get("/v1/runs"), found]
+    assert received == [secret]  # with which the run went on
+    assert asked["request"]["arguments"] == {"password": "[redacted:field]"}
+    assert [secret in each.text for each in shown] == [False] * 4
+    assert found.json()["output"] == "[redacted:environment] fits."
+    assert found.json()["task"] == "Try [redacted:environment]."
+
+
 async def test_a_repeated_request_finds_its_run_in_another_process(tmp_path: Path) -> None:
     go, once = anyio.Event(), {"idempotency-key": "order-7"}
 

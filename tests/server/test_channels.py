@@ -244,6 +244,27 @@ def test_the_signature_covers_the_time_and_ends_with_its_window() -> None:
 # --- idempotency, back-pressure -----------------------------------------------------------------------------
 
 
+def bytes_in(folder: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in folder.iterdir())
+
+
+async def test_the_secrets_of_a_channel_reach_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = "meadow-of-sixteen", "brook-of-seventeen"
+    monkeypatch.setenv("HOOK", first)  # names that say nothing
+    monkeypatch.setenv("HOOK_OF_ACME", second)
+    channel = {"kind": "webhook", "secret_env": "HOOK", "tenants": {"acme": "HOOK_OF_ACME"}}
+    llm = ScriptedLLM(forever(say(f"They are {first} and {second}.")))
+    async with service(tmp_path, llm, channel=channel) as found:
+        assert (await found.post(GOOD, signed(GOOD, secret=first))).status_code == 202
+        await until(lambda: found.outcomes)
+    stored = bytes_in(tmp_path)
+    assert b"They are [redacted:known] and [redacted:known]." in stored
+    assert first.encode() not in stored
+    assert second.encode() not in stored
+
+
 async def test_an_event_that_is_sent_again_is_answered_once(tmp_path: Path) -> None:
     async with service(tmp_path) as found:
         first, again = await found.post(GOOD), await found.post(GOOD)

@@ -81,9 +81,15 @@ async def studio(path: Path, *agents: StudioAgent, **options: Any) -> AsyncItera
     """A client that is signed in."""
     app = create_studio(RunLibrary(path, read_only=not agents), agents, token=TOKEN, **options)
     async with asking(app) as client:
-        opened = await client.get(f"/?token={TOKEN}")
-        assert opened.status_code == 303
+        client.base_url = await signed_in(client)
         yield client
+
+
+async def signed_in(client: httpx.AsyncClient) -> httpx.URL:
+    """Return where the page is, of which the client has the cookie then."""
+    opened = await client.get(f"/?token={TOKEN}")
+    assert opened.status_code == 303
+    return client.base_url.join(opened.headers["location"])
 
 
 async def started(client: httpx.AsyncClient, task: str = "Add 1 and 2.", **more: Any) -> str:
@@ -146,11 +152,17 @@ async def test_nothing_is_shown_without_the_token(tmp_path: Path) -> None:
             "/api/state?token=" + TOKEN,
         ):
             assert (await client.get(path)).status_code == 401, path
-        cookie = next(iter((await client.get(f"/?token={TOKEN}")).headers.get_list("set-cookie")))
+        opened = await client.get(f"/?token={TOKEN}")
+        cookie, place = opened.headers["set-cookie"], opened.headers["location"]
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
-        assert (await client.get("/")).status_code == 200
+        assert f"Path={place};" in cookie  # browsers send it to servers on all ports, and to no other path
+        assert re.fullmatch(r"/[0-9a-f]{32}/", place)
+        for path, status in ((place, 200), (f"{place}api/state", 200), (f"{place}api/runs/a%2Fb", 404)):
+            assert (await client.get(path)).status_code == status
         client.cookies.clear()
+        for path in (place, f"{place}api/state"):
+            assert (await client.get(path)).status_code == 401
         name = cookie.partition("=")[0]
         client.cookies.set(name, "another-token")
         assert (await client.get("/api/state")).status_code == 401
@@ -161,7 +173,7 @@ async def test_the_token_that_a_browser_is_started_with_opens_the_page_once(tmp_
     async with asking(app) as client:
         opened = await client.get("/?token=another-one-for-the-browser")
         assert opened.status_code == 303
-        assert (await client.get("/")).status_code == 200
+        assert (await client.get(opened.headers["location"])).status_code == 200
         client.cookies.clear()
         for again in ("another-one-for-the-browser", ""):
             assert (await client.get(f"/?token={again}")).status_code == 401
@@ -566,7 +578,7 @@ async def test_the_text_of_a_model_is_followed_as_it_comes(tmp_path: Path) -> No
         listening(app, timeout_graceful_shutdown=1) as address,
         httpx.AsyncClient(base_url=address, timeout=60) as client,
     ):
-        await client.get(f"/?token={TOKEN}")
+        client.base_url = await signed_in(client)
         run_id = await started(client, "Send, and add.")
         seen: list[str] = []
         async with client.stream("GET", f"/api/runs/{run_id}/stream") as stream:

@@ -33,7 +33,7 @@ def main() -> None:
                 context = browser.new_context(viewport=SIZE, color_scheme=scheme)  # type: ignore[arg-type]
                 page = context.new_page()
                 page.goto(address)
-                page.goto(f"{address.partition('?')[0]}#/{place}")
+                page.goto(f"{page.url.partition('#')[0]}#/{place}")
                 prepare(page)
                 page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
                 context.close()

@@ -8,7 +8,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -57,16 +59,17 @@ class Watched:
     """A page that remembers what went wrong, and what it has asked."""
 
     def __init__(self, page: Page, address: str) -> None:
-        self.page, self.address = page, address
+        self.page = page
         self.problems: list[str] = []
         self.asked: list[str] = []
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("console", lambda told: told.type == "error" and self.problems.append(told.text))
         page.on("request", lambda request: self.asked.append(request.url))
         page.goto(address)
+        self.home = page.url.partition("#")[0]
 
     def open(self, place: str) -> Page:
-        self.page.goto(f"{self.address.partition('?')[0]}#/{place}")
+        self.page.goto(f"{self.home}#/{place}")
         return self.page
 
 
@@ -225,7 +228,7 @@ def test_a_message_that_is_written_during_an_answer_is_kept(browser: Browser, tm
         expect(waiting).to_be_visible()
         message.fill("Thank you")
         other = Watched(context.new_page(), address)
-        other.page.goto(f"{address.partition('?')[0]}{waiting.get_attribute('href')}")
+        other.page.goto(f"{other.home}{waiting.get_attribute('href')}")
         card = other.page.locator(".card")
         card.get_by_label("Answer").fill("L")
         card.get_by_role("button", name="Answer").click()
@@ -416,6 +419,31 @@ def test_what_models_and_tools_write_is_text(browser: Browser, tmp_path: Path) -
 
 
 # --- the command -----------------------------------------------------------------------------------------
+
+
+def test_no_server_on_another_port_gets_the_cookie(watched: Watched) -> None:
+    received: list[str | None] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            received.append(self.headers.get("cookie"))
+            self.send_response(200)
+            self.send_header("set-cookie", "own=1; path=/")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever).start()
+        page = watched.page.context.new_page()
+        for path in ("", "api/state", "static/main.js"):
+            page.goto(f"http://127.0.0.1:{server.server_port}/{path}")
+        page.evaluate("async () => (await fetch('/last')).status")
+        page.close()
+        server.shutdown()
+    assert set(received) == {None, "own=1"}
+    expect(watched.open("runs").get_by_role("searchbox")).to_be_visible()
 
 
 def test_the_command_prints_an_address_and_ends_with_an_interrupt(tmp_path: Path, browser: Browser) -> None:

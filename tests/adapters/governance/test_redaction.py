@@ -53,6 +53,7 @@ KNOWN = [
     ("service-token", f"glsa_{LETTERS}"),
     ("service-token", "AGE-SECRET-KEY-1" + "QPZRY9X8GF2TVDW0S3JN" * 3),
     ("private-key", PEM.replace("\n", "\\n")),
+    ("service-token", f"ra_0123456789ab_{LETTERS}-_{LETTERS}x"),
 ]
 
 

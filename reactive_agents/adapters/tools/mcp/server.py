@@ -115,7 +115,7 @@ class McpServer(Value):
 
     name: str = field(validator=_check_name)
     command: str | None = None
-    args: tuple[str, ...] = ()
+    args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(factory=dict, repr=False)
     cwd: Path | None = None
     url: str | None = field(default=None, repr=False)
