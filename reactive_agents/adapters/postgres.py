@@ -261,6 +261,8 @@ class PostgresDatabase(Generic[_E]):
             if isinstance(error, _library().OperationalError):
                 self._pool.losses += 1
                 return None
+            if isinstance(error, ValueError):  # a text that cannot be stored; a transaction fails with it
+                return None
             raise
         return lent
 
@@ -489,8 +491,8 @@ def _failures() -> tuple[type[Exception], ...]:
     try:
         from psycopg import Error
     except ImportError:
-        return OSError, ValueError, OverflowError
-    return Error, OSError, ValueError, OverflowError
+        return OSError, ValueError, OverflowError, TypeError
+    return Error, OSError, ValueError, OverflowError, TypeError
 
 
 _TYPES = {

@@ -821,7 +821,7 @@ async def conduct_durably(
         parent=None if parent is None else parent.run_id,
         created_at=engine.ports.clock.now(),
     )
-    claimed = await _claimed(record, run, follow, overrides.reserved, is_known=is_known)
+    claimed = await _claimed(record, run, follow, overrides, is_known=is_known, accept_changes=accept_changes)
     if not isinstance(claimed, Success):
         return _not_begun(engine, task, run_id, claimed.failure())
     claim: RunClaim = claimed.unwrap()
@@ -840,7 +840,8 @@ async def conduct_durably(
     if isinstance(read, Failure):
         refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
     if refusal is not None:
-        await _of_record(record, RunRecord.release, None, run_id, claim.holder)
+        if claim.holder:
+            await _of_record(record, RunRecord.release, None, run_id, claim.holder)
         if parent is not None:  # its caller would see a failed call, and try another way
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
@@ -962,16 +963,19 @@ async def _claimed(
     record: RunRecord,
     run: RecordedRun,
     follow: Callable[[RunOrder], None],
-    reserved: str,
+    overrides: RunOverrides,
     *,
     is_known: bool,
+    accept_changes: bool,
 ) -> Result[RunClaim, errors.RecordErrors]:
     """Claim a run when it has ended or no other process holds it.
+
+    A run that would be refused is not claimed, since that is no attempt: its claim names no holder.
 
     Args:
         is_known: there may be a run of its id; one with another task stays as it is, also in its queue.
     """
-    pause_s = _FIRST_WAIT_S
+    pause_s, known = _FIRST_WAIT_S, overrides.reserved_run
     if is_known:
         found = await _of_record(record, RunRecord.find, None, run.run_id)
         if not isinstance(found, Success):
@@ -979,8 +983,13 @@ async def _claimed(
         known = found.unwrap()
         if known is not None and task_difference(known.task, run.task):
             return Success(RunClaim(known, "ended"))
+    if known is not None and known.status == "open" and known.order != "cancel" and known.definition:
+        refused = RunClaim(known, "taken")
+        is_free = bool(overrides.reserved) or not known.is_held
+        if is_free and _refusal(refused, run, accept_changes=accept_changes):
+            return Success(refused)
     while True:
-        claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, reserved)
+        claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, overrides.reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
         held = True
