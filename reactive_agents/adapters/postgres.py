@@ -338,7 +338,7 @@ class PostgresDatabase(Generic[_E]):
                     if lent.is_committing and not again:
                         raise ConnectionError(_UNKNOWN_END) from None
                     reason = error.diag.message_primary or str(error)
-        raise OSError(f"its connections are lost repeatedly: {' '.join(reason.split())}")
+        raise ConnectionResetError(f"its connections are lost repeatedly: {' '.join(reason.split())}")
 
     def _in_transaction(self, lent: _Lent, work: Work[_T], begin: str) -> _T:
         for store in self._stores:
@@ -458,7 +458,7 @@ def _is_away(error: Exception) -> bool:
     errors = library.errors
     away = errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow
     is_lost = isinstance(error, library.OperationalError) and getattr(error, "sqlstate", "") is None
-    return is_lost or isinstance(error, away)
+    return is_lost or isinstance(error, ConnectionResetError | away)
 
 
 def is_made(url: str, store: Store) -> bool:

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -668,6 +669,8 @@ class RunBranch(Branch):
         if name not in SERVICES:
             skipped = journal.record is None and name in UNRECORDED_WRITES
             return Success(None) if skipped else await call()
+        if name == "sessions.begin" and journal.record is not None:
+            call = partial(_turn_or_stop, journal.run_id, call)
         key, kind = self.name(name), SERVICES[name]
         if kind is None and journal.lacks(key):  # its record ended while the run was being closed
             return Success(None)
@@ -695,6 +698,15 @@ class RunBranch(Branch):
             body["usage"] = encode(tuple(used), tuple[RunUsage, ...])
         await journal.keep(key, "service", body, later=True)
         return outcome
+
+
+async def _turn_or_stop(run_id: RunId, begin: Callable[[], Awaitable[Any]]) -> Any:
+    """Return the turn of a session; interrupt the run if the store cannot be used now."""
+    begun = await begin()
+    error = begun.failure() if isinstance(begun, Failure) else None
+    if isinstance(error, errors.SessionUnavailable):
+        raise RunStopped(errors.RunInterrupted(run_id, error.message))
+    return begun
 
 
 class RunClock:

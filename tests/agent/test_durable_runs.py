@@ -670,6 +670,39 @@ async def test_an_interrupted_run_leaves_its_turn_of_a_session(tmp_path: Path, h
     assert said == ["Pay 2.", "Pay 1."]
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_a_run_whose_sessions_cannot_be_used_goes_on_when_they_can(
+    tmp_path: Path, has_begun: bool
+) -> None:
+    bank = Bank(hangs_at=2 if has_begun else 0)
+
+    def described(*turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        one = one.with_tools(tool(idempotent=True)(bank.pay)).with_sessions(tmp_path / "s.db")
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    turns = call("pay", number=1), call("pay", number=2), answer("All is paid.")
+    if has_begun:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: described(*turns).run("Pay.", run_id="order-1", session="s"))
+            await bank.hanging.wait()
+            group.cancel_scope.cancel()
+        for each in list(tmp_path.glob("s.db*")):  # noqa: ASYNC240
+            each.unlink()
+    (tmp_path / "s.db").mkdir()
+    with pytest.raises(AgentError) as stopped:
+        await described().run("Pay.", run_id="order-1", session="s")
+    assert isinstance(stopped.value.error, RunInterrupted)
+    assert "s.db" in stopped.value.error.reason
+    (tmp_path / "s.db").rmdir()
+    bank.hangs_at = 0
+    again = described(*turns[2 * has_begun :])
+    assert (await again.runs.find("order-1")).state == "interrupted"
+    assert (await again.runs.resume("order-1")).status == "completed"
+    assert bank.numbers == [1, 2]
+    assert len(await again.sessions.read("s")) > 1
+
+
 @pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])
 @pytest.mark.parametrize("hands_over", [False, True])
 async def test_what_other_agents_spent_is_counted_once_over_restarts(

@@ -667,3 +667,18 @@ async def test_a_turn_of_a_session_survives_a_connection_that_is_lost_while_it_i
         assert await attempt(store.end(key, run, turn)) == Success(None)
     assert await attempt(store.messages(AGENT, key.session)) == Success(turn.messages)
     await store.aclose()
+
+
+async def test_connections_that_are_lost_again_and_again_are_waited_for_like_a_restart(
+    place: str, budget: SqliteBudget, server: Server
+) -> None:
+    await attempt(budget.spend(RunId("r"), 1.0))
+    server.run(
+        database_of(place),
+        "CREATE SEQUENCE lost; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF nextval('public.lost') < 15 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;"
+        " RETURN NEW; END $$; CREATE TRIGGER lose BEFORE UPDATE ON"
+        " reactive_agents.periods FOR EACH ROW EXECUTE FUNCTION lose()",
+    )
+    assert isinstance(await attempt(budget.spend(RunId("r"), 1.0)), Success)
+    assert (await attempt(budget.state())).unwrap().day_usd == 2.0
