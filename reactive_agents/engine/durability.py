@@ -985,7 +985,8 @@ async def _claimed(
     A run that would be refused is not claimed, since that is no attempt: its claim names no holder.
 
     Args:
-        is_known: there may be a run of its id; one with another task stays as it is, also in its queue.
+        is_known: there may be a run of its id; one that has ended, or has another task, stays as it is, also
+            in its queue.
     """
     pause_s, known = _FIRST_WAIT_S, overrides.reserved_run
     if is_known:
@@ -993,7 +994,8 @@ async def _claimed(
         if not isinstance(found, Success):
             return Failure(found.failure())
         known = found.unwrap()
-        if known is not None and task_difference(known.task, run.task):
+        has_ended = known is not None and known.status not in ("open", "queued")
+        if known is not None and (has_ended or task_difference(known.task, run.task)):
             return Success(RunClaim(known, "ended"))
     if known is not None and known.status == "open" and known.order != "cancel" and known.definition:
         refused = RunClaim(known, "taken")

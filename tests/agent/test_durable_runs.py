@@ -103,6 +103,20 @@ async def test_a_run_that_has_ended_gives_its_result_without_a_model_call(tmp_pa
     assert events.of(TaskCompleted)[-1].result == first
 
 
+async def test_a_run_that_has_ended_gives_its_result_from_a_file_that_cannot_be_written(
+    tmp_path: Path,
+) -> None:
+    bank, path = Bank(), tmp_path / "r.db"
+    first = await agent(path, bank, ScriptedLLM(call("pay", number=1), answer("Done."))).run(
+        "Pay.", run_id="order-1"
+    )
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        again = agent(path, bank, ScriptedLLM())
+        assert await again.run("Pay.", run_id="order-1") == first
+        assert await again.runs.resume("order-1") == first
+
+
 async def test_a_run_goes_on_in_its_files_when_a_tool_changes_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
