@@ -127,9 +127,16 @@ class PostgresDatabase(Generic[_E]):
         """Return the result of the work, in one consistent view."""
         return await self._run(operation, work, "ISOLATION LEVEL REPEATABLE READ READ ONLY", self._pool.limit)
 
-    async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do the work in one transaction, on the server's disk when this returns."""
-        return await self._run(operation, work, self._mode, self._limit(of), lock=self._lock_of(of))
+    async def write(
+        self, operation: str, work: Work[_T], *, of: str = "", again: bool = False
+    ) -> Result[_T, _E]:
+        """Do the work in one transaction, on the server's disk when this returns.
+
+        Args:
+            again: whether the work may be done once more if the connection is lost while it is committed.
+        """
+        lock = self._lock_of(of)
+        return await self._run(operation, work, self._mode, self._limit(of), lock=lock, again=again)
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Delete, as :meth:`write` does."""
@@ -225,13 +232,14 @@ class PostgresDatabase(Generic[_E]):
         *,
         lock: int | None = None,
         first: str = "",
+        again: bool = False,
     ) -> Result[_T, _E]:
         begin = _beginning(mode, lock, first)
         deadline = anyio.current_time() + self._patience_s
         while True:
             pause_s = _PAUSE_S
             try:
-                outcome = await anyio.to_thread.run_sync(self._once, work, begin, limiter=limit.here())
+                outcome = await anyio.to_thread.run_sync(self._once, work, begin, again, limiter=limit.here())
             except _failures() as error:
                 if not self._pool.ready or not _is_away(error):  # it may be restarting
                     return Failure(self._failed(operation, error))
@@ -260,6 +268,8 @@ class PostgresDatabase(Generic[_E]):
             self._pool.give_back(lent)
             if isinstance(error, _library().OperationalError):
                 self._pool.losses += 1
+                return None
+            if isinstance(error, ValueError):  # a text that cannot be stored; a transaction fails with it
                 return None
             raise
         return lent
@@ -304,7 +314,7 @@ class PostgresDatabase(Generic[_E]):
         _log.warning("%s (%s: %s)", sentence, operation, type(error).__name__)
         return self._error(sentence, operation)
 
-    def _once(self, work: Work[_T], begin: str) -> _T | _Busy:
+    def _once(self, work: Work[_T], begin: str, again: bool) -> _T | _Busy:
         errors = _library().errors
         self._pool.join(self)
         reason = ""
@@ -325,10 +335,10 @@ class PostgresDatabase(Generic[_E]):
                     if not lent.connection.closed:
                         raise
                     self._pool.losses += 1
-                    if lent.is_committing:
+                    if lent.is_committing and not again:
                         raise ConnectionError(_UNKNOWN_END) from None
                     reason = error.diag.message_primary or str(error)
-        raise OSError(f"its connections are lost repeatedly: {' '.join(reason.split())}")
+        raise ConnectionResetError(f"its connections are lost repeatedly: {' '.join(reason.split())}")
 
     def _in_transaction(self, lent: _Lent, work: Work[_T], begin: str) -> _T:
         for store in self._stores:
@@ -448,7 +458,7 @@ def _is_away(error: Exception) -> bool:
     errors = library.errors
     away = errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow
     is_lost = isinstance(error, library.OperationalError) and getattr(error, "sqlstate", "") is None
-    return is_lost or isinstance(error, away)
+    return is_lost or isinstance(error, ConnectionResetError | away)
 
 
 def is_made(url: str, store: Store) -> bool:
@@ -486,8 +496,8 @@ def _failures() -> tuple[type[Exception], ...]:
     try:
         from psycopg import Error
     except ImportError:
-        return OSError, ValueError, OverflowError
-    return Error, OSError, ValueError, OverflowError
+        return OSError, ValueError, OverflowError, TypeError
+    return Error, OSError, ValueError, OverflowError, TypeError
 
 
 _TYPES = {

@@ -838,18 +838,17 @@ class SqliteRunRecord:
             where, values = sql.where({"run_id = ?": run_id})
             rows = file.execute(
                 "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
-                f" WHERE {_IS_OPEN} AND status = 'open' AND {where} ORDER BY at_us",
+                f" WHERE {_IS_OPEN} AND status = 'open' AND {where} ORDER BY at_us, run, number",
                 values,
             )
             found: list[OpenQuestion] = []
             for name, key, at_us, text in rows:
                 try:
                     body = json.loads(self._seal.open(text))
-                except ValueError:
-                    body = {"kind": "unreadable", "request": {}}
-                found.append(
-                    OpenQuestion(RunId(name), key, body["kind"], sqlite.moment_of(at_us), body["request"])
-                )
+                    kind, request = body["kind"], body["request"]
+                except (ValueError, TypeError, KeyError):
+                    kind, request = "unreadable", {}
+                found.append(OpenQuestion(RunId(name), key, kind, sqlite.moment_of(at_us), request))
             return tuple(found)
 
         return await self._file.read("questions", work)
@@ -1204,7 +1203,7 @@ def _schedules(
     """Return the readable schedules."""
     rows = file.execute(
         "SELECT name, agent, cron, task, next_us, timezone, queue, priority FROM run_schedules"
-        " WHERE next_us <= ? AND agent = coalesce(?, agent) ORDER BY name, agent",
+        " WHERE next_us <= ? AND agent = coalesce(?, agent)",
         (until, agent_id),
     )
     found: list[RunSchedule] = []
@@ -1219,4 +1218,4 @@ def _schedules(
                 _log.warning("The schedule %s cannot be read: %s", name, error)
             continue
         found.append(RunSchedule(name, agent, cron, task, sqlite.moment_of(next_us), *rest))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda each: (each.name, each.agent_id)))  # a server has its own order

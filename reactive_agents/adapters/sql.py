@@ -81,11 +81,14 @@ class Database(Protocol[_E_co]):
         """Return the result of the work, in one consistent view."""
         ...
 
-    async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
+    async def write(
+        self, operation: str, work: Work[_T], *, of: str = "", again: bool = False
+    ) -> Result[_T, _E_co]:
         """Do the work in one transaction, on disk when this returns.
 
         Args:
             of: the part of the store whose writes are serialised; by default the whole store.
+            again: whether the work may be done once more if it may have been done.
         """
         ...
 

@@ -251,11 +251,14 @@ class SqliteFile(Generic[_E]):
         """The file; empty for a database in memory."""
         return "" if self._in_process else str(self.path)
 
-    async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
+    async def write(
+        self, operation: str, work: Work[_T], *, of: str = "", again: bool = False
+    ) -> Result[_T, _E]:
         """Do the work in one transaction, on disk when this returns.
 
         It has the write lock from the start, so that its reads are still valid when it writes. Arguments as
-        for :meth:`read`; a file has one writer at a time, so ``of`` has no effect.
+        for :meth:`read`; a file has one writer at a time and no connection to lose, so ``of`` and ``again``
+        have no effect.
         """
         return await self._run(operation, work, waits=True)
 

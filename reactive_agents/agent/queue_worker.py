@@ -40,7 +40,7 @@ from reactive_agents.ports import QueueEngine, RunRecord
 _POLL_S = 0.25
 _LONGEST_PAUSE_S = 15.0
 _AGAIN_S = 60.0
-"""Seconds after which a run that could not be continued is tried again; later, after many attempts."""
+"""Seconds after which a run that could not be continued is tried again; later, after many tries."""
 _AGAIN = timedelta(seconds=_AGAIN_S)
 _SETTLED = timedelta(seconds=5)
 """The time that a worker has to tell the engine how a run has ended."""
@@ -78,7 +78,7 @@ class QueueWorker:
     _queues: QueueEngine | None = None
     _swept: float = field(init=False, default=-_AGAIN_S)
     _begun: dict[RunId, _Begun] = field(init=False, factory=dict)
-    _stopped: dict[RunId, float] = field(init=False, factory=dict)
+    _stopped: dict[RunId, tuple[int, float]] = field(init=False, factory=dict)
     _unknown: set[str] = field(init=False, factory=set)
     _changed: anyio.Event = field(init=False, factory=anyio.Event)
     _is_stopping: bool = field(init=False, default=False)
@@ -135,8 +135,9 @@ class QueueWorker:
         if room < 1:
             return 0
         now = anyio.current_time()
-        self._stopped = {run_id: until for run_id, until in self._stopped.items() if until > now}
-        without = self._stopped.keys() | self._begun.keys()
+        recent = now - 3_600  # those that others have ended are not kept for ever
+        self._stopped = {each: stop for each, stop in self._stopped.items() if stop[1] > recent}
+        without = self._begun.keys() | {each for each in self._stopped if self._is_stopped(each)}
         due = await value_of(
             self._record.dequeue(agent_id, self._queue, self._limits, at_most=room, without=without)
         )
@@ -211,9 +212,13 @@ class QueueWorker:
         """Return whether there are runs that limits, or another engine, keep back."""
         now = self._engine.ports.clock.now()
         return any(
-            run.run_id not in self._stopped and (run.due is None or run.due <= now)
+            not self._is_stopped(run.run_id) and (run.due is None or run.due <= now)
             for run in await self._open_runs()
         )
+
+    def _is_stopped(self, run_id: RunId) -> bool:
+        """Return whether a run that could not be continued here is not tried yet."""
+        return run_id in self._stopped and self._stopped[run_id][1] > anyio.current_time()
 
     def _start(self, begun: _Begun, holder: str) -> None:
         async def run() -> None:
@@ -226,9 +231,10 @@ class QueueWorker:
             except Exception:  # noqa: BLE001 - nobody waits for it
                 _log.warning("The run %s cannot be continued.", begun.run_id, exc_info=True)
             finally:
+                tries, _ = self._stopped.pop(begun.run_id, (0, 0.0))
                 if not ended:
-                    pause_s = max(_AGAIN_S, pause_after(begun.attempt).total_seconds())
-                    self._stopped[begun.run_id] = anyio.current_time() + pause_s
+                    pause_s = max(_AGAIN_S, pause_after(max(begun.attempt, tries + 1)).total_seconds())
+                    self._stopped[begun.run_id] = tries + 1, anyio.current_time() + pause_s
                 self._begun.pop(begun.run_id, None)
                 begun.done.set()
                 self._changed.set()

@@ -455,7 +455,8 @@ class Runs(Generic[R]):
         return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
-        overrides = RunOverrides(deps, reserved=reserved, named=True)
+        known = run if reserved else None
+        overrides = RunOverrides(deps, reserved=reserved, reserved_run=known, named=True)
         return await self._current_engine().conduct(run.task, run_id=run.run_id, overrides=overrides)
 
     def _worker(self, queue: str, limits: QueueLimits, deps: Any = None) -> QueueWorker:

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -652,6 +653,8 @@ class RunBranch(Branch):
         if name not in SERVICES:
             skipped = journal.record is None and name in UNRECORDED_WRITES
             return Success(None) if skipped else await call()
+        if name == "sessions.begin" and journal.record is not None:
+            call = partial(_turn_or_stop, journal.run_id, call)
         key, kind = self.name(name), SERVICES[name]
         if kind is None and journal.lacks(key):  # its record ended while the run was being closed
             return Success(None)
@@ -679,6 +682,15 @@ class RunBranch(Branch):
             body["usage"] = encode(tuple(used), tuple[RunUsage, ...])
         await journal.keep(key, "service", body, later=True)
         return outcome
+
+
+async def _turn_or_stop(run_id: RunId, begin: Callable[[], Awaitable[Any]]) -> Any:
+    """Return the turn of a session; interrupt the run if the store cannot be used now."""
+    begun = await begin()
+    error = begun.failure() if isinstance(begun, Failure) else None
+    if isinstance(error, errors.SessionUnavailable):
+        raise RunStopped(errors.RunInterrupted(run_id, error.message))
+    return begun
 
 
 class RunClock:
@@ -796,7 +808,7 @@ async def conduct_durably(
         parent=None if parent is None else parent.run_id,
         created_at=engine.ports.clock.now(),
     )
-    claimed = await _claimed(record, run, follow, overrides.reserved, is_known=is_known)
+    claimed = await _claimed(record, run, follow, overrides, is_known=is_known, accept_changes=accept_changes)
     if not isinstance(claimed, Success):
         return _not_begun(engine, task, run_id, claimed.failure())
     claim: RunClaim = claimed.unwrap()
@@ -815,7 +827,8 @@ async def conduct_durably(
     if isinstance(read, Failure):
         refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
     if refusal is not None:
-        await _of_record(record, RunRecord.release, None, run_id, claim.holder)
+        if claim.holder:
+            await _of_record(record, RunRecord.release, None, run_id, claim.holder)
         if parent is not None:  # its caller would see a failed call, and try another way
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
@@ -931,23 +944,38 @@ def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
 
 
 async def _claimed(
-    record: RunRecord, run: RecordedRun, follow: Callable[[RunOrder], None], reserved: str, *, is_known: bool
+    record: RunRecord,
+    run: RecordedRun,
+    follow: Callable[[RunOrder], None],
+    overrides: RunOverrides,
+    *,
+    is_known: bool,
+    accept_changes: bool,
 ) -> Result[RunClaim, errors.RecordErrors]:
     """Claim a run when it has ended or no other process holds it.
 
+    A run that would be refused is not claimed, since that is no attempt: its claim names no holder.
+
     Args:
-        is_known: there may be a run of its id; one with another task stays as it is, also in its queue.
+        is_known: there may be a run of its id; one that has ended, or has another task, stays as it is, also
+            in its queue.
     """
-    pause_s = _FIRST_WAIT_S
+    pause_s, known = _FIRST_WAIT_S, overrides.reserved_run
     if is_known:
         found = await _of_record(record, RunRecord.find, None, run.run_id)
         if not isinstance(found, Success):
             return Failure(found.failure())
         known = found.unwrap()
-        if known is not None and task_difference(known.task, run.task):
+        has_ended = known is not None and known.status not in ("open", "queued")
+        if known is not None and (has_ended or task_difference(known.task, run.task)):
             return Success(RunClaim(known, "ended"))
+    if known is not None and known.status == "open" and known.order != "cancel" and known.definition:
+        refused = RunClaim(known, "taken")
+        is_free = bool(overrides.reserved) or not known.is_held
+        if is_free and _refusal(refused, run, accept_changes=accept_changes):
+            return Success(refused)
     while True:
-        claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, reserved)
+        claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, overrides.reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
         while True:

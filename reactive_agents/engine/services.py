@@ -39,6 +39,7 @@ from reactive_agents.reasoning import ReasoningService
 if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors, ToolErrors
     from reactive_agents.core.governance import PersonRequest
+    from reactive_agents.core.run_record import RecordedRun
     from reactive_agents.engine.durability import RunJournal  # imported by durable runs
     from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
     from reactive_agents.engine.run_content import RunContent
@@ -332,6 +333,7 @@ class RunOverrides(Value):
         tools: tools of this run, besides the agent's.
         accept_changes: whether a run that another version of the agent began is continued.
         reserved: the holder for which the run was reserved in its queue; empty for none.
+        reserved_run: that run, as it was read then.
         named: whether the program chose the run's id, so that it names one run.
         readers: readers of the run's stream and of the events of its sub-runs; the run waits for those that
             are behind. The run's own events reach them by their subscription.
@@ -345,6 +347,7 @@ class RunOverrides(Value):
     tools: tuple[Any, ...] = ()
     accept_changes: bool = False
     reserved: str = ""
+    reserved_run: RecordedRun | None = None
     named: bool = False
     readers: tuple[EventReader, ...] = ()
     handed: HandedConversation | None = None

@@ -537,3 +537,41 @@ async def test_an_old_sqlite_that_dbos_cannot_use_is_named(
     refused = (await attempt(queue.begun(AgentId("a"), "q"))).failure()
     assert isinstance(refused, RecordFailed)
     assert "in a file it needs SQLite 3.42 on Python 3.12" in refused.message
+
+
+async def test_an_entry_that_no_database_holds_is_a_failure(opened: Open) -> None:
+    record = opened(FakeClock())
+    await add(record, queued("r1"))
+    holder = (await claim(record, "r1")).holder
+    entry = RunEntry("t\ud800", "result", FakeClock().now(), "{}")
+    await attempt(record.append(RunId("r1"), holder, entry, later=True))
+    record.abandon(holder)
+    failed = await attempt(record.append(RunId("r1"), holder, entry))
+    assert isinstance(failed.failure(), RecordFailed)
+    await record.aclose()
+
+
+async def test_questions_of_one_time_come_in_the_order_in_which_they_were_asked(opened: Open) -> None:
+    record, clock = opened(FakeClock()), FakeClock()
+    await add(record, *map(queued, "ab"))
+    for name in "ba":
+        holder = (await claim(record, name)).holder
+        for key in ("q9", "q1", "q5"):
+            body = '{"kind": "question", "request": {}}' if key != "q5" else '"no question"'
+            await attempt(record.append(RunId(name), holder, RunEntry(key, "question", clock.now(), body)))
+        await attempt(record.release(RunId(name), holder))
+    asked = (await attempt(record.questions())).unwrap()
+    assert [(each.run_id, each.key) for each in asked] == [
+        (run, key) for run in "ab" for key in ("q9", "q1", "q5")
+    ]
+    assert [each.kind for each in asked] == ["question", "question", "unreadable"] * 2
+    await record.aclose()
+
+
+async def test_schedules_come_in_the_same_order_in_a_file_and_on_a_server(opened: Open) -> None:
+    record, task = opened(FakeClock()), queued("x").task
+    for name in ("b", "a\1", "B", "a\0", "a"):
+        await attempt(record.schedule(RunSchedule(name, AGENT, "* * * * *", task, FakeClock().now())))
+    named = [each.name for each in (await attempt(record.schedules())).unwrap()]
+    assert named == ["B", "a", "a\0", "a\1", "b"]
+    await record.aclose()

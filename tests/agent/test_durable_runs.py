@@ -103,6 +103,20 @@ async def test_a_run_that_has_ended_gives_its_result_without_a_model_call(tmp_pa
     assert events.of(TaskCompleted)[-1].result == first
 
 
+async def test_a_run_that_has_ended_gives_its_result_from_a_file_that_cannot_be_written(
+    tmp_path: Path,
+) -> None:
+    bank, path = Bank(), tmp_path / "r.db"
+    first = await agent(path, bank, ScriptedLLM(call("pay", number=1), answer("Done."))).run(
+        "Pay.", run_id="order-1"
+    )
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        again = agent(path, bank, ScriptedLLM())
+        assert await again.run("Pay.", run_id="order-1") == first
+        assert await again.runs.resume("order-1") == first
+
+
 async def test_a_run_goes_on_in_its_files_when_a_tool_changes_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -668,6 +682,39 @@ async def test_an_interrupted_run_leaves_its_turn_of_a_session(tmp_path: Path, h
     await again.runs.resume("order-1")
     said = [each.content for each in await again.sessions.read("s") if isinstance(each, UserMessage)]
     assert said == ["Pay 2.", "Pay 1."]
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_a_run_whose_sessions_cannot_be_used_goes_on_when_they_can(
+    tmp_path: Path, has_begun: bool
+) -> None:
+    bank = Bank(hangs_at=2 if has_begun else 0)
+
+    def described(*turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        one = one.with_tools(tool(idempotent=True)(bank.pay)).with_sessions(tmp_path / "s.db")
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    turns = call("pay", number=1), call("pay", number=2), answer("All is paid.")
+    if has_begun:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: described(*turns).run("Pay.", run_id="order-1", session="s"))
+            await bank.hanging.wait()
+            group.cancel_scope.cancel()
+        for each in list(tmp_path.glob("s.db*")):  # noqa: ASYNC240
+            each.unlink()
+    (tmp_path / "s.db").mkdir()
+    with pytest.raises(AgentError) as stopped:
+        await described().run("Pay.", run_id="order-1", session="s")
+    assert isinstance(stopped.value.error, RunInterrupted)
+    assert "s.db" in stopped.value.error.reason
+    (tmp_path / "s.db").rmdir()
+    bank.hangs_at = 0
+    again = described(*turns[2 * has_begun :])
+    assert (await again.runs.find("order-1")).state == "interrupted"
+    assert (await again.runs.resume("order-1")).status == "completed"
+    assert bank.numbers == [1, 2]
+    assert len(await again.sessions.read("s")) > 1
 
 
 @pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])

@@ -310,7 +310,7 @@ class SqliteSessions:
             contents.copy_held(file, *origin, *copied)
             return None
 
-        return (await self._write("fork", work, SessionKey(agent, into))).bind(_unless)
+        return (await self._write("fork", work, SessionKey(agent, into), again=False)).bind(_unless)
 
     @effect
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
@@ -346,10 +346,11 @@ class SqliteSessions:
         return Success(None) if rows else Failure(_missing(session))
 
     async def _write(
-        self, operation: str, work: sql.Work[_T], key: SessionKey | None = None
+        self, operation: str, work: sql.Work[_T], key: SessionKey | None = None, *, again: bool = True
     ) -> Result[_T, SessionErrors]:
+        """Do work, once more if it may have been done, unless that would do more."""
         of = operation if key is None else f"{key.agent}\n{key.session}"
-        return await self._file.write(operation, work, of=of)
+        return await self._file.write(operation, work, of=of, again=again)
 
 
 def _unless(refused: SessionRefused | None) -> Result[None, SessionErrors]:
@@ -456,15 +457,15 @@ def _end_turn(
     ).fetchone()
     if turn is None:
         return None
-    if ticket is None or not _belongs_to(file, key):
-        return SessionRefused(key.session, "it was deleted while the run was under way")
     added = file.execute(
         "SELECT 1 FROM conversation_turns WHERE run_id = ? AND conversation ="
         " (SELECT id FROM conversations WHERE agent = ? AND session = ?)",
         (run_id, key.agent, key.session),
     ).fetchone()
-    if added is not None:  # before its process was killed
+    if added is not None:  # before its process was killed, or its connection lost
         return None
+    if ticket is None or not _belongs_to(file, key):
+        return SessionRefused(key.session, "it was deleted while the run was under way")
     title = without_surrogates(" ".join(turn.messages[0].content.split()))[:_LONGEST_TITLE]
     (conversation,) = file.execute(
         'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'

@@ -643,3 +643,42 @@ async def test_a_machine_whose_clock_is_ahead_waits_for_the_ticket_of_another(pl
     begins = await anyio.run_process([*command, "60"], cwd=ROOT, stderr=subprocess.PIPE)
     assert begins.stdout.decode().split() == ["began", "ended"], begins.stderr.decode()
     await store.aclose()
+
+
+async def test_a_turn_of_a_session_survives_a_connection_that_is_lost_while_it_is_committed(
+    place: str, server: Server
+) -> None:
+    store, key, run = (
+        SqliteSessions(place, clock=SystemClock()),
+        SessionKey(AGENT, SessionId("s")),
+        RunId("r"),
+    )
+    assert (await attempt(store.sessions(AGENT))) == Success(())
+    server.run(
+        database_of(place),
+        "CREATE SEQUENCE lost; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF nextval('public.lost') % 2 = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;"
+        " RETURN NULL; END $$; CREATE CONSTRAINT TRIGGER lose AFTER INSERT OR DELETE ON"
+        " reactive_agents.conversation_tickets INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lose()",
+    )
+    assert (await attempt(store.begin(key, run, size=100, earlier=0))).unwrap().turn == 0
+    turn = SessionTurn(run, (UserMessage("Hello."), AssistantMessage("Hi.")), "Hi.")
+    for _ in range(2):  # and one that was committed
+        assert await attempt(store.end(key, run, turn)) == Success(None)
+    assert await attempt(store.messages(AGENT, key.session)) == Success(turn.messages)
+    await store.aclose()
+
+
+async def test_connections_that_are_lost_again_and_again_are_waited_for_like_a_restart(
+    place: str, budget: SqliteBudget, server: Server
+) -> None:
+    await attempt(budget.spend(RunId("r"), 1.0))
+    server.run(
+        database_of(place),
+        "CREATE SEQUENCE lost; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF nextval('public.lost') < 15 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;"
+        " RETURN NEW; END $$; CREATE TRIGGER lose BEFORE UPDATE ON"
+        " reactive_agents.periods FOR EACH ROW EXECUTE FUNCTION lose()",
+    )
+    assert isinstance(await attempt(budget.spend(RunId("r"), 1.0)), Success)
+    assert (await attempt(budget.state())).unwrap().day_usd == 2.0
