@@ -166,11 +166,32 @@ async def test_a_clock_that_is_set_back_does_not_hold_up_a_queue_with_a_rate(ope
 async def test_a_run_that_was_interrupted_comes_first_and_counts_once_for_the_rate(opened: Open) -> None:
     clock = FakeClock()
     record = opened(clock)
+    limits = QueueLimits(rate=1, period_s=60)
     await add(record, queued("old"), queued("new", 5))
-    holder = (await take(record, QueueLimits(rate=2), 1))["new"]
+    holder = (await take(record, limits, 1))["new"]
     await claim(record, "new", holder)
     assert (await attempt(record.release(RunId("new"), holder))).unwrap() is None
-    assert list(await take(record, QueueLimits(rate=2))) == ["new", "old"]
+    clock.advance(50)
+    assert list(await take(record, limits)) == ["new"]
+    clock.advance(11)  # it was begun more than a minute ago, though continued just now
+    assert list(await take(record, limits)) == ["old"]
+    await record.aclose()
+
+
+async def test_the_first_answer_holds_and_an_ended_run_takes_none(opened: Open) -> None:
+    clock = FakeClock()
+    record = opened(clock)
+    await add(record, queued("a"))
+    begun = await claim(record, "a")
+
+    async def told(key: str) -> bool:
+        entry = RunEntry(f"{key}=", "answer", clock.now(), "{}")
+        return (await attempt(record.answer(RunId("a"), entry))).unwrap()
+
+    assert [await told("q1?"), await told("q1?"), await told("q2?")] == [True, False, True]
+    assert (await attempt(record.end(RunId("a"), begun.holder, "completed", "{}"))).unwrap() is None
+    assert not await told("q3?")
+    assert len((await attempt(record.entries(RunId("a")))).unwrap()) == 2
     await record.aclose()
 
 
@@ -367,7 +388,12 @@ async def test_what_names_no_holder_changes_no_run(opened: Open) -> None:
     await add(record, queued("a"))
     before = (await attempt(record.find(RunId("a")))).unwrap()
     clock.advance(60)
-    for written in (record.release(RunId("a"), ""), record.end(RunId("a"), "", "completed", "{}")):
+    entry = RunEntry("t1", "intent", clock.now(), "{}")
+    for written in (
+        record.append(RunId("a"), "", entry),
+        record.release(RunId("a"), ""),
+        record.end(RunId("a"), "", "completed", "{}"),
+    ):
         assert isinstance((await attempt(written)).failure(), LeaseLost)
     assert (await attempt(record.find(RunId("a")))).unwrap() == before
     await record.aclose()

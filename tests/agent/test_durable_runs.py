@@ -35,6 +35,7 @@ from reactive_agents.core.events import (
     TaskCompleted,
     ToolCallInDoubt,
 )
+from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest
@@ -259,8 +260,11 @@ async def test_an_idempotent_call_is_made_again_with_the_same_key(tmp_path: Path
     await interrupted(tmp_path / "r.db", bank, options={"idempotent": True})
     bank.hangs_at = 0
     resumed = agent(tmp_path / "r.db", bank, ScriptedLLM(answer("Done.")), options={"idempotent": True})
+    events = EventRecorder()
+    resumed.subscribe(events)
     await resumed.run("Pay.", run_id="order-1")
     assert bank.paid == [(1, "order-1:t1"), (2, "order-1:t2")]
+    assert [(each.handling, each.key) for each in events.of(ToolCallInDoubt)] == [("repeated", "order-1:t2")]
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
@@ -559,6 +563,30 @@ async def test_a_process_that_lost_its_run_stops_before_the_next_call(tmp_path: 
     assert bank.numbers == [1]
 
 
+async def test_a_process_that_lost_its_run_waits_no_longer_for_a_person(tmp_path: Path) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        raise AssertionError("the run belongs to another process")
+
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("send", to="Ann"))).with_reasoning()
+    described = described.with_tools(send).with_approval(timeout_s=86_400)
+    one = described.with_durability(tmp_path / "r.db").build()
+
+    async def take_over() -> None:
+        record = one.container.memory.record().unwrap()
+        while (await attempt(record.entry(RunId("order-1"), "t1/q1?+"))).unwrap() is None:
+            await anyio.lowlevel.checkpoint()  # from then on it writes nothing until somebody decides
+        with sqlite_file(tmp_path / "r.db") as file:
+            file.execute("UPDATE runs SET holder = 'another'")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(take_over)
+        with pytest.raises(AgentError) as lost:
+            await one.run("Send.", run_id="order-1")
+    assert isinstance(lost.value.error, RunInterrupted)
+
+
 async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differs(tmp_path: Path) -> None:
     bank = Bank(hangs_at=2)
     await interrupted(tmp_path / "r.db", bank)
@@ -819,17 +847,27 @@ async def test_nothing_outside_is_called_before_what_came_before_is_recorded(
         note("pay")
         return f"paid {number}"
 
+    class Audit:
+        @effect
+        async def append(self, entry: AuditEntry) -> Any:
+            note(f"audit of the {entry.action}")
+            return Success(None)
+
     llm = Model(call("pay", number=1), calls(call("pay", number=2), call("pay", number=3)), answer("Paid."))
     described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
     built = described.with_durability(tmp_path / "runs.db", recover=False).build()
     built.container.memory.record.override(Object(record))
+    built.container.governance.audit.override(Object(Some(Audit())))
     assert (await built.run("Pay three times.", run_id="order-1")).status == "completed"
-    assert [called for called, _ in open_at] == ["model", "pay", "model", "pay", "pay", "model"]
+    steps = ["model", "pay", "model", "pay", "pay", "model"]
+    assert [called for called, _ in open_at] == ["audit of the start", *steps, "audit of the run"]
+    assert open_at[-1][1] == [], "the last answer is recorded before the entry of the run"
     beside = [keys for called, keys in open_at if called == "pay" and keys]
     assert all(key.startswith("g1.") for keys in beside for key in keys)  # results of parallel calls
     assert [keys for called, keys in open_at if called == "model" and keys] == []
     intent = "at once" if idempotent else "on the disk"
-    assert record.written[:3] == [("m1", "later"), ("t1", intent), ("t1=", "later")]
+    written = [each for each in record.written if not each[0].startswith("audit")]
+    assert written[:3] == [("m1", "later"), ("t1", intent), ("t1=", "later")]
     assert await built.runs.steps("order-1")
     assert {each.key for each in (await attempt(record.entries(RunId("order-1")))).unwrap()} >= {
         key for key, _ in record.written
