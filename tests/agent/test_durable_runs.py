@@ -26,7 +26,8 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContex
 from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import RunInterrupted, RunRefused
+from reactive_agents.core.config import ModelTier
+from reactive_agents.core.errors import RecordFailed, RunInterrupted, RunRefused
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
@@ -43,6 +44,8 @@ from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, Ru
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, say
+from tests.support.models import RuledLLM, Said
+from tests.support.sensible import sensible
 from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
@@ -353,6 +356,34 @@ async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> Non
     assert bank.numbers == [1]
 
 
+async def test_a_doubt_in_the_run_of_another_agent_stops_its_caller_too(tmp_path: Path) -> None:
+    """The caller says how calls in doubt are settled for an agent without a record of its own."""
+    bank = Bank(hangs_at=1)
+
+    def described(outer: ScriptedLLM, inner: ScriptedLLM) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(inner).with_reasoning()
+        clerk = ReactiveAgents.create().with_llm(outer).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(payer.with_tools(bank.pay).build()))
+        return clerk.with_durability(tmp_path / "r.db", in_doubt="fail", recover=False).build()
+
+    first = described(ScriptedLLM(call("payer", task="Pay 1.")), ScriptedLLM(call("pay", number=1)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    outer, inner = ScriptedLLM(answer("1 is paid.")), ScriptedLLM(answer("Paid 1."))
+    later = described(outer, inner)
+    with pytest.raises(AgentError, match="may have taken effect; settle it") as stopped:
+        await later.runs.resume("order-1")
+    assert isinstance(stopped.value.error, RunInterrupted)
+    assert (outer.requests, inner.requests) == ([], [])
+    (question,) = await later.runs.questions()
+    await later.runs.answer(question.run_id, "receipt 17")
+    assert (await later.runs.resume("order-1")).output == "1 is paid."
+    assert "receipt 17" in inner.requests[0].messages[-1].content
+    assert bank.numbers == []
+
+
 async def test_without_an_approver_nobody_is_asked_about_a_doubt(tmp_path: Path) -> None:
     """The model is told at once, so that a later approval would have no effect."""
     bank = Bank(hangs_at=2)
@@ -584,7 +615,7 @@ async def test_a_process_that_lost_its_run_waits_no_longer_for_a_person(tmp_path
         group.start_soon(take_over)
         with pytest.raises(AgentError) as lost:
             await one.run("Send.", run_id="order-1")
-    assert isinstance(lost.value.error, RunInterrupted)
+        assert isinstance(lost.value.error, RunInterrupted)
 
 
 async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differs(tmp_path: Path) -> None:
@@ -696,6 +727,85 @@ async def test_an_interrupted_run_leaves_its_turn_of_a_session(tmp_path: Path, h
     await again.runs.resume("order-1")
     said = [each.content for each in await again.sessions.read("s") if isinstance(each, UserMessage)]
     assert said == ["Pay 2.", "Pay 1."]
+
+
+class Noted:
+    """A service, with a list of the calls of its methods."""
+
+    def __init__(self, service: Any, called: list[str]) -> None:
+        self._service, self._called = service, called
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._service, name)
+        if not callable(found):
+            return found
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self._called.append(f"{type(self._service).__name__}.{name}")
+            return found(*args, **kwargs)
+
+        return noted
+
+
+class UnendingRecord(SqliteRunRecord):
+    """A record that cannot store how a run has ended."""
+
+    @effect
+    async def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Any:
+        return Failure(RecordFailed("The disk is full.", "end"))
+
+
+@pytest.mark.parametrize("strategy", ["plan-execute-reflect", "reflexion", "adaptive"])
+async def test_what_services_did_for_an_interrupted_run_is_done_and_counted_once(
+    tmp_path: Path, strategy: Any
+) -> None:
+    """Memory, plans, routing, checks, cost and audit: all of it is in the record, with what it has cost."""
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        called.append("add")
+        return a + b
+
+    def rule(request: ModelRequest) -> Said:
+        called.append(f"model: {request.purpose}")
+        return sensible(request)
+
+    def described(folder: Path) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(RuledLLM(rule)).with_reasoning(strategy).with_tools(add)
+        one = one.with_memory(folder / "m.db").with_guardrails().with_verification(self_consistency=1)
+        one = one.with_cost(folder / "c.db", tiers=[ModelTier("ruled/test")])
+        one = one.with_audit(folder / "a.db").with_durability(folder / "r.db", recover=False)
+        built = one.build()
+        memory, governance = built.container.memory, built.container.governance
+        kept = memory.memory, memory.plan_store, memory.effectiveness
+        account = governance.cost_router, governance.cost_tracker, governance.audit
+        for provider in (*kept, *account, governance.verifier, governance.guardrail):
+            provider.override(Object(Some(Noted(provider().unwrap(), called))))
+        return built
+
+    called: list[str] = []
+    for name in ("whole", "interrupted"):
+        (tmp_path / name).mkdir()
+    whole = await described(tmp_path / "whole").run("What is 1 + 2?", run_id="order-1")
+    expected, called = called, []
+    first = described(tmp_path / "interrupted")
+    record = UnendingRecord(tmp_path / "interrupted/r.db", clock=SystemClock())
+    first.container.memory.record.override(Object(record))
+    with pytest.raises(AgentError, match="The disk is full"):
+        await first.run("What is 1 + 2?", run_id="order-1")
+    assert Counter(called) == Counter(expected)
+    assert {each.partition(".")[2] for each in called} >= {
+        "flush",
+        "select_model",
+        "record",
+        "append",
+        "check",
+    }
+    called = []
+    resumed = await described(tmp_path / "interrupted").run("What is 1 + 2?", run_id="order-1")
+    assert (resumed.status, resumed.output) == (whole.status, whole.output)
+    assert resumed.metadata.models == whole.metadata.models
+    assert called == []
 
 
 @pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])
