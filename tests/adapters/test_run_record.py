@@ -90,6 +90,8 @@ async def test_a_reservation_ends_like_a_lease(opened: Open) -> None:
     assert list(await take(record)) == ["a"]
     assert await take(record) == {}
     clock.advance(LEASE_S + 1)
+    await add(record, queued("b", 1))
+    assert list(await take(record, at_most=1)) == ["b"], "it does not go before what is more urgent"
     assert list(await take(record)) == ["a"]
     await record.aclose()
 
@@ -242,9 +244,14 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
     assert (await attempt(one.add_scheduled(due, queued("nightly@1"), following))).unwrap()
     assert not (await attempt(two.add_scheduled(due, queued("nightly@1"), following))).unwrap()
     assert (await attempt(two.schedules(AGENT, due=clock.now()))).unwrap() == ()
-    assert [each.next_at for each in (await attempt(two.schedules())).unwrap()] == [following]
+    (moved,) = (await attempt(two.schedules())).unwrap()
+    assert moved.next_at == following
     assert (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
     assert not (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
+    assert not (await attempt(two.add_scheduled(moved, queued("nightly@2"), following))).unwrap()
+    assert (await attempt(one.find(RunId("nightly@2")))).unwrap() is None, (
+        "its schedule was deleted meanwhile"
+    )
     for record in (one, two):
         await record.aclose()
 

@@ -808,6 +808,27 @@ async def test_what_services_did_for_an_interrupted_run_is_done_and_counted_once
     assert called == []
 
 
+@pytest.mark.parametrize("hangs_at", ["audit.append1", "audit.append2"])
+async def test_an_audit_entry_that_was_written_as_the_process_ended_is_there_once(
+    tmp_path: Path, hangs_at: str
+) -> None:
+    def described() -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*[answer("It is said.")] * 2)).with_reasoning()
+        one = one.with_audit(tmp_path / "a.db").with_durability(tmp_path / "r.db", recover=False)
+        return one.build()
+
+    first, record = described(), HangingRecord(tmp_path / "r.db", hangs_at)
+    first.container.memory.record.override(Object(record))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Say it.", run_id="order-1"))
+        await record.hanging.wait()
+        group.cancel_scope.cancel()
+    assert (await described().run("Say it.", run_id="order-1")).output == "It is said."
+    with closing(sqlite3.connect(tmp_path / "a.db")) as file:
+        bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM entries")]
+    assert [each["action"] for each in bodies] == ["start", "run"]
+
+
 @pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])
 @pytest.mark.parametrize("hands_over", [False, True])
 async def test_what_other_agents_spent_is_counted_once_over_restarts(

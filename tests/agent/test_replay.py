@@ -354,6 +354,18 @@ async def test_a_fork_of_a_run_that_was_deleted_is_refused(tmp_path: Path) -> No
     assert sold == ["apple"]
 
 
+async def test_a_run_whose_record_a_fork_shares_is_not_pruned_before_it(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    other = agent(
+        tmp_path / "r.db", ScriptedLLM(call("sell", item="pear"), answer("The pear is sold for 4."))
+    )
+    fork = await other.runs.fork("r1", at=4, message="Sell the pear.")
+    assert await other.runs.prune(timedelta()) == 0
+    assert (await other.runs.resume(fork)).output == "The pear is sold for 4."
+    assert [await other.runs.prune(timedelta()) for _ in range(3)] == [1, 1, 0]
+    assert await other.runs.list() == ()
+
+
 async def test_a_fork_of_a_run_that_is_deleted_meanwhile_is_refused(tmp_path: Path) -> None:
     other = await recorded(tmp_path / "r.db")
 

@@ -45,7 +45,7 @@ from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
-from reactive_agents.core.run_record import RecordedRun, RunEntry
+from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
 from tests.support.waiting import until
@@ -286,6 +286,9 @@ async def test_a_pause_outlives_its_process(tmp_path: Path) -> None:
     later = agent(tmp_path / "r.db", llm, step)
     record = later.container.memory.record().unwrap()
     assert await attempt(record.interrupted(later.agent_id)) == Success(()), "recover leaves it"
+    for queue in ("", "default"):  # and so do workers
+        due = record.dequeue(later.agent_id, queue, QueueLimits(), at_most=1)
+        assert await attempt(due) == Success(())
     later.subscribe(lambda event: paused.set() if isinstance(event, ExecutionPaused) else None)
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: later.runs.resume("r1"))
@@ -704,6 +707,8 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
             await keyed(ScriptedLLM(), wrong).runs.find("r1")
         assert isinstance(refused.value.error, RecordFailed)
         assert " key" in refused.value.error.message
+    with pytest.raises(AgentError, match="32 bytes"):  # the library would take it for AES-128
+        await keyed(ScriptedLLM(), bytes(16)).runs.find("r1")
 
 
 async def test_queues_that_are_overridden_after_the_first_use_are_too_late(tmp_path: Path) -> None:
