@@ -833,14 +833,14 @@ async def conduct_durably(
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
         return refused_run(engine, task, run_id, refusal)
-    durability = engine.settings.durability
+    durability, callers = engine.settings.durability, "tell" if parent is None else parent.in_doubt
     journal = RunJournal(
         _with_settings(claim.run, task),
         read.unwrap(),
         engine.ports.clock,
         record=record,
         holder=claim.holder,
-        in_doubt="tell" if durability is None else durability.in_doubt,
+        in_doubt=callers if durability is None else durability.in_doubt,
         lenient=accept_changes or claim.run.origin is not None,
     )
     engine = engine_of(engine, journal)

@@ -210,7 +210,7 @@ class _Tables:
         return self.do(lambda file: file.execute(statement).fetchall())
 
     async def read(
-        self, operation: str, work: sql.Work[_T], *, of: str = "", durable: bool = False
+        self, operation: str, work: sql.Work[_T], *, of: str = "", durable: bool = False, again: bool = False
     ) -> Result[_T, MemoryErrors]:
         """Return the result of the work, done in one transaction."""
         failure = self._failure()

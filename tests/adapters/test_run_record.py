@@ -91,6 +91,8 @@ async def test_a_reservation_ends_like_a_lease(opened: Open) -> None:
     assert list(await take(record)) == ["a"]
     assert await take(record) == {}
     clock.advance(LEASE_S + 1)
+    await add(record, queued("b", 1))
+    assert list(await take(record, at_most=1)) == ["b"], "it does not go before what is more urgent"
     assert list(await take(record)) == ["a"]
     await record.aclose()
 
@@ -167,11 +169,32 @@ async def test_a_clock_that_is_set_back_does_not_hold_up_a_queue_with_a_rate(ope
 async def test_a_run_that_was_interrupted_comes_first_and_counts_once_for_the_rate(opened: Open) -> None:
     clock = FakeClock()
     record = opened(clock)
+    limits = QueueLimits(rate=1, period_s=60)
     await add(record, queued("old"), queued("new", 5))
-    holder = (await take(record, QueueLimits(rate=2), 1))["new"]
+    holder = (await take(record, limits, 1))["new"]
     await claim(record, "new", holder)
     assert (await attempt(record.release(RunId("new"), holder))).unwrap() is None
-    assert list(await take(record, QueueLimits(rate=2))) == ["new", "old"]
+    clock.advance(50)
+    assert list(await take(record, limits)) == ["new"]
+    clock.advance(11)  # it was begun more than a minute ago, though continued just now
+    assert list(await take(record, limits)) == ["old"]
+    await record.aclose()
+
+
+async def test_the_first_answer_holds_and_an_ended_run_takes_none(opened: Open) -> None:
+    clock = FakeClock()
+    record = opened(clock)
+    await add(record, queued("a"))
+    begun = await claim(record, "a")
+
+    async def told(key: str) -> bool:
+        entry = RunEntry(f"{key}=", "answer", clock.now(), "{}")
+        return (await attempt(record.answer(RunId("a"), entry))).unwrap()
+
+    assert [await told("q1?"), await told("q1?"), await told("q2?")] == [True, False, True]
+    assert (await attempt(record.end(RunId("a"), begun.holder, "completed", "{}"))).unwrap() is None
+    assert not await told("q3?")
+    assert len((await attempt(record.entries(RunId("a")))).unwrap()) == 2
     await record.aclose()
 
 
@@ -222,9 +245,14 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
     assert (await attempt(one.add_scheduled(due, queued("nightly@1"), following))).unwrap()
     assert not (await attempt(two.add_scheduled(due, queued("nightly@1"), following))).unwrap()
     assert (await attempt(two.schedules(AGENT, due=clock.now()))).unwrap() == ()
-    assert [each.next_at for each in (await attempt(two.schedules())).unwrap()] == [following]
+    (moved,) = (await attempt(two.schedules())).unwrap()
+    assert moved.next_at == following
     assert (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
     assert not (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
+    assert not (await attempt(two.add_scheduled(moved, queued("nightly@2"), following))).unwrap()
+    assert (await attempt(one.find(RunId("nightly@2")))).unwrap() is None, (
+        "its schedule was deleted meanwhile"
+    )
     for record in (one, two):
         await record.aclose()
 
@@ -368,7 +396,12 @@ async def test_what_names_no_holder_changes_no_run(opened: Open) -> None:
     await add(record, queued("a"))
     before = (await attempt(record.find(RunId("a")))).unwrap()
     clock.advance(60)
-    for written in (record.release(RunId("a"), ""), record.end(RunId("a"), "", "completed", "{}")):
+    entry = RunEntry("t1", "intent", clock.now(), "{}")
+    for written in (
+        record.append(RunId("a"), "", entry),
+        record.release(RunId("a"), ""),
+        record.end(RunId("a"), "", "completed", "{}"),
+    ):
         assert isinstance((await attempt(written)).failure(), LeaseLost)
     assert (await attempt(record.find(RunId("a")))).unwrap() == before
     await record.aclose()

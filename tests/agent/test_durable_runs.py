@@ -26,7 +26,8 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContex
 from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import RunInterrupted, RunRefused
+from reactive_agents.core.config import ModelTier
+from reactive_agents.core.errors import RecordFailed, RunInterrupted, RunRefused
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
@@ -35,6 +36,7 @@ from reactive_agents.core.events import (
     TaskCompleted,
     ToolCallInDoubt,
 )
+from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest
@@ -42,6 +44,8 @@ from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, Ru
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, say
+from tests.support.models import RuledLLM, Said
+from tests.support.sensible import sensible
 from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
@@ -273,8 +277,11 @@ async def test_an_idempotent_call_is_made_again_with_the_same_key(tmp_path: Path
     await interrupted(tmp_path / "r.db", bank, options={"idempotent": True})
     bank.hangs_at = 0
     resumed = agent(tmp_path / "r.db", bank, ScriptedLLM(answer("Done.")), options={"idempotent": True})
+    events = EventRecorder()
+    resumed.subscribe(events)
     await resumed.run("Pay.", run_id="order-1")
     assert bank.paid == [(1, "order-1:t1"), (2, "order-1:t2")]
+    assert [(each.handling, each.key) for each in events.of(ToolCallInDoubt)] == [("repeated", "order-1:t2")]
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
@@ -361,6 +368,34 @@ async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> Non
             await stopped.run("Pay.", run_id="order-1")
         assert isinstance(refused.value.error, RunInterrupted)
     assert bank.numbers == [1]
+
+
+async def test_a_doubt_in_the_run_of_another_agent_stops_its_caller_too(tmp_path: Path) -> None:
+    """The caller says how calls in doubt are settled for an agent without a record of its own."""
+    bank = Bank(hangs_at=1)
+
+    def described(outer: ScriptedLLM, inner: ScriptedLLM) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(inner).with_reasoning()
+        clerk = ReactiveAgents.create().with_llm(outer).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(payer.with_tools(bank.pay).build()))
+        return clerk.with_durability(tmp_path / "r.db", in_doubt="fail", recover=False).build()
+
+    first = described(ScriptedLLM(call("payer", task="Pay 1.")), ScriptedLLM(call("pay", number=1)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    outer, inner = ScriptedLLM(answer("1 is paid.")), ScriptedLLM(answer("Paid 1."))
+    later = described(outer, inner)
+    with pytest.raises(AgentError, match="may have taken effect; settle it") as stopped:
+        await later.runs.resume("order-1")
+    assert isinstance(stopped.value.error, RunInterrupted)
+    assert (outer.requests, inner.requests) == ([], [])
+    (question,) = await later.runs.questions()
+    await later.runs.answer(question.run_id, "receipt 17")
+    assert (await later.runs.resume("order-1")).output == "1 is paid."
+    assert "receipt 17" in inner.requests[0].messages[-1].content
+    assert bank.numbers == []
 
 
 async def test_without_an_approver_nobody_is_asked_about_a_doubt(tmp_path: Path) -> None:
@@ -573,6 +608,30 @@ async def test_a_process_that_lost_its_run_stops_before_the_next_call(tmp_path: 
     assert bank.numbers == [1]
 
 
+async def test_a_process_that_lost_its_run_waits_no_longer_for_a_person(tmp_path: Path) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        raise AssertionError("the run belongs to another process")
+
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("send", to="Ann"))).with_reasoning()
+    described = described.with_tools(send).with_approval(timeout_s=86_400)
+    one = described.with_durability(tmp_path / "r.db").build()
+
+    async def take_over() -> None:
+        record = one.container.memory.record().unwrap()
+        while (await attempt(record.entry(RunId("order-1"), "t1/q1?+"))).unwrap() is None:
+            await anyio.lowlevel.checkpoint()  # from then on it writes nothing until somebody decides
+        with sqlite_file(tmp_path / "r.db") as file:
+            file.execute("UPDATE runs SET holder = 'another'")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(take_over)
+        with pytest.raises(AgentError) as lost:
+            await one.run("Send.", run_id="order-1")
+        assert isinstance(lost.value.error, RunInterrupted)
+
+
 async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differs(tmp_path: Path) -> None:
     bank = Bank(hangs_at=2)
     await interrupted(tmp_path / "r.db", bank)
@@ -715,6 +774,106 @@ async def test_a_run_whose_sessions_cannot_be_used_goes_on_when_they_can(
     assert (await again.runs.resume("order-1")).status == "completed"
     assert bank.numbers == [1, 2]
     assert len(await again.sessions.read("s")) > 1
+
+
+class Noted:
+    """A service, with a list of the calls of its methods."""
+
+    def __init__(self, service: Any, called: list[str]) -> None:
+        self._service, self._called = service, called
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._service, name)
+        if not callable(found):
+            return found
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self._called.append(f"{type(self._service).__name__}.{name}")
+            return found(*args, **kwargs)
+
+        return noted
+
+
+class UnendingRecord(SqliteRunRecord):
+    """A record that cannot store how a run has ended."""
+
+    @effect
+    async def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Any:
+        return Failure(RecordFailed("The disk is full.", "end"))
+
+
+@pytest.mark.parametrize("strategy", ["plan-execute-reflect", "reflexion", "adaptive"])
+async def test_what_services_did_for_an_interrupted_run_is_done_and_counted_once(
+    tmp_path: Path, strategy: Any
+) -> None:
+    """Memory, plans, routing, checks, cost and audit: all of it is in the record, with what it has cost."""
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        called.append("add")
+        return a + b
+
+    def rule(request: ModelRequest) -> Said:
+        called.append(f"model: {request.purpose}")
+        return sensible(request)
+
+    def described(folder: Path) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(RuledLLM(rule)).with_reasoning(strategy).with_tools(add)
+        one = one.with_memory(folder / "m.db").with_guardrails().with_verification(self_consistency=1)
+        one = one.with_cost(folder / "c.db", tiers=[ModelTier("ruled/test")])
+        one = one.with_audit(folder / "a.db").with_durability(folder / "r.db", recover=False)
+        built = one.build()
+        memory, governance = built.container.memory, built.container.governance
+        kept = memory.memory, memory.plan_store, memory.effectiveness
+        account = governance.cost_router, governance.cost_tracker, governance.audit
+        for provider in (*kept, *account, governance.verifier, governance.guardrail):
+            provider.override(Object(Some(Noted(provider().unwrap(), called))))
+        return built
+
+    called: list[str] = []
+    for name in ("whole", "interrupted"):
+        (tmp_path / name).mkdir()
+    whole = await described(tmp_path / "whole").run("What is 1 + 2?", run_id="order-1")
+    expected, called = called, []
+    first = described(tmp_path / "interrupted")
+    record = UnendingRecord(tmp_path / "interrupted/r.db", clock=SystemClock())
+    first.container.memory.record.override(Object(record))
+    with pytest.raises(AgentError, match="The disk is full"):
+        await first.run("What is 1 + 2?", run_id="order-1")
+    assert Counter(called) == Counter(expected)
+    assert {each.partition(".")[2] for each in called} >= {
+        "flush",
+        "select_model",
+        "record",
+        "append",
+        "check",
+    }
+    called = []
+    resumed = await described(tmp_path / "interrupted").run("What is 1 + 2?", run_id="order-1")
+    assert (resumed.status, resumed.output) == (whole.status, whole.output)
+    assert resumed.metadata.models == whole.metadata.models
+    assert called == []
+
+
+@pytest.mark.parametrize("hangs_at", ["audit.append1", "audit.append2"])
+async def test_an_audit_entry_that_was_written_as_the_process_ended_is_there_once(
+    tmp_path: Path, hangs_at: str
+) -> None:
+    def described() -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*[answer("It is said.")] * 2)).with_reasoning()
+        one = one.with_audit(tmp_path / "a.db").with_durability(tmp_path / "r.db", recover=False)
+        return one.build()
+
+    first, record = described(), HangingRecord(tmp_path / "r.db", hangs_at)
+    first.container.memory.record.override(Object(record))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Say it.", run_id="order-1"))
+        await record.hanging.wait()
+        group.cancel_scope.cancel()
+    assert (await described().run("Say it.", run_id="order-1")).output == "It is said."
+    with closing(sqlite3.connect(tmp_path / "a.db")) as file:
+        bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM entries")]
+    assert [each["action"] for each in bodies] == ["start", "run"]
 
 
 @pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])
@@ -866,17 +1025,27 @@ async def test_nothing_outside_is_called_before_what_came_before_is_recorded(
         note("pay")
         return f"paid {number}"
 
+    class Audit:
+        @effect
+        async def append(self, entry: AuditEntry) -> Any:
+            note(f"audit of the {entry.action}")
+            return Success(None)
+
     llm = Model(call("pay", number=1), calls(call("pay", number=2), call("pay", number=3)), answer("Paid."))
     described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
     built = described.with_durability(tmp_path / "runs.db", recover=False).build()
     built.container.memory.record.override(Object(record))
+    built.container.governance.audit.override(Object(Some(Audit())))
     assert (await built.run("Pay three times.", run_id="order-1")).status == "completed"
-    assert [called for called, _ in open_at] == ["model", "pay", "model", "pay", "pay", "model"]
+    steps = ["model", "pay", "model", "pay", "pay", "model"]
+    assert [called for called, _ in open_at] == ["audit of the start", *steps, "audit of the run"]
+    assert open_at[-1][1] == [], "the last answer is recorded before the entry of the run"
     beside = [keys for called, keys in open_at if called == "pay" and keys]
     assert all(key.startswith("g1.") for keys in beside for key in keys)  # results of parallel calls
     assert [keys for called, keys in open_at if called == "model" and keys] == []
     intent = "at once" if idempotent else "on the disk"
-    assert record.written[:3] == [("m1", "later"), ("t1", intent), ("t1=", "later")]
+    written = [each for each in record.written if not each[0].startswith("audit")]
+    assert written[:3] == [("m1", "later"), ("t1", intent), ("t1=", "later")]
     assert await built.runs.steps("order-1")
     assert {each.key for each in (await attempt(record.entries(RunId("order-1")))).unwrap()} >= {
         key for key, _ in record.written

@@ -165,6 +165,72 @@ async def test_a_replay_names_the_first_step_that_differs(tmp_path: Path) -> Non
     assert replay.outcome is None or replay.step > 0
 
 
+@tool
+def report(page: int) -> str:
+    """Read a page of the report."""
+    return f"Page {page}. " + "The apples are ripe. " * 200
+
+
+READING = call("report", page=1), call("report", page=2), answer("The apples are ripe.")
+
+
+def reader(path: Path, llm: Any, *, shown: int = 8_000, iterations: int = 10) -> ReactiveAgent:
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(report)
+    described = described.with_context_profile(tool_result_chars=shown).with_max_iterations(iterations)
+    return described.with_durability(path, recover=False).build()
+
+
+@pytest.mark.parametrize(
+    ("before", "changed", "step", "difference"),
+    [
+        ({}, {"shown": 400}, 3, "its request at m2 differs from the recorded one."),
+        ({}, {"iterations": 1}, 2, "The result has 2 steps, and the recorded one 5."),
+        ({"iterations": 1}, {}, 3, "it goes on with m2, where the recorded run ended"),
+    ],
+    ids=["request", "fewer", "more"],
+)
+async def test_where_the_program_was_changed_a_replay_names_the_first_step_that_differs(
+    tmp_path: Path, before: dict[str, Any], changed: dict[str, Any], step: int, difference: str
+) -> None:
+    await reader(tmp_path / "r.db", ScriptedLLM(*READING), **before).run("Are they ripe?", run_id="r1")
+    replay = await reader(tmp_path / "r.db", ScriptedLLM(), **changed).runs.replay("r1")
+    assert (replay.step, replay.difference) == (step, difference)
+    assert (await reader(tmp_path / "r.db", ScriptedLLM(), **before).runs.replay("r1")).difference == ""
+
+
+@pytest.mark.parametrize(
+    ("turns", "now", "before", "step", "difference"),
+    [
+        (READING, "Page 2.", "Page 3.", 4, "Step 4 of the result differs: "),
+        (READING, '"status":"completed"', '"status":"partial"', 5, "The status of the result differs: "),
+        (READING[:1], "used up", "spent", 2, "It fails otherwise: "),
+    ],
+    ids=["step", "status", "error"],
+)
+async def test_a_replay_that_ends_otherwise_names_what_differs(
+    tmp_path: Path, turns: tuple[Turn, ...], now: str, before: str, step: int, difference: str
+) -> None:
+    """The recorded result is that of an earlier program, for the same answers of model and tools."""
+    with suppress(AgentError):
+        await reader(tmp_path / "r.db", ScriptedLLM(*turns)).run("Are they ripe?", run_id="r1")
+    with sqlite_file(tmp_path / "r.db") as file:
+        (known,) = file.execute("SELECT result FROM runs").fetchone()
+        assert now in known
+        file.execute("UPDATE runs SET result = ?", (known.replace(now, before),))
+    replay = await reader(tmp_path / "r.db", ScriptedLLM()).runs.replay("r1")
+    assert (replay.step, replay.difference[: len(difference)]) == (step, difference)
+
+
+async def test_a_fork_by_a_changed_program_uses_the_answers_that_it_shares(tmp_path: Path) -> None:
+    await reader(tmp_path / "r.db", ScriptedLLM(*READING)).run("Are they ripe?", run_id="r1")
+    llm = ScriptedLLM(answer("They are ripe."))
+    changed = reader(tmp_path / "r.db", llm, shown=400)
+    fork = await changed.runs.fork("r1", at=5)
+    assert (await changed.runs.resume(fork)).output == "They are ripe."
+    assert len(llm.requests) == 1
+    assert (await changed.runs.replay(fork)).difference == ""
+
+
 async def test_a_write_that_the_record_lacks_is_no_difference(tmp_path: Path) -> None:
     """Where the run is cut off while it is closed, it ends without that entry."""
     await recorded(tmp_path / "r.db")
@@ -352,6 +418,18 @@ async def test_a_fork_of_a_run_that_was_deleted_is_refused(tmp_path: Path) -> No
     assert isinstance(refused.value.error, RunRefused)
     assert "forked from has been deleted" in refused.value.error.message
     assert sold == ["apple"]
+
+
+async def test_a_run_whose_record_a_fork_shares_is_not_pruned_before_it(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    other = agent(
+        tmp_path / "r.db", ScriptedLLM(call("sell", item="pear"), answer("The pear is sold for 4."))
+    )
+    fork = await other.runs.fork("r1", at=4, message="Sell the pear.")
+    assert await other.runs.prune(timedelta()) == 0
+    assert (await other.runs.resume(fork)).output == "The pear is sold for 4."
+    assert [await other.runs.prune(timedelta()) for _ in range(3)] == [1, 1, 0]
+    assert await other.runs.list() == ()
 
 
 async def test_a_fork_of_a_run_that_is_deleted_meanwhile_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from dependency_injector.providers import Object
 from returns.result import Failure, Result, Success
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, external_tool, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, external_tool, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.containers import LateOverrideError
@@ -41,11 +41,11 @@ from reactive_agents.core.events import (
     TaskFailed,
     TaskStarted,
 )
-from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
-from reactive_agents.core.run_record import RecordedRun, RunEntry
+from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
 from tests.support.waiting import until
@@ -122,6 +122,29 @@ async def test_waiting_tells_that_nobody_works_on_an_interrupted_run(
         await one.runs.resume("r1")
     assert outputs == ["Did 1."]
     assert caplog.text.count("is interrupted") == 1
+
+
+async def test_a_sub_run_is_continued_by_its_caller_alone(tmp_path: Path) -> None:
+    """By itself, what it has cost would be nobody's, and its caller would begin it once more."""
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+
+    def described(*turns: Any) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return payer.with_tools(step).with_durability(tmp_path / "r.db", recover=False).build()
+
+    lead = ScriptedLLM(call("payer", task="Do 1."))
+    await interrupt(agent(tmp_path / "r.db", lead, agent_tool(described(call("step", number=1)))), work.begun)
+    work.may_end.set()
+    alone = described()
+    assert await alone.runs.list() == ()
+    assert await alone.runs.recover() == {}
+    await alone.runs.work(until_idle=True)
+    assert work.done == []
+    payer = described(answer("Did 1."))
+    later = agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), agent_tool(payer))
+    assert (await later.runs.resume("r1")).output == "Did 1."
+    assert work.done == [1]
 
 
 async def test_recover_returns_how_each_run_ended(tmp_path: Path) -> None:
@@ -207,7 +230,8 @@ async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
             with pytest.raises(AgentError, match="is being cancelled"):
                 await order("r1")
     assert isinstance(errors[0], RunCancelled)
-    assert (await other.runs.find("r1")).state == "cancelled"
+    ended_run = await other.runs.find("r1")
+    assert (ended_run.state, ended_run.order) == ("cancelled", "")
     with pytest.raises(AgentError) as ended:
         await other.runs.cancel("r1")
     assert isinstance(ended.value.error, RunRefused)
@@ -260,6 +284,11 @@ async def test_a_pause_outlives_its_process(tmp_path: Path) -> None:
     await other.runs.pause("r1")
     llm, paused = ScriptedLLM(answer("Did 1.")), anyio.Event()
     later = agent(tmp_path / "r.db", llm, step)
+    record = later.container.memory.record().unwrap()
+    assert await attempt(record.interrupted(later.agent_id)) == Success(()), "recover leaves it"
+    for queue in ("", "default"):  # and so do workers
+        due = record.dequeue(later.agent_id, queue, QueueLimits(), at_most=1)
+        assert await attempt(due) == Success(())
     later.subscribe(lambda event: paused.set() if isinstance(event, ExecutionPaused) else None)
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: later.runs.resume("r1"))
@@ -375,6 +404,91 @@ async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_pa
     assert sent == ["Ann"]
 
 
+async def test_an_approved_call_that_was_cut_off_is_in_doubt_and_not_made_again(tmp_path: Path) -> None:
+    """What was approved was the call that may have taken effect."""
+    sent: list[str] = []
+    begun = anyio.Event()
+
+    @tool(requires_approval=True)
+    async def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        if not begun.is_set():
+            begun.set()
+            await anyio.sleep_forever()
+        return "sent"
+
+    def mailer(llm: ScriptedLLM) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send)
+        described = described.with_approval(lambda request: True)
+        return described.with_durability(tmp_path / "r.db", recover=False).build()
+
+    await interrupt(mailer(ScriptedLLM(call("send", to="Ann"))), begun)
+    llm = ScriptedLLM(*[answer("It is not known whether the mail was sent.")] * 9)
+    await mailer(llm).runs.resume("r1")
+    assert sent == ["Ann"]
+    assert "may have taken effect" in llm.requests[0].messages[-1].content
+
+
+async def test_a_denied_call_is_not_in_doubt_when_its_process_died_at_once(tmp_path: Path) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        raise AssertionError("it was denied")
+
+    class Record(SqliteRunRecord):
+        @effect
+        async def append(self, run_id: RunId, holder: str, *entries: RunEntry, **when: bool) -> Any:
+            if entries[0].kind == "result":
+                denied.set()
+                await anyio.sleep_forever()
+            return await attempt(super().append(run_id, holder, *entries, **when))
+
+    def mailer(llm: ScriptedLLM) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send)
+        described = described.with_approval(lambda request: ApprovalDecision(False, "not today."))
+        return described.with_durability(tmp_path / "r.db", recover=False).build()
+
+    denied = anyio.Event()
+    first = mailer(ScriptedLLM(call("send", to="Ann")))
+    first.container.memory.record.override(Object(Record(tmp_path / "r.db", clock=SystemClock())))
+    await interrupt(first, denied)
+    llm = ScriptedLLM(*[answer("The mail was not sent.")] * 9)
+    await mailer(llm).runs.resume("r1")
+    assert "not today" in llm.requests[0].messages[-1].content
+
+
+async def test_of_several_decisions_at_once_the_first_holds(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "sent"
+
+    llm = ScriptedLLM(call("send", to="Ann"), *[answer("It is settled.")] * 9)
+    one = agent(tmp_path / "r.db", llm, send, approval=True)
+    asked, accepted, refused = asked_of(one), list[str](), list[Any]()
+
+    async def decide(other: ReactiveAgent, verb: str) -> None:
+        try:
+            await getattr(other.runs, verb)("r1")
+            accepted.append(verb)
+        except AgentError as error:
+            refused.append(error.error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Send.", run_id="r1"))
+        await asked.wait()
+        async with anyio.create_task_group() as deciding:
+            for verb in ("approve", "deny") * 4:
+                deciding.start_soon(decide, agent(tmp_path / "r.db", ScriptedLLM(), send), verb)
+    assert len(accepted) == 1
+    assert [type(each) for each in refused] == [RunRefused] * 7
+    assert sent == ["Ann"] * (accepted == ["approve"])
+
+
 async def test_a_request_for_approval_is_in_the_run_log_before_the_call_has_its_result(
     tmp_path: Path,
 ) -> None:
@@ -390,7 +504,7 @@ async def test_a_request_for_approval_is_in_the_run_log_before_the_call_has_its_
     class Record(SqliteRunRecord):
         @effect
         async def append(self, run_id: RunId, holder: str, *entries: RunEntry, **when: bool) -> Any:
-            if entries[0].kind == "result":
+            if entries[0].kind == "result" or entries[0].key.endswith("+"):  # nobody publishes it again
                 with closing(sqlite3.connect(tmp_path / "log.db")) as file:
                     logged.extend(kind for (kind,) in file.execute("SELECT kind FROM run_events"))
             return await attempt(super().append(run_id, holder, *entries, **when))
@@ -402,10 +516,8 @@ async def test_a_request_for_approval_is_in_the_run_log_before_the_call_has_its_
     one = described.with_durability(tmp_path / "r.db", recover=False).build()
     one.container.memory.record.override(Object(Record(tmp_path / "r.db", clock=SystemClock())))
     await one.run("Send.", run_id="r1")
-    assert [each for each in logged if each.startswith("Approval")] == [
-        "ApprovalRequested",
-        "ApprovalDecided",
-    ]
+    requested, decided = "ApprovalRequested", "ApprovalDecided"
+    assert [each for each in logged if each.startswith("Approval")] == [requested, requested, decided]
 
 
 async def test_a_request_is_in_the_run_log_also_when_its_process_died_as_soon_as_it_had_asked(
@@ -595,6 +707,8 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
             await keyed(ScriptedLLM(), wrong).runs.find("r1")
         assert isinstance(refused.value.error, RecordFailed)
         assert " key" in refused.value.error.message
+    with pytest.raises(AgentError, match="32 bytes"):  # the library would take it for AES-128
+        await keyed(ScriptedLLM(), bytes(16)).runs.find("r1")
 
 
 async def test_queues_that_are_overridden_after_the_first_use_are_too_late(tmp_path: Path) -> None:

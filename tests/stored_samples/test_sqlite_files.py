@@ -8,8 +8,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from dependency_injector.providers import Object
 from returns.result import Failure, Success
 
+from reactive_agents import ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.governance.audit_log import (
     AUDIT,
     SqliteAuditLog,
@@ -23,7 +25,7 @@ from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
-from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.run_record import RUNS, SqliteRunRecord
 from reactive_agents.adapters.sqlite import version_of
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
 from reactive_agents.core.conversation import SessionKey, SessionTurn
@@ -48,7 +50,7 @@ from reactive_agents.core.personas import Room, SelfState
 from reactive_agents.core.run_record import LoggedRunFilter, RunFilter
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
-from reactive_agents.testing import FakeClock, SequentialIds
+from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call
 from reactive_agents.testing.core import START
 from tests.support.embedders import ToyEmbedder
 
@@ -78,6 +80,8 @@ def test_every_version_that_was_published_has_a_sample() -> None:
         assert (SAMPLES / f"memory_{version}.db.gz").exists()
     for version in range(1, SESSIONS.newest + 1):
         assert (SAMPLES / f"sessions_{version}.db.gz").exists()
+    for version in range(1, RUNS.newest + 1):
+        assert (SAMPLES / f"runs_{version}.db.gz").exists()
 
 
 # --- memory ---------------------------------------------------------------------------------------------
@@ -228,11 +232,67 @@ async def test_the_last_memory_file_is_read_without_being_written(tmp_path: Path
     assert path.read_bytes() == before
 
 
-# --- runs -----------------------------------------------------------------------------------------------
+# --- recorded runs --------------------------------------------------------------------------------------
 
 
-async def test_runs_are_read_and_go_on(tmp_path: Path) -> None:
-    path = sample("runs_2.db", tmp_path)
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_recorded_runs_are_read_and_go_on(tmp_path: Path, version: int) -> None:
+    """Of an ended run, one that waits for an approval, one that was cut off in a call, and a queued one."""
+    path, done = sample(f"runs_{version}.db", tmp_path), list[str]()
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        done.append(f"{a} + {b}")
+        return a + b
+
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a letter."""
+        done.append(f"sent to {to}")
+        return f"sent to {to}"
+
+    async def pay(invoice: int) -> str:
+        """Pay an invoice."""
+        raise AssertionError("the first one is paid, and the second one may be")
+
+    def clerk(llm: ScriptedLLM) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_name("clerk").with_llm(llm).with_reasoning()
+        described = described.with_tools(add, send, pay).with_approval(timeout_s=60)
+        one = described.with_durability(path, recover=False).build()
+        one.container.core.clock.override(Object(FakeClock()))
+        return one
+
+    one = clerk(ScriptedLLM())
+    states = {run.run_id: (run.state, run.task.user) for run in await one.runs.list()}
+    waits = {"asks": ("waiting", None), "interrupted": ("interrupted", None), "queued": ("queued", None)}
+    assert states == {"ended": ("completed", "ada"), **waits}
+    ended = await one.run("Add 2 and 3.", run_id="ended", user="ada")
+    assert (ended.output, ended.status) == ("It is 5.", "completed")
+    assert [each.text for each in await one.runs.steps("interrupted")][1::2] == ["paid 1"]
+    assert [each.name for each in await one.runs.schedules()] == ["nightly"] * (version > 1)
+
+    llm = ScriptedLLM(*[answer("Paid 1; 2 is in doubt.")] * 9)
+    resumed = await clerk(llm).runs.resume("interrupted", accept_changes=True)
+    assert resumed.output == "Paid 1; 2 is in doubt."
+    told = "\n".join(message.content for message in llm.requests[0].messages)
+    assert "paid 1" in told
+    assert "may have taken effect" in told
+
+    await one.runs.approve("asks")
+    sent = await clerk(ScriptedLLM(answer("Sent to Ann."))).runs.resume("asks", accept_changes=True)
+    assert sent.output == "Sent to Ann."
+    worker = clerk(ScriptedLLM(call("add", a=4, b=5), answer("It is 9.")))
+    await worker.runs.work("sums", until_idle=True)
+    assert (await one.runs.resume("queued")).output == "It is 9."
+    assert done == ["sent to Ann", "4 + 5"]
+    await one.aclose()
+    connection = sqlite3.connect(path)
+    assert version_of(connection, RUNS) == RUNS.newest
+    connection.close()
+
+
+async def test_runs_in_a_file_with_their_log_are_read_and_go_on(tmp_path: Path) -> None:
+    path = sample("logged_runs.db", tmp_path)
     before = path.read_bytes()
     log = SqliteRunLog(path, read_only=True)
     (logged,) = (await attempt(log.runs(LoggedRunFilter(user="ann")))).unwrap()
