@@ -142,7 +142,11 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
 
 @frozen
 class BrokenContract:
-    """A function raised, or returned no effect; ``problem``: the predicate to it."""
+    """A function raised, or returned no effect.
+
+    Attributes:
+        problem: what it did, such as "raised ValueError: 3", to follow the function's name.
+    """
 
     problem: str
 
