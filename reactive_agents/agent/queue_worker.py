@@ -64,11 +64,7 @@ class _Begun:
 
 @define(eq=False, repr=False)
 class QueueWorker:
-    """Runs what is in a queue.
-
-    Args:
-        queues: takes the runs out of the queue, in place of the record.
-    """
+    """Runs what is in a queue: in the record, unless ``queues`` are given."""
 
     _engine: ExecutionEngine
     _record: RunRecord

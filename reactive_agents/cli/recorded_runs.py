@@ -68,11 +68,7 @@ _OF_RECORD = (
 
 
 def list_recorded(place: str, chosen: RunFilter, of_log: Mapping[str, object], *, as_json: bool) -> None:
-    """List the runs of a record.
-
-    Args:
-        of_log: the options that apply to a run log only, by their names.
-    """
+    """List the runs of a record; refuse the options of a run log, ``of_log``."""
     for name, value in of_log.items():
         if value is not None:
             wrong = InvalidConfig(name, repr(value), _OF_RECORD)

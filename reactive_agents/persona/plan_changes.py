@@ -21,11 +21,7 @@ RECOVERY_OUTCOME = "Recovery from the failure."
 
 
 def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] = ()) -> tuple[PlanStep, ...]:
-    """Return pending steps for actions, with ids after the existing ones.
-
-    Args:
-        actions: instruction and expected outcome of each step.
-    """
+    """Return pending steps for actions and their outcomes, with new ids."""
     used = [int(step.id[1:]) for step in after if step.id[:1] == "s" and step.id[1:].isdecimal()]
     first = max(used, default=0) + 1
     return tuple(
@@ -339,11 +335,7 @@ def plan_of(
 def with_draft(
     plan: personas.PersonaPlan, draft: PlanDraft, follows: Sequence[LearningId]
 ) -> personas.PersonaPlan:
-    """Return the plan with all parts of a draft but its steps.
-
-    Args:
-        follows: the learned patterns that the plan follows.
-    """
+    """Return the plan with a draft but its steps, and the patterns that it follows."""
     return evolve(
         with_large_steps(plan, draft, [step.id for step in plan.plan.steps]),
         learnings=draft.learnings,

@@ -175,11 +175,7 @@ def replanning_content(
 def evaluation_content(
     plan: personas.PersonaPlan, answer: str, calls: Sequence[personas.StepCall] = ()
 ) -> str:
-    """Return the content of an evaluation prompt.
-
-    Args:
-        calls: the tool calls of its steps, in order.
-    """
+    """Return the content of an evaluation prompt; ``calls`` are in order."""
     criteria = "\n".join(f"{number}. {each}" for number, each in enumerate(plan.success_criteria, 1))
     steps = plan.plan.steps
     lines = "\n".join(

@@ -256,11 +256,7 @@ def _about(run: Run) -> dict[str, Any]:
 
 @define(eq=False)
 class AnswerDeltas:
-    """Converts the events of a run into deltas of its answer.
-
-    Attributes:
-        is_live: whether text is streamed at once.
-    """
+    """Converts events of a run into deltas; ``is_live``: its text is sent at once."""
 
     is_live: bool
     _open: str = ""

@@ -289,27 +289,30 @@ class InMemoryPersonaStore(SqlitePersonaStore):
     @property
     def plans(self) -> Mapping[PlanId, personas.PersonaPlan]:
         """The stored plans, in the order of their first saving."""
-        return self._all_of("persona_plans", personas.PersonaPlan, lambda plan: plan.id)
+        found = self._all_of("persona_plans", personas.PersonaPlan)
+        return MappingProxyType({each.id: each for each in found})
 
     @property
     def learnings(self) -> Mapping[LearningId, personas.LearningEntry]:
         """The stored learnings, in the order of their first saving."""
-        return self._all_of("persona_learnings", personas.LearningEntry, lambda learning: learning.id)
+        found = self._all_of("persona_learnings", personas.LearningEntry)
+        return MappingProxyType({each.id: each for each in found})
 
     @property
     def thoughts(self) -> Sequence[personas.Thought]:
         """The working memory of all rooms, in order."""
-        return tuple(self._all_of("persona_thoughts", personas.Thought).values())
+        return self._all_of("persona_thoughts", personas.Thought)
 
     @property
     def states(self) -> Mapping[personas.Room, personas.SelfState]:
         """The self state in each room."""
-        return self._all_of("persona_states", personas.SelfState, lambda state: state.room)
+        found = self._all_of("persona_states", personas.SelfState, order="data")
+        return MappingProxyType({each.room: each for each in found})
 
     @property
     def events(self) -> Sequence[PersonaEvent]:
         """The journal of all tasks, in order."""
-        return tuple(self._all_of("persona_journal", PersonaEvent).values())
+        return self._all_of("persona_journal", PersonaEvent)
 
     @property
     def work(self) -> Mapping[int, queue.WorkItem]:
@@ -317,10 +320,9 @@ class InMemoryPersonaStore(SqlitePersonaStore):
         items = map(item_of, self._tables.rows(f"SELECT {COLUMNS} FROM persona_work ORDER BY number"))
         return MappingProxyType({item.number: item for item in items})
 
-    def _all_of(self, table: str, kind: Any, key: Callable[[Any], Any] = id) -> Mapping[Any, Any]:
-        order = "" if table == "persona_states" else " ORDER BY seq"
-        found = [sql.decoded(data, kind) for (data,) in self._tables.rows(f"SELECT data FROM {table}{order}")]
-        return MappingProxyType({key(each): each for each in found})
+    def _all_of(self, table: str, kind: Any, *, order: str = "seq") -> tuple[Any, ...]:
+        stored = self._tables.rows(f"SELECT data FROM {table} ORDER BY {order}")
+        return tuple(sql.decoded(data, kind) for (data,) in stored)
 
     def _hold(self, holder: str) -> None:
         """Renew nothing: no other process can claim the work."""

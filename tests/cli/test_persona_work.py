@@ -149,8 +149,8 @@ def test_an_order_reads_its_item_alone(tmp_path: Path, monkeypatch: pytest.Monke
 
     with_bench(path, wait, ScriptedLLM())
     one = command("persona", "inbox", "list", *place(path)).stdout.splitlines()[2]
-    item_of = persona_store._item
-    monkeypatch.setattr(persona_store, "_item", lambda row: read.append(item_of(row)) or read[-1])
+    item_of = persona_store.item_of
+    monkeypatch.setattr(persona_store, "item_of", lambda row: read.append(item_of(row)) or read[-1])
     assert command("persona", "inbox", "drop", one.split("\t")[0], *place(path)).exit_code == 0
     assert [each.key for each in read] == ["event-2"]
     assert command("persona", "inbox", "drop", "9", *place(path)).exit_code == 1

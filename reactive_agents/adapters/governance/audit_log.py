@@ -408,11 +408,7 @@ class SqliteAuditLog:
 
     @effect
     async def holds(self, entry: AuditEntry) -> Result[bool, ServiceFailed]:
-        """Return whether the log contains this exact entry.
-
-        A run that continues after a crash checks this before it appends an entry that it may have written
-        already.
-        """
+        """Return whether the log has an entry, which a run may have written in a crash."""
         wanted = _without_time(self._body(entry))
         bodies = "SELECT body FROM entries WHERE replace(body, ?, '') <> body"
         run = json.dumps(entry.run_id, ensure_ascii=False)

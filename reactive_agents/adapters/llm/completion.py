@@ -381,11 +381,7 @@ _PROVIDERS = frozenset({"anthropic"})
 
 
 class PartialText:
-    """The text of an answer so far, over the attempts to stream it.
-
-    Args:
-        model: as ``provider/model``.
-    """
+    """The text of an answer so far, over the attempts to stream it."""
 
     def __init__(self, model: str, request: models.ModelRequest) -> None:
         self._possible = request.response_schema is None and _continues(model)

@@ -757,11 +757,7 @@ class SqlitePersonaStore:
     async def _put(
         self, operation: str, part: str, statement: str, *values: object, soon: bool = False
     ) -> Result[None, MemoryErrors]:
-        """Store a record.
-
-        Args:
-            soon: whether not to wait for the disk; the next durable write brings it there.
-        """
+        """Store a record; if ``soon``, the next durable write brings it to the disk."""
 
         def work(file: Transaction) -> None:
             file.execute(statement, values)

@@ -306,11 +306,7 @@ SLOW_S: Final = 1.0
 
 
 class PlainHandler:
-    """Calls a handler at once, and after a slow call in its own thread, in order.
-
-    Args:
-        monotonic: returns seconds of a monotonic clock.
-    """
+    """Calls a handler at once, and after a slow call in its own thread, in order."""
 
     def __init__(self, handler: EventHandler, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.__qualname__ = getattr(handler, "__qualname__", type(handler).__qualname__)

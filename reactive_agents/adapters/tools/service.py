@@ -220,11 +220,7 @@ class Thread:
 
 
 async def take_thread(patience_s: float | None) -> Thread | None:
-    """Wait for a free thread; ``None`` if there is none in time.
-
-    Args:
-        patience_s: seconds to wait; ``None`` waits forever.
-    """
+    """Wait for a free thread, at most ``patience_s`` seconds; ``None`` without one."""
     limiters = _LIMITERS.get(None)
     if limiters is None:
         limiters = anyio.to_thread.current_default_thread_limiter(), anyio.CapacityLimiter(inf)

@@ -464,11 +464,7 @@ def is_binary(file: BinaryIO) -> bool:
 
 
 def read_lines(file: BinaryIO, *, max_chars: int) -> Iterator[str]:
-    """Yield lines as UTF-8, without their ends; long ones are cut with a note.
-
-    Args:
-        max_chars: the maximum of characters of a line, 1 or more.
-    """
+    """Yield lines as UTF-8, without ends; beyond ``max_chars`` cut, with a note."""
     first = True
     while line := file.readline(_LINE_BYTES):
         length = len(line)

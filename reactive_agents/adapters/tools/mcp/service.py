@@ -429,11 +429,7 @@ def _texts(tool: ListedTool) -> tuple[str, str, str]:
 
 
 class KnownTools:
-    """Definitions in a SQLite file, for any number of processes.
-
-    Args:
-        path: the file, readable by its owner only.
-    """
+    """Definitions in an SQLite file of its owner, for any number of processes."""
 
     def __init__(self, path: DatabasePath) -> None:
         self._file = SqliteFile(path, KNOWN_TOOLS, _failed)
