@@ -806,15 +806,23 @@ class Sessions:
         self._redactor = redactor
 
     async def list(
-        self, user: str | None = None, *, before: datetime | None = None, limit: int | None = None
+        self,
+        user: str | None = None,
+        *,
+        session: str | None = None,
+        before: datetime | None = None,
+        limit: int | None = None,
     ) -> tuple[SessionInfo, ...]:
         """Return the sessions of one user, or of all users, the latest first.
 
         Args:
+            session: only the one of this name.
             before: only those that were last used before this time, as after the last one of a page.
             limit: the most to return, 1 or more; by default all.
         """
-        return await value_of(self._store.sessions(self._agent, user, before=before, limit=limit))
+        return await value_of(
+            self._store.sessions(self._agent, user, session=session, before=before, limit=limit)
+        )
 
     async def read(self, session: str) -> tuple[Message, ...]:
         """Return all messages of a session, oldest first."""

@@ -453,12 +453,14 @@ class SessionStore(Protocol):
         agent: AgentId,
         user: str | None = None,
         *,
+        session: str | None = None,
         before: datetime | None = None,
         limit: int | None = None,
     ) -> Effect[tuple[SessionInfo, ...], SessionErrors]:
         """Return the agent's sessions, of one user or of all, the latest first.
 
         Args:
+            session: only the one of this name.
             before: only those that were last used before this time.
             limit: the most to return, 1 or more.
         """

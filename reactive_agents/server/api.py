@@ -499,7 +499,7 @@ async def _sessions(call: Call) -> Response:
     _, agent = call.service.agent(call.principal, call.part("agent"))
     query: SessionsQuery = call.query
     user = call.principal.acts_for(query.user)
-    found = await call.service.sessions(agent, user, query.before, query.limit)
+    found = await call.service.sessions(agent, user, before=query.before, limit=query.limit)
     return web.JsonText({"data": [_session_document(name, info) for name, info in found]})
 
 

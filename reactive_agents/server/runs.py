@@ -684,12 +684,13 @@ class AgentService:
         self,
         agent: ReactiveAgent[Any, Any],
         user: str | None,
+        session: str | None = None,
         before: datetime | None = None,
         limit: int | None = None,
     ) -> list[tuple[str, SessionInfo]]:
         """Return the sessions of a user by the user's names; without a user, all."""
         try:
-            found = await agent.sessions.list(user, before=before, limit=limit)
+            found = await agent.sessions.list(user, session=session, before=before, limit=limit)
         except AgentError as error:
             raise _unavailable(error) from None
         return [(shown_name(each.user, each.session) or "", each) for each in found]
@@ -702,9 +703,10 @@ class AgentService:
         Raises:
             Problem: the user has none of this name.
         """
-        for shown, each in await self.sessions(agent, user):
-            if shown == name and each.user == user:
-                return each
+        for stored in dict.fromkeys((stored_name(user, name), name)):
+            for shown, each in await self.sessions(agent, user, stored):
+                if shown == name and each.user == user:
+                    return each
         raise Problem(404, "session-not-found", "There is no such session.")
 
     async def _session_to_use(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> str:

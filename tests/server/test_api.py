@@ -17,6 +17,8 @@ from starlette.routing import Mount
 
 from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.tools.decorator import external_tool
+from reactive_agents.agent.agent import Sessions
+from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.server import KeyLimits, create_app, runs
@@ -492,6 +494,23 @@ async def test_sessions_are_listed_in_pages() -> None:
             assert (await client.get(base, params=wrong)).status_code == 422
         listing = (await client.get("/openapi.json")).json()["paths"]["/v1/agents/{agent}/sessions"]["get"]
         assert {"before", "limit", "user"} <= {each["name"] for each in listing["parameters"]}
+
+
+async def test_a_session_is_found_without_reading_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[SessionInfo]()
+    listed = Sessions.list
+
+    async def counted(*args: Any, **kwargs: Any) -> tuple[SessionInfo, ...]:
+        found = await listed(*args, **kwargs)
+        made.extend(found)
+        return found
+
+    monkeypatch.setattr(Sessions, "list", counted)
+    agent = builder(forever(say("Hello."))).with_sessions().build()
+    async with asking(create_app(agent)) as client:
+        for name in ("one", "two", "three", "two"):
+            await ended(client, await begun(client, session=name, user="ada"))
+    assert [each.session for each in made] == ["ada:two"]
 
 
 async def test_a_session_that_the_program_began_goes_on(tmp_path: Path) -> None:

@@ -226,12 +226,15 @@ class SqliteSessions:
         agent: AgentId,
         user: str | None = None,
         *,
+        session: str | None = None,
         before: datetime | None = None,
         limit: int | None = None,
     ) -> Result[tuple[SessionInfo, ...], SessionErrors]:
         """Return the agent's sessions, of one user or of all, latest first."""
         before_us = None if before is None else microseconds(before)
-        chosen, values = sql.where({"agent = ?": agent, '"user" = ?': user, "updated_us < ?": before_us})
+        chosen, values = sql.where(
+            {"agent = ?": agent, "session = ?": session, '"user" = ?': user, "updated_us < ?": before_us}
+        )
         of_turns = "FROM conversation_turns WHERE conversation = conversations.id"
         return await sql.rows(
             self._file,
