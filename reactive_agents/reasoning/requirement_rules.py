@@ -493,7 +493,7 @@ def _look_ups(clause: str, sentence: _Sentence, definition: ToolDefinition, task
     items = list(dict.fromkeys(items))
     if not items or not (asks or leads) or _is_given(items, task):
         return 0
-    if not _has_particular(items) and verb not in _READING:
+    if not all(map(_PARTICULAR.search, items)) and verb not in _READING:
         return 0
     return len(items) if _takes_one(definition) else 1
 
@@ -571,10 +571,6 @@ def _split(text: str) -> list[str]:
     items = [re.sub(r"^(?:of|the|for|in)\s+", "", item, flags=re.IGNORECASE) for item in items]
     items = [item for item in items if item and item.lower() not in _POLITE]
     return items if items and all(len(item.split()) <= 3 for item in items) else []
-
-
-def _has_particular(items: Sequence[str]) -> bool:
-    return all(_PARTICULAR.match(item) or _PARTICULAR.search(item) for item in items)
 
 
 def _is_given(items: Sequence[str], task: str) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import evolve, frozen
 
-from reactive_agents.core.content import Content
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
@@ -83,12 +82,7 @@ def message_size(message: Message) -> int:
         return size
     if isinstance(message, ToolMessage):
         size += text_size(message.call_id) + len(message.tool_name)
-    return size + parts_size(message.parts) if message.parts else size
-
-
-def parts_size(parts: Iterable[Content]) -> int:
-    """Return about how many tokens images, audio and documents take."""
-    return sum(part.tokens for part in parts)
+    return size + sum([part.tokens for part in message.parts]) if message.parts else size
 
 
 def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> int:
