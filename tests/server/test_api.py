@@ -496,7 +496,9 @@ async def test_sessions_are_listed_in_pages() -> None:
         assert {"before", "limit", "user"} <= {each["name"] for each in listing["parameters"]}
 
 
-async def test_a_session_is_found_without_reading_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_is_found_without_reading_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = list[SessionInfo]()
     listed = Sessions.list
 
@@ -506,7 +508,7 @@ async def test_a_session_is_found_without_reading_the_others(monkeypatch: pytest
         return found
 
     monkeypatch.setattr(Sessions, "list", counted)
-    agent = builder(forever(say("Hello."))).with_sessions().build()
+    agent = builder(forever(say("Hello."))).with_sessions(tmp_path / "sessions.db").build()
     async with asking(create_app(agent)) as client:
         for name in ("one", "two", "three", "two"):
             await ended(client, await begun(client, session=name, user="ada"))
