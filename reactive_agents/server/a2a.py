@@ -71,6 +71,7 @@ _Waiting: TypeAlias = tuple[frozenset[_Key], ServerCallContext]
 """The requests shown to the client of a task, and the context of its request."""
 
 _PRINCIPAL: Final = "principal"
+_VERSION: Final = "a2a-version"
 _ANSWER: Final = "answer"
 _MOST_TASKS: Final = 1_000
 """The maximum of ended tasks that are stored for an agent."""
@@ -108,7 +109,8 @@ class _Caller(User):
 class _Contexts(ServerCallContextBuilder):
     def build(self, request: Request) -> ServerCallContext:
         principal: Principal = request.state.principal
-        state = {_PRINCIPAL: principal, "headers": dict(request.headers)}
+        version = {_VERSION: request.headers[_VERSION]} if _VERSION in request.headers else {}
+        state = {_PRINCIPAL: principal, "headers": version}  # which the library logs
         return ServerCallContext(user=_Caller(principal), state=state)
 
 

@@ -132,6 +132,20 @@ async def test_texts_of_a_client_make_no_lines_of_the_log(caplog: pytest.LogCapt
     assert [each for each in caplog.messages if "31m" in each or "The disk" in each] == []
 
 
+async def test_a_key_is_in_no_log_at_any_level(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    keys = keys_in(tmp_path)
+    header = {**bearer(keys, "ada"), "cookie": "sid=0123456789", "a2a-version": "1.0"}
+    message = {"role": "ROLE_USER", "messageId": "m", "parts": [{"text": "Hi"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    with caplog.at_level(1), caplog.at_level(1, "a2a"):
+        async with asking(create_app(clerk(say("Done.")).build(), keys=keys), header) as http:
+            assert "result" in (await http.post("/a2a/clerk", json=body)).json()
+    logged = caplog.text + "".join(str(each.args) for each in caplog.records)
+    assert "ServerCallContext" in logged or "call_context" in logged
+    assert header["authorization"].partition(" ")[2] not in logged
+    assert "0123456789" not in logged
+
+
 def request(*parts: Part | str, task: Task | None = None, context: str = "") -> SendMessageRequest:
     made = [new_text_part(each) if isinstance(each, str) else each for each in parts]
     message = Message(role=Role.ROLE_USER, message_id=uuid.uuid4().hex, parts=made, context_id=context)
