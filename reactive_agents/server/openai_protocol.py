@@ -13,7 +13,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import anyio
@@ -55,6 +55,8 @@ _KEPT = (
     "metadata",
 )
 """The request fields that the response repeats."""
+MOST_IN_MEMORY = 1_000
+"""The most conversations of responses that are kept in memory, the latest ones."""
 
 # --- requests -------------------------------------------------------------------------------------------
 
@@ -307,6 +309,7 @@ class OpenAIProtocol:
     def __init__(self, service: runs.AgentService) -> None:
         self._service = service
         self._busy: set[tuple[str, str]] = set()
+        self._in_memory: dict[tuple[str, str], None] = {}
         self._keyed = anyio.Lock()
 
     def routes(self) -> list[BaseRoute]:
@@ -409,10 +412,24 @@ class OpenAIProtocol:
             asked = evolve(asked, run_id=run_id, metadata={**asked.metadata, _STORED: answer.stored()})
             live, own = await self._begin(principal, name, asked)
             turns.keep_until_ended(live)
+            await self._delete_oldest(agent, turns.held)
         if body.stream:
             return self._stream(principal, live, own, answer.events(live, _has_tools(agent)))
         ended = await self._until_ended(request, live, own)
         return ended or web.JsonText(answer.document(live), headers={"x-run-id": live.run_id})
+
+    async def _delete_oldest(self, agent: ReactiveAgent[Any, Any], held: tuple[str, str] | None) -> None:
+        """Delete the oldest conversations of responses if too many are in memory."""
+        store = agent.container.memory.sessions().value_or(None)
+        if held is None or getattr(getattr(store, "content", None), "lasting", True):
+            return
+        self._in_memory.pop(held, None)
+        self._in_memory[held] = None
+        surplus = max(0, len(self._in_memory) - MOST_IN_MEMORY)
+        for name, session in [each for each in self._in_memory if each not in self._busy][:surplus]:
+            del self._in_memory[name, session]
+            with suppress(AgentError):  # its client has deleted it
+                await self._service.agents[name].sessions.delete(session)
 
     async def retrieve(self, request: Request) -> Response:
         """Return a stored response."""
@@ -681,7 +698,7 @@ class Turns:
         self._service = service
         self._busy = busy
         self._agent = agent
-        self._held: tuple[str, str] | None = None
+        self.held: tuple[str, str] | None = None
 
     async def next(
         self,
@@ -715,8 +732,8 @@ class Turns:
         if (body.store is False or history) and body.previous_response_id is None:
             return f"resp_{root}_0_{run_id}", None
         session = f"resp_{root}"
-        self._held = (self._agent, runs.stored_name(user, session))
-        self._busy.add(self._held)
+        self.held = (self._agent, runs.stored_name(user, session))
+        self._busy.add(self.held)
         return f"resp_{root}_{turn + 1}_{run_id}", session
 
     async def forget(self, agent: ReactiveAgent[Any, Any], user: str | None, response: str) -> None:
@@ -734,8 +751,8 @@ class Turns:
             return
         if (self._agent, info.session) in self._busy:
             raise web.Problem(409, "response_in_progress", "Another response is continuing it.")
-        self._held = (self._agent, info.session)
-        self._busy.add(self._held)
+        self.held = (self._agent, info.session)
+        self._busy.add(self.held)
         sessions, spare = agent.sessions, runs.stored_name(user, f"resp_{secrets.token_hex(8)}")
         try:
             if info.turns > 1:
@@ -783,8 +800,8 @@ class Turns:
 
     def release(self) -> None:
         """Let others use the session."""
-        if self._held is not None:
-            self._busy.discard(self._held)
+        if self.held is not None:
+            self._busy.discard(self.held)
 
 
 @frozen

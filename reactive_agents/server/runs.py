@@ -187,11 +187,20 @@ class LiveRun:
         return self.ended_at is not None
 
     @property
+    def is_left(self) -> bool:
+        """Whether this process left a durable run before its end."""
+        error = self.outcome.error if isinstance(self.outcome, events.TaskFailed) else None
+        is_refused = isinstance(error, errors.RunInterrupted | errors.RunRefused)
+        return self.is_durable and (self.is_interrupted or is_refused)
+
+    @property
     def status(self) -> RunState:
         """The status of the run in lists."""
         match self.outcome:
             case events.TaskCompleted(result=result):
                 return result.status
+            case events.TaskFailed() if self.is_left:
+                return "interrupted"
             case events.TaskFailed() as failed:
                 return failed.status
         if self.is_interrupted:
@@ -520,7 +529,7 @@ class AgentService:
             live = next((each for each in self._live.values() if run_id in each.run_ids), None)
         if live is not None and live.last:
             if principal.may_use(live.agent) and principal.may_read(live.user):
-                if not live.is_interrupted or not live.is_durable:
+                if not live.is_left:
                     return live
             else:
                 raise _not_found()
@@ -554,7 +563,7 @@ class AgentService:
             found.update((each.run_id, _without_secrets(each, self.agents[name])) for each in recorded)
         for live in self._live.values():
             fits = live.agent in names and live.last and user in (None, live.user)
-            if fits and not (live.is_durable and live.is_interrupted) and state in (None, live.status):
+            if fits and not live.is_left and state in (None, live.status):
                 found[live.run_id] = live
         started = sorted(found.values(), key=_began, reverse=True)
         return started[:limit]

@@ -641,6 +641,34 @@ async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> No
     assert (found["error"], found["status"], found["output"]) == (None, "completed", "Done.")
 
 
+async def test_a_run_that_another_version_refuses_is_not_shown_as_failed(tmp_path: Path) -> None:
+    arrived = anyio.Event()
+
+    @tool(idempotent=True)
+    async def wait() -> str:
+        """Wait for ever."""
+        arrived.set()
+        await anyio.sleep_forever()
+        return ""
+
+    def served(prompt: str) -> Any:
+        one = builder(call("wait")).with_tools(wait).with_system_prompt(prompt)
+        return create_app(one.with_durability(tmp_path / "r.db", recover=False).build(), drain_s=0)
+
+    async with asking(served("Be brief.")) as client:
+        run = await begun(client)
+        await arrived.wait()
+    async with asking(served("Be polite.")) as client:
+        path = f"/v1/runs/{run['run_id']}"
+        await client.post(f"{path}/resume")
+        found = (await client.get(path, params={"wait_s": 10})).json()
+        assert (found["status"], found["error"]) == ("interrupted", None)
+        listed = (await client.get("/v1/runs")).json()["data"]
+        assert [each["status"] for each in listed] == ["interrupted"]
+        assert (await client.post(f"{path}/cancel")).status_code == 202
+        assert (await client.get(path)).json()["status"] == "cancelled"
+
+
 async def test_queued_runs_are_done_by_workers(tmp_path: Path) -> None:
     agent = builder(forever(say("Done."))).with_durability(tmp_path / "runs.db").build()
     async with asking(create_app(agent, queue="web", work=False)) as client:

@@ -16,7 +16,7 @@ from openai import AsyncOpenAI
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.server import create_app, runs
+from reactive_agents.server import create_app, openai_protocol, runs
 from reactive_agents.server.openai_protocol import Turns
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.contents import PNG
@@ -292,10 +292,33 @@ async def test_a_response_is_found_again_by_the_next_server_and_gone_on_with(tmp
     assert events[-1].response.output_text == "You are Ada."
 
 
+@pytest.mark.parametrize("is_lasting", [False, True])
+async def test_the_latest_conversations_of_responses_are_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_lasting: bool
+) -> None:
+    monkeypatch.setattr(openai_protocol, "MOST_IN_MEMORY", 2)
+    served = agent(forever(say("Indeed.")))
+    if is_lasting:
+        served = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(forever(say("Indeed."))))
+        served = served.with_reasoning().with_sessions(tmp_path / "s.db").build()
+    async with speaking(served) as client:
+        first, second = [
+            await client.responses.create(model="clerk", input=each) for each in ("One.", "Two.")
+        ]
+        again = await client.responses.create(model="clerk", input="1?", previous_response_id=first.id)
+        await client.responses.create(model="clerk", input="Three.")
+        await client.responses.create(model="clerk", input="1?", previous_response_id=again.id)
+        found = await served.sessions.list()
+        assert [each.title for each in found] == ["One.", "Three.", *["Two."] * is_lasting]
+        if not is_lasting:
+            with pytest.raises(openai.NotFoundError):
+                await client.responses.create(model="clerk", input="2?", previous_response_id=second.id)
+
+
 async def test_the_conversation_of_a_run_that_ended_at_once_is_free() -> None:
     service = runs.AgentService({})
     turns = Turns(service, busy := {("clerk", "talk")}, "clerk")
-    turns._held = ("clerk", "talk")
+    turns.held = ("clerk", "talk")
     live = runs.LiveRun("clerk", None, "talk", service.anybody, is_durable=False)
     live.end(0.0)
     turns.keep_until_ended(live)
