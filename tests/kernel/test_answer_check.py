@@ -30,7 +30,7 @@ from reactive_agents.kernel.clauses import (
     only_asks,
 )
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
-from tests.support.operations import assert_linear
+from tests.support.operations import assert_linear, operations_of
 
 PRICES = Seen(
     "What do A-10 and B-20 cost together?",
@@ -720,6 +720,23 @@ def test_a_figure_a_numeral_or_a_denial_says_how_much(task: str, text: str) -> N
 def test_a_task_of_a_summary_asks_for_no_figure(task: str) -> None:
     assert not lacks_figure("A friendly page about gardens.", task)
     assert not names_particulars(task)
+
+
+@pytest.mark.parametrize("distinct", [30, 100_000])
+def test_the_numbers_of_a_long_result_are_read_once_and_only_as_many_as_are_reckoned_with(
+    distinct: int,
+) -> None:
+    def check(size: int) -> None:
+        result = "; ".join(f"{3 * (number % distinct)}.25" for number in range(size))
+        assert not unsupported_figures("It is 3.25.", Seen("What is it?", (result,)))
+        assert bool(unsupported_figures("It is 98765.4.", Seen("What is it?", (result,)))) is (distinct < 40)
+
+    def without_writing(size: int) -> int:
+        written = operations_of(lambda: "; ".join(f"{number}" for number in range(size)))
+        return operations_of(lambda: check(size)) - written
+
+    few, many = without_writing(1_000), without_writing(4_000)
+    assert many <= 1.5 * few
 
 
 @pytest.mark.parametrize("part", ["-a", "a,", ", b ", "$", ".", "\n", "a/", "- ", "a.b", ": c "])
