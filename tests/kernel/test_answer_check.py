@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from reactive_agents.kernel.answer_check import (
 )
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
 from reactive_agents.kernel.clauses import (
+    clauses_of,
     is_beside_tools,
     is_english,
     is_open_for,
@@ -1070,3 +1073,17 @@ def test_a_short_number_beside_what_was_found_may_be_common_knowledge(
 ) -> None:
     seen = Seen("What is there about A-10?", ("It costs 450.",))
     assert unsupported_figures(f"It costs 450 for {months} months.", seen) == questioned
+
+
+def test_the_clauses_of_few_long_answers_are_kept() -> None:
+    def kept_of(answers: int) -> int:
+        clauses_of.cache_clear()
+        tracemalloc.start()
+        for number in range(answers):
+            clauses_of(f"This is number {number}." + " It is as it was before." * 2_000)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return kept
+
+    assert kept_of(40) < 10 * kept_of(1)
