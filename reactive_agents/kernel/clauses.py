@@ -126,7 +126,7 @@ _UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\u
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)  # whole answers, which may be of megabytes
 def clauses_of(text: str) -> Sequence[str]:
     """Return the clauses with a letter or digit; a code block is one clause."""
     found = tuple(each for each in _CLAUSE_END.split(joined(text).strip()) if LETTER.search(each))

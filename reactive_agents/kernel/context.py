@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from reactive_agents.core.memory import MemoryContext
 
 _Fields = ParamSpec("_Fields")
+_LONGEST_END = 20_000
+"""Characters of each end of a task that are read as an order."""
 
 
 class UsageAccount:
@@ -262,8 +264,14 @@ class KernelInput(Value):
 
     @property
     def to_do(self) -> str:
-        """Return the task of this run: the whole task, or its part."""
-        return self.part or self.asked
+        """Return the task of this run, the whole task or its part, as an order.
+
+        Of a long task these are its ends, since what is between them is data, and policies read each word.
+        """
+        order = self.part or self.asked
+        if len(order) <= 2 * _LONGEST_END:
+            return order
+        return f"{order[:_LONGEST_END]}\n\n{order[-_LONGEST_END:]}"
 
 
 @frozen(eq=False, repr=False)

@@ -123,7 +123,7 @@ def is_small(figure: str) -> bool:
 
 def occurs(figure: str, shown: str) -> bool:
     """Return whether the figure occurs in a text, and not as a part of a longer one."""
-    if not figure.isdecimal():
+    if _LATIN.search(figure) is not None:
         figure, shown = figure.lower(), shown.lower()
     for before, after in _places(figure, shown):
         goes_on = after[:1] in _WORD_MARKS or (after[:1] in _POINTS and after[1:] in _DIGITS)
@@ -163,15 +163,29 @@ class KnownNumbers:
     """The numbers of a text, and those that can be worked out from them."""
 
     def __init__(self, shown: str, results: Iterable[str]) -> None:
+        self._read: dict[str, tuple[float, ...]] = {}
+        self.numbers: dict[float, None] = {}
+        self._each: dict[float, None] = {}
         written = _counted(shown)
-        self._every = tuple(map(read_number, written))
-        self._others = tuple(readings(text)[-1] for text in written)
-        self.numbers = dict.fromkeys([*self._every, *self._others])
+        for text in dict.fromkeys(written):
+            if len(self.numbers) > _MOST_NUMBERS:
+                break  # any figure may follow from so many
+            self.numbers.update(dict.fromkeys(self._values(text)))
+            self._each[self._values(text)[0]] = None
+        first = [self._values(text) for text in written[:_MOST_NUMBERS]]
+        self._every = [values[0] for values in first]
+        self._others = [values[-1] for values in first]
         self._results = tuple(results)
         self._counts = {count for result in self._results for count in _counts(result)}
         self._reached: list[float] | None = None
         self._computed: list[float] = []
         self._sums: list[float] = []
+
+    def _values(self, text: str) -> tuple[float, ...]:
+        """Return what a written number may mean, which is read once."""
+        if text not in self._read:
+            self._read[text] = readings(text)
+        return self._read[text]
 
     def supports(self, figure: str) -> bool:
         """Return whether a figure, or each part of one such as a date, is known."""
@@ -222,13 +236,13 @@ class KnownNumbers:
             if any(has_between(self._sums, low * n - part, high * n - part) for n in terms):
                 return True
         if self._reached is None:
-            found = [tuple(map(read_number, _counted(each))) for each in self._results]
+            found = [tuple(self._values(text)[0] for text in _counted(each)) for each in self._results]
             none = tuple[float, ...]()
             so_far = [*accumulate(found, lambda before, each: (before + each)[:_MOST_NUMBERS], initial=none)]
             # in other units, or as a share, a number is not computed with: of one result all would follow
             more = {*_converted(so_far[-1])}.union(*map(_shares, {*found, *so_far}))
-            columns = (dict.fromkeys(self._every), self._every, self._others)
-            sums = {total for column in columns for total in column_sums([*column][:_MOST_NUMBERS])}
+            columns = ([*self._each], self._every, self._others)
+            sums = {total for column in columns for total in column_sums(column)}
             self._computed = sorted({*_operations(numbers), *sums})
             self._reached = sorted({*self._computed, *more})
         if has_between(self._reached, low, high):
@@ -272,7 +286,7 @@ def read_number(text: str) -> float:
 
 def _counted(text: str) -> list[str]:
     """Return the numbers of a text that can be reckoned with, as they are written."""
-    return [found[0] for found in COUNTED.finditer(plain_numbers(text))]
+    return COUNTED.findall(plain_numbers(text))
 
 
 def readings(text: str) -> tuple[float, ...]:

@@ -18,7 +18,8 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
 from reactive_agents.effects import effect
 from reactive_agents.engine import ExecutionContext
-from reactive_agents.testing import EventRecorder, ScriptedLLM
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call
+from tests.support.operations import operations_of
 
 pytestmark = pytest.mark.anyio
 
@@ -120,3 +121,18 @@ async def test_a_late_step_copies_no_more_than_an_early_one() -> None:
     model = Measured(lambda begins: tracemalloc.start() if begins else tracemalloc.stop(), figure)
     await run(model, hooks=False)
     assert_the_same(model, 1.3)
+
+
+def test_of_a_long_task_no_more_is_read_as_an_order() -> None:
+    def look(at: int) -> str:
+        """Look there."""
+        return f"seen {at}"
+
+    def ask(lines: int) -> None:
+        task = "Look there. " + "Apples and pears, 12.50 EUR, of a.txt for ann@x.org.\n" * lines
+        builder = ReactiveAgents.create().with_llm(ScriptedLLM(call("look", at=1), answer("I saw 1.")))
+        assert builder.with_tools(look).with_reasoning().build().run_sync(task).output == "I saw 1."
+
+    ask(1)
+    few, many = [operations_of(lambda: ask(lines)) for lines in (1_000, 10_000)]  # noqa: B023
+    assert many <= 1.1 * few

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from reactive_agents.kernel.answer_check import (
 )
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
 from reactive_agents.kernel.clauses import (
+    clauses_of,
     is_beside_tools,
     is_english,
     is_open_for,
@@ -30,7 +33,7 @@ from reactive_agents.kernel.clauses import (
     only_asks,
 )
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
-from tests.support.operations import assert_linear
+from tests.support.operations import assert_linear, operations_of
 
 PRICES = Seen(
     "What do A-10 and B-20 cost together?",
@@ -687,6 +690,23 @@ def test_a_task_of_a_summary_asks_for_no_figure(task: str) -> None:
     assert not names_particulars(task)
 
 
+@pytest.mark.parametrize("distinct", [30, 100_000])
+def test_the_numbers_of_a_long_result_are_read_once_and_only_as_many_as_are_reckoned_with(
+    distinct: int,
+) -> None:
+    def check(size: int) -> None:
+        result = "; ".join(f"{3 * (number % distinct)}.25" for number in range(size))
+        assert not unsupported_figures("It is 3.25.", Seen("What is it?", (result,)))
+        assert bool(unsupported_figures("It is 98765.4.", Seen("What is it?", (result,)))) is (distinct < 40)
+
+    def without_writing(size: int) -> int:
+        written = operations_of(lambda: "; ".join(f"{number}" for number in range(size)))
+        return operations_of(lambda: check(size)) - written
+
+    few, many = without_writing(1_000), without_writing(4_000)
+    assert many <= 1.5 * few
+
+
 @pytest.mark.parametrize("part", ["-a", "a,", ", b ", "$", ".", "\n", "a/", "- ", "a.b", ": c "])
 def test_the_form_of_a_task_is_read_in_linear_time(part: str) -> None:
     assert_linear(lambda size: (names_particulars(part * size), lacks_figure(part * size, "How much?")), 500)
@@ -1018,3 +1038,17 @@ def test_a_short_number_beside_what_was_found_may_be_common_knowledge(
 ) -> None:
     seen = Seen("What is there about A-10?", ("It costs 450.",))
     assert unsupported_figures(f"It costs 450 for {months} months.", seen) == questioned
+
+
+def test_the_clauses_of_few_long_answers_are_kept() -> None:
+    def kept_of(answers: int) -> int:
+        clauses_of.cache_clear()
+        tracemalloc.start()
+        for number in range(answers):
+            clauses_of(f"This is number {number}." + " It is as it was before." * 2_000)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return kept
+
+    assert kept_of(40) < 10 * kept_of(1)

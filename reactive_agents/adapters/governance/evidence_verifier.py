@@ -32,6 +32,8 @@ from reactive_agents.ports import LLM
 TASK_KEY = "task"
 SHOWN_CHARS = 60_000
 """Characters of all observations in the prompt of a judge, divided evenly."""
+_LONGEST_AT_ONCE = 50_000
+"""Characters that are read without a worker thread."""
 _WORDS = re.compile(r"\w+")
 _EXCERPT_CHARS = 60
 _COMBINED_NUMBERS = 40
@@ -313,7 +315,11 @@ class EvidenceVerifier:
         self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
     ) -> Result[VerificationReport, ServiceFailed]:
         """Return the report; if a model fails, that is a finding, and the rest decides."""
-        observations = observations_of(task, result)
+        is_long = sum(len(text) for _, text in _texts(task, result)) > _LONGEST_AT_ONCE
+        if is_long:
+            observations = await anyio.to_thread.run_sync(observations_of, task, result)
+        else:
+            observations = observations_of(task, result)
         wanted = declared_deliverables(task, self.deliverables)
         delivered = [await self._file(path, observations) for path in wanted]
         findings = [_NOT_DELIVERED.format(repr(each.claim)) for each in delivered if not each.supported]

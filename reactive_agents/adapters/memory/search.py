@@ -60,6 +60,8 @@ def keyword_pairs(text: str) -> tuple[str, ...]:
     They replace words, which have no written boundaries; pairs without hiragana come first. Pairs of
     hiragana, mostly grammar, are omitted.
     """
+    if _UNSPACED.search(text) is None:
+        return ()
     runs = (run for word in words_of(text) for run in _UNSPACED.findall(word))
     pairs = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run) - 1))
     by_hiragana = {pair: len(_HIRAGANA.findall(pair)) for pair in pairs}

@@ -132,13 +132,14 @@ class SqliteMemory:
         if self._passes_by(task):
             return Success(MemoryContext("1" if self._embedder is None else "2"))
         (embedding,), problem = await self._embedded((task.input,))
-        words, pairs = keywords_of(task.input), keyword_pairs(task.input)
-        asked = RecallQuery(
-            self._reach(agent_id, self._owner(task)), words, pairs, embedding, self._clock.now(), problem
-        )
-        return await self._database.read(
-            "bootstrap", lambda connection: recall(connection, asked, token_budget=self._token_budget)
-        )
+        reach, now = self._reach(agent_id, self._owner(task)), self._clock.now()
+
+        def work(connection: Transaction) -> MemoryContext:  # in a thread, where a long task holds up no run
+            words, pairs = keywords_of(task.input), keyword_pairs(task.input)
+            asked = RecallQuery(reach, words, pairs, embedding, now, problem)
+            return recall(connection, asked, token_budget=self._token_budget)
+
+        return await self._database.read("bootstrap", work)
 
     @effect
     async def flush(

@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
+from reactive_agents.adapters.governance.guardrails.injection_words import Lexicon
 from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.core.texts import fold
 from tests.support.operations import assert_linear
@@ -176,3 +177,13 @@ def test_folding_makes_look_alikes_equal_and_keeps_other_scripts_apart() -> None
 )  # fmt: skip
 def test_the_work_grows_with_the_length_alone(piece: str) -> None:
     assert_linear(lambda size: found(piece * (size // len(piece))), 500)
+
+
+def test_long_words_are_not_kept() -> None:
+    """One may be a whole file, in base64."""
+    lexicon = Lexicon()
+    word = "qzxvjk" * 20_000
+    assert lexicon[word] == lexicon[word]
+    assert lexicon["hello"] == lexicon["hello"]
+    assert word not in lexicon
+    assert "hello" in lexicon

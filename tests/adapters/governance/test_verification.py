@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from reactive_agents.adapters.governance.evidence_verifier import (
@@ -275,3 +277,22 @@ async def test_a_model_that_fails_leaves_the_rules_to_decide(turn: object) -> No
     report = await verified("5.", {"a": "5"}, verifier=JUDGED, llm=llm)
     assert report.confidence == 1.0
     assert "it had no part in this" in report.findings[0]
+
+
+async def test_other_runs_go_on_while_a_long_result_is_read() -> None:
+    turns, done = 0, False
+
+    async def others() -> None:
+        nonlocal turns
+        while not done:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(others)
+        result = "".join(f"Bill {number} was of {number}.50 EUR.\n" for number in range(20_000))
+        report = await verified("Bill 7 was of 7.50 EUR.", {"bills": result})
+        done = True
+        assert report.claims
+        assert all(each.supported for each in report.claims)
+    assert turns > 10

@@ -31,6 +31,7 @@ from reactive_agents.ports import EffectivenessTracker, PlanStore, SearchableMem
 from reactive_agents.testing import FakeClock, SequentialIds
 from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, OTHER, a_plan, a_result, a_session, a_task, observed
+from tests.support.operations import counted_operations
 from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
@@ -414,3 +415,14 @@ def test_a_negative_budget_is_refused(tmp_path: Path) -> None:
         SqliteMemory(
             open_memory_store(tmp_path / "m"), clock=FakeClock(), ids=SequentialIds(), token_budget=-1
         )
+
+
+async def test_the_words_of_a_long_task_are_not_read_on_the_event_loop(memory: SqliteMemory) -> None:
+    async def bootstrap(size: int) -> int:
+        task = a_task(" ".join(f"word{number}" for number in range(size)))
+        with counted_operations() as here:
+            (await attempt(memory.bootstrap(AGENT, task))).unwrap()
+        return here.total
+
+    await bootstrap(1)
+    assert await bootstrap(20_000) < await bootstrap(10) + 10_000

@@ -240,7 +240,8 @@ class Lexicon(dict[str, _Terms]):
             found = (*found, ((), "override!"), ((), "system-prompt"))
         if len(self) > _MOST_KNOWN:
             self.clear()
-        self[word] = found
+        if len(word) <= _LONGEST_WORD:  # one may be a file of megabytes
+            self[word] = found
         return found
 
     def _lookup(self, word: str) -> _Terms:
