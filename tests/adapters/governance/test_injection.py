@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
+import reactive_agents
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
 from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.core.texts import fold
@@ -176,3 +181,28 @@ def test_folding_makes_look_alikes_equal_and_keeps_other_scripts_apart() -> None
 )  # fmt: skip
 def test_the_work_grows_with_the_length_alone(piece: str) -> None:
     assert_linear(lambda size: found(piece * (size // len(piece))), 500)
+
+
+def test_the_words_are_found_where_the_package_is_in_a_zip_file(tmp_path: Path) -> None:
+    package = Path(reactive_agents.__file__).parent
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as packed:
+        for each in package.rglob("*"):
+            if each.suffix in (".py", ".txt"):
+                packed.write(each, each.relative_to(package.parent))
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from reactive_agents.adapters.governance.guardrails"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"{script} import injection; print(injection.__file__)",
+            tmp_path / "packed.zip",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.stderr == ""
+    assert "packed.zip" in done.stdout
