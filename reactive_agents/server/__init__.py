@@ -13,7 +13,7 @@ A protocol is one module with a function ``routes(service)``, listed in ``PROTOC
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reactive_agents.lazy_imports import lazy_names
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reactive_agents.server.channels import create_persona_app
     from reactive_agents.server.runs import AgentService
 
-__getattr__ = lazy_names(
+_imported = lazy_names(
     __name__,
     {
         "AgentService": "reactive_agents.server.runs",
@@ -34,5 +34,19 @@ __getattr__ = lazy_names(
         "create_persona_app": "reactive_agents.server.channels",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name on first use.
+
+    Raises:
+        ModuleNotFoundError: the extra ``server`` is not installed.
+    """
+    try:
+        return _imported(name)
+    except ModuleNotFoundError as error:
+        needed = f"{__name__} needs {error.name}: pip install 'reactive-agents[server]'"
+        raise ModuleNotFoundError(needed, name=error.name) from error
+
 
 __all__ = ["AgentService", "ApiKeys", "KeyLimits", "Principal", "create_app", "create_persona_app"]

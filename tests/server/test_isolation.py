@@ -311,7 +311,8 @@ async def test_a_malformed_request_begins_nothing_and_ends_its_connection() -> N
 
 
 @pytest.mark.parametrize("path", [b"/v1/runs", b"/v1/responses", b"/ag-ui", b"/a2a/clerk", b"/mcp"])
-async def test_a_body_that_does_not_come_is_given_up(path: bytes) -> None:
+async def test_a_body_that_does_not_come_is_given_up(path: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_DISCARDS_S", 0.2)
     app = create_app(agent("clerk", forever(say("never"))), limits=NARROW)
     head = HEAD.replace(b"/v1/runs", path)
     async with listening(app) as address:

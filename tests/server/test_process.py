@@ -6,6 +6,8 @@ import asyncio
 import http.client
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -191,3 +193,17 @@ async def test_a_request_that_takes_longer_than_its_head_is_answered() -> None:
         assert short.json()["status"] == "running"
         found.go.set()
         assert (await found.client.get(f"/v1/runs/{run}?wait_s=60")).json()["output"] == "Done."
+
+
+def test_a_program_that_lacks_the_extra_is_told_its_name() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['prometheus_client'] = None\n"
+        "try:\n"
+        "    from reactive_agents.server import create_app\n"
+        "except ModuleNotFoundError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    needed = "reactive_agents.server needs prometheus_client: pip install 'reactive-agents[server]'"
+    assert done.stdout.strip() == needed

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
+import reactive_agents
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
 from reactive_agents.adapters.governance.guardrails.injection_words import Lexicon
 from reactive_agents.core.governance import GuardrailFinding
@@ -187,3 +192,28 @@ def test_long_words_are_not_kept() -> None:
     assert lexicon["hello"] == lexicon["hello"]
     assert word not in lexicon
     assert "hello" in lexicon
+
+
+def test_the_words_are_found_where_the_package_is_in_a_zip_file(tmp_path: Path) -> None:
+    package = Path(reactive_agents.__file__).parent
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as packed:
+        for each in package.rglob("*"):
+            if each.suffix in (".py", ".txt"):
+                packed.write(each, each.relative_to(package.parent))
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from reactive_agents.adapters.governance.guardrails"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"{script} import injection; print(injection.__file__)",
+            tmp_path / "packed.zip",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.stderr == ""
+    assert "packed.zip" in done.stdout

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from importlib.resources import files
 from typing import Final, TypeAlias
 
 from reactive_agents.core.texts import fold, folded_pattern
@@ -191,7 +191,7 @@ CLOSED_UP: Final = re.compile(
 )
 
 _SECTION = re.compile(r"^\[(.+)\]\n([^\[]+)", re.M)
-_FILE = Path(__file__).with_suffix(".txt")
+_FILE = files("reactive_agents.adapters.governance.guardrails") / "injection_words.txt"
 _WIDE = "\u3040-\u30ff\u3400-\u9fff"
 _WIDE_LETTER = re.compile(f"[{_WIDE}]")
 _WORD = re.compile(r"[^\W_]+")
