@@ -18,6 +18,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_too
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import InvalidConfig, RecordErrors, RunRefused
+from reactive_agents.core.events import PlanStoreFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.messages import UserMessage
@@ -305,6 +306,26 @@ async def test_a_fork_of_a_fork_has_the_messages_of_both_where_they_were_said(tm
     await third.runs.resume(await third.runs.fork("r2", at=last))
     places = [each.content for each in llm.requests[0].messages]
     assert places.index("Look once more.") < len(places) - 1, "the answer to it comes after it"
+
+
+async def test_a_fork_goes_on_with_the_ids_of_its_original(tmp_path: Path) -> None:
+    """The plan that it shares is stored under one of them."""
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    described = ReactiveAgents.create().with_llm(RuledLLM(sensible)).with_reasoning("plan-execute-reflect")
+    described = described.with_tools(add).with_memory(tmp_path / "m.db")
+    one = described.with_durability(tmp_path / "r.db", recover=False).build()
+    failures: list[PlanStoreFailed] = []
+    one.subscribe(lambda event: failures.append(event) if isinstance(event, PlanStoreFailed) else None)
+    await one.run("What is 1 + 2?", run_id="r1")
+    assert [each.name for each in await one.runs.steps("r1")] == ["plan", "add", "think", "reflect"]
+    for run_id, fork in (("r1", "r2"), ("r2", "r3")):
+        await one.runs.resume(await one.runs.fork(run_id, at=3, into=fork))
+    assert failures == []
+    await one.aclose()
 
 
 async def test_a_fork_of_a_fork_may_make_the_same_call_again(tmp_path: Path) -> None:
