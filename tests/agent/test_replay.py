@@ -222,6 +222,20 @@ async def test_a_replay_that_ends_otherwise_names_what_differs(
     assert (replay.step, replay.difference[: len(difference)]) == (step, difference)
 
 
+async def test_a_replay_within_a_tool_costs_its_run_nothing(tmp_path: Path) -> None:
+    one = reader(tmp_path / "r.db", ScriptedLLM(*READING))
+    await one.run("Are they ripe?", run_id="r1")
+
+    @tool
+    async def check() -> str:
+        """Replay the run."""
+        return (await one.runs.replay("r1")).difference or "equal"
+
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("check"), answer("It is equal.")))
+    result = await described.with_reasoning().with_tools(check).build().run("Check it.")
+    assert (result.output, result.metadata.model_calls, result.sub_runs) == ("It is equal.", 2, ())
+
+
 async def test_a_fork_by_a_changed_program_uses_the_answers_that_it_shares(tmp_path: Path) -> None:
     await reader(tmp_path / "r.db", ScriptedLLM(*READING)).run("Are they ripe?", run_id="r1")
     llm = ScriptedLLM(answer("They are ripe."))
