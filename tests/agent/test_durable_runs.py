@@ -808,6 +808,60 @@ async def test_what_services_did_for_an_interrupted_run_is_done_and_counted_once
     assert called == []
 
 
+async def test_a_process_that_lost_its_run_leaves_the_turn_of_the_session_to_the_next(tmp_path: Path) -> None:
+    bank = Bank()
+    begun, may_end = anyio.Event(), anyio.Event()
+    asked, may_answer = anyio.Event(), anyio.Event()
+
+    @tool(idempotent=True)
+    async def pay(number: int) -> str:
+        """Make a payment."""
+        if not begun.is_set():
+            begun.set()
+            await may_end.wait()
+        bank.paid.append((number, ""))
+        return "paid 1"
+
+    class Slow(ScriptedLLM):
+        @effect
+        async def complete(self, request: ModelRequest) -> Any:
+            asked.set()
+            await may_answer.wait()
+            return await attempt(super().complete(request))
+
+    def described(llm: ScriptedLLM) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
+        one = one.with_sessions(tmp_path / "s.db").with_durability(tmp_path / "r.db", recover=False)
+        return one.build()
+
+    first, second = described(ScriptedLLM(call("pay", number=1))), described(Slow(answer("Paid 1.")))
+    results: list[Any] = []
+
+    async def resume() -> None:
+        results.append(await second.runs.resume("order-1"))
+
+    async with anyio.create_task_group() as group:
+
+        async def lose() -> None:
+            with pytest.raises(AgentError) as lost:
+                await first.run("Pay 1.", run_id="order-1", session="s")
+            results.append(lost.value.error)
+
+        async with anyio.create_task_group() as losing:
+            losing.start_soon(lose)
+            await begun.wait()
+            with sqlite_file(tmp_path / "r.db") as file:
+                file.execute("UPDATE runs SET holder = ''")  # as when its lease has expired
+            group.start_soon(resume)
+            await asked.wait()
+            may_end.set()
+        with closing(sqlite3.connect(tmp_path / "s.db")) as file:
+            assert file.execute("SELECT run_id FROM conversation_tickets").fetchall() == [("order-1",)]
+        may_answer.set()
+    assert isinstance(results[0], RunInterrupted)
+    assert results[1].output == "Paid 1."
+
+
 @pytest.mark.parametrize("hangs_at", ["audit.append1", "audit.append2"])
 async def test_an_audit_entry_that_was_written_as_the_process_ended_is_there_once(
     tmp_path: Path, hangs_at: str
