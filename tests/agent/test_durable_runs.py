@@ -635,6 +635,52 @@ async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differ
     assert result.output == "Payment 2 is in doubt."
 
 
+class OtherLLM(ScriptedLLM):
+    @property
+    def model(self) -> str:
+        return "other/model"
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        (lambda one: one.with_llm(OtherLLM()), "model, from scripted/test to other/model."),
+        (lambda one: one.with_reasoning("reflexion"), "strategy, from reactive to reflexion."),
+        (lambda one: one.with_max_iterations(7), "options."),
+        (lambda one: one.with_tools(tool(name="refund")(Bank().pay)), "New: tool refund."),
+        (lambda one: one.with_tools(tool(idempotent=True)(Bank().pay)), "tool pay."),
+        (lambda one: one, "version, from 0.0.9 to "),
+    ],
+    ids=["model", "strategy", "options", "new tool", "tool", "version"],
+)
+async def test_each_part_of_an_agent_that_has_changed_is_named(
+    tmp_path: Path, change: Any, difference: str
+) -> None:
+    def described(bank: Bank, llm: ScriptedLLM) -> ReactiveAgents:
+        one = ReactiveAgents.create().with_llm(llm).with_reasoning()
+        one = one if "tool pay" in difference and not bank.hangs_at else one.with_tools(bank.pay)
+        return one.with_durability(tmp_path / "r.db", recover=False)
+
+    bank = Bank(hangs_at=1)
+    first = described(bank, ScriptedLLM(call("pay", number=1))).build()
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    if "version" in difference:  # as the package of that version has recorded it
+        with sqlite_file(tmp_path / "r.db") as file:
+            (known,) = file.execute("SELECT definition FROM runs").fetchone()
+            file.execute(
+                "UPDATE runs SET definition = ?", (json.dumps({**json.loads(known), "version": "0.0.9"}),)
+            )
+    changed = change(described(Bank(), ScriptedLLM())).build()
+    with pytest.raises(AgentError) as refused:
+        await changed.runs.resume("order-1")
+    assert isinstance(refused.value.error, RunRefused)
+    expected = difference if "New" in difference else f"Changed: {difference}"
+    assert any(each.startswith(expected) for each in refused.value.error.differences)
+
+
 async def test_a_run_does_not_go_on_without_the_options_that_it_was_begun_with(tmp_path: Path) -> None:
     bank = Bank(hangs_at=1)
     pay = tool(idempotent=True)(bank.pay)
