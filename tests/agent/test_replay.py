@@ -273,6 +273,7 @@ async def test_a_run_during_which_the_clock_is_set_back_replays(tmp_path: Path) 
     result = await one.run("Set it back.", run_id="r1")
     times = [step.timestamp for step in result.steps]
     assert times == sorted(times)
+    assert times[0] < times[-1], "it is the time of each answer"
     assert (await described(ScriptedLLM()).runs.replay("r1")).difference == ""
 
 

@@ -709,6 +709,9 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
         assert " key" in refused.value.error.message
     with pytest.raises(AgentError, match="32 bytes"):  # the library would take it for AES-128
         await keyed(ScriptedLLM(), bytes(16)).runs.find("r1")
+    for empty in ("", b""):  # as from a variable that is not set
+        with pytest.raises(AgentError, match="32 bytes"):
+            await keyed(ScriptedLLM(), empty).run("Tell the secret code.", run_id="r2")
 
 
 async def test_queues_that_are_overridden_after_the_first_use_are_too_late(tmp_path: Path) -> None:

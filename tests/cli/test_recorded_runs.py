@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import anyio
@@ -179,16 +180,26 @@ def test_an_approval_is_given_by_the_command(tmp_path: Path, decision: str, told
     assert told in llm.requests[0].messages[-1].content
 
 
-def test_an_approval_without_the_key_of_the_record_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_approval_without_the_key_of_the_record_says_so(tmp_path: Path) -> None:
     record = tmp_path / "runs.db"
     described = ReactiveAgents.create().with_llm(ScriptedLLM(call("send", to="Ann"))).with_reasoning()
     sealed = described.with_tools(send).with_approval().with_durability(record, key=bytes(32)).build()
     anyio.run(interrupt, sealed)
-    monkeypatch.setenv(KEY_VARIABLE, "2" * 43)
-    denied = command("runs", "approve", "mail", "--runs", record)
-    assert (denied.exit_code, "encrypted with another key" in denied.stderr) == (1, True)
+    line = ("runs", "approve", "mail", "--runs", record)
+    for keys in ({}, {KEY_VARIABLE: "2" * 43}):
+        denied = command(*line, **keys)
+        assert (denied.exit_code, "encrypted with another key" in denied.stderr) == (1, True)
+    assert command(*line, **{KEY_VARIABLE: urlsafe_b64encode(bytes(32)).decode()}).exit_code == 0
+
+
+def test_a_run_of_another_version_of_the_agent_is_accepted_by_the_command(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann"))))
+    assert command("runs", "deny", "mail", "--runs", record).exit_code == 0
+    refused = command("runs", "resume", "mail", "--runs", record)
+    assert (refused.exit_code, "was begun by another version of the agent" in refused.stderr) == (1, True)
+    taken_on = command("runs", "resume", "mail", "--runs", record, "--accept-changes", "--json")
+    assert json.loads(taken_on.stdout)["status"] in ("completed", "partial")
 
 
 def test_following_a_run_tells_that_its_process_is_gone_until_another_continues_it(tmp_path: Path) -> None:
