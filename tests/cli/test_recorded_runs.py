@@ -13,7 +13,6 @@ import pytest
 from attrs import evolve
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.adapters.run_record import KEY_VARIABLE
 from reactive_agents.adapters.telemetry.console import describe, text_of
 from reactive_agents.adapters.tools.builtin import calculator
 from reactive_agents.core.events import ApprovalRequested
@@ -186,10 +185,10 @@ def test_an_approval_without_the_key_of_the_record_says_so(tmp_path: Path) -> No
     sealed = described.with_tools(send).with_approval().with_durability(record, key=bytes(32)).build()
     anyio.run(interrupt, sealed)
     line = ("runs", "approve", "mail", "--runs", record)
-    for keys in ({}, {KEY_VARIABLE: "2" * 43}):
-        denied = command(*line, **keys)
+    for denied in (command(*line), command(*line, REACTIVE_AGENTS_RUNS_KEY="2" * 43)):
         assert (denied.exit_code, "encrypted with another key" in denied.stderr) == (1, True)
-    assert command(*line, **{KEY_VARIABLE: urlsafe_b64encode(bytes(32)).decode()}).exit_code == 0
+    key = urlsafe_b64encode(bytes(32)).decode()
+    assert command(*line, REACTIVE_AGENTS_RUNS_KEY=key).exit_code == 0
 
 
 def test_a_run_of_another_version_of_the_agent_is_accepted_by_the_command(tmp_path: Path) -> None:
