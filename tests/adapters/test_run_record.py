@@ -246,6 +246,8 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
     assert (await attempt(two.schedules(AGENT, due=clock.now()))).unwrap() == ()
     (moved,) = (await attempt(two.schedules())).unwrap()
     assert moved.next_at == following
+    assert (await attempt(one.schedule(evolve(moved, cron="0 3 * * *")))).unwrap() is None
+    assert [each.cron for each in (await attempt(two.schedules())).unwrap()] == ["0 3 * * *"]
     assert (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
     assert not (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
     assert not (await attempt(two.add_scheduled(moved, queued("nightly@2"), following))).unwrap()
