@@ -180,6 +180,16 @@ async def test_a_run_that_was_interrupted_comes_first_and_counts_once_for_the_ra
     await record.aclose()
 
 
+async def test_an_interrupted_run_is_continued_by_the_workers_of_its_queue(opened: Open) -> None:
+    record = opened(FakeClock())
+    await add(record, queued("a"), evolve(queued("b"), queue="refunds"))
+    for name in ("a", "b"):
+        begun = await claim(record, name)
+        assert (await attempt(record.release(RunId(name), begun.holder))).unwrap() is None
+    assert list(await take(record)) == ["a"]
+    await record.aclose()
+
+
 async def test_the_first_answer_holds_and_an_ended_run_takes_none(opened: Open) -> None:
     clock = FakeClock()
     record = opened(clock)
