@@ -318,7 +318,8 @@ def open_run_record(
     """
     from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord  # by durable agents
 
-    return lifetimes.keep(SqliteRunRecord(path, clock=clock, key=key or os.environ.get(KEY_VARIABLE)))
+    key = os.environ.get(KEY_VARIABLE) if key is None else key
+    return lifetimes.keep(SqliteRunRecord(path, clock=clock, key=key))
 
 
 def open_queues(path: str, clock: ports.Clock, lifetimes: Lifetimes) -> ports.QueueEngine:

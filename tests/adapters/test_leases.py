@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from reactive_agents.adapters import leases
-from reactive_agents.adapters.leases import LeaseRenewal
+from reactive_agents.adapters.leases import LeaseRenewal, is_gone, new_holder, this_machine
 from tests.support.fakes import refuse_thread
+from tests.support.waiting import until_blocking
 
 
 def test_leases_are_renewed_after_the_system_gave_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +93,19 @@ def test_what_was_given_up_is_forgotten_when_its_lease_has_surely_run_out(
     leases.give_up(second)
     assert not leases.is_gone(first)
     assert leases.is_gone(second)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a process is told by its start")
+def test_a_holder_is_gone_with_its_process_also_where_another_one_has_its_number() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        stat = Path(f"/proc/{process.pid}/stat")
+        started = stat.read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+        holder = f"f00 {this_machine()} {process.pid} {started}"
+        assert not is_gone(holder)
+        assert is_gone(f"f00 {this_machine()} {process.pid} {int(started) - 1}"), "it began before this one"
+        assert not is_gone(f"f00 elsewhere {process.pid} {int(started) - 1}"), "its lease has to expire"
+        process.kill()
+        until_blocking(lambda: stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z")
+        assert is_gone(holder), "nobody has waited for it, but it has ended"
+    assert is_gone(holder)
+    assert not is_gone(new_holder())

@@ -90,7 +90,7 @@ async def test_a_reservation_ends_like_a_lease(opened: Open) -> None:
     await add(record, queued("a"))
     assert list(await take(record)) == ["a"]
     assert await take(record) == {}
-    clock.advance(LEASE_S + 1)
+    clock.advance(20.5)  # docs/durable-runs.md says that it takes 20 seconds
     await add(record, queued("b", 1))
     assert list(await take(record, at_most=1)) == ["b"], "it does not go before what is more urgent"
     assert list(await take(record)) == ["a"]
@@ -181,6 +181,16 @@ async def test_a_run_that_was_interrupted_comes_first_and_counts_once_for_the_ra
     await record.aclose()
 
 
+async def test_an_interrupted_run_is_continued_by_the_workers_of_its_queue(opened: Open) -> None:
+    record = opened(FakeClock())
+    await add(record, queued("a"), evolve(queued("b"), queue="refunds"))
+    for name in ("a", "b"):
+        begun = await claim(record, name)
+        assert (await attempt(record.release(RunId(name), begun.holder))).unwrap() is None
+    assert list(await take(record)) == ["a"]
+    await record.aclose()
+
+
 async def test_the_first_answer_holds_and_an_ended_run_takes_none(opened: Open) -> None:
     clock = FakeClock()
     record = opened(clock)
@@ -247,6 +257,8 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
     assert (await attempt(two.schedules(AGENT, due=clock.now()))).unwrap() == ()
     (moved,) = (await attempt(two.schedules())).unwrap()
     assert moved.next_at == following
+    assert (await attempt(one.schedule(evolve(moved, cron="0 3 * * *")))).unwrap() is None
+    assert [each.cron for each in (await attempt(two.schedules())).unwrap()] == ["0 3 * * *"]
     assert (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
     assert not (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
     assert not (await attempt(two.add_scheduled(moved, queued("nightly@2"), following))).unwrap()

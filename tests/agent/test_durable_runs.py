@@ -649,6 +649,52 @@ async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differ
     assert result.output == "Payment 2 is in doubt."
 
 
+class OtherLLM(ScriptedLLM):
+    @property
+    def model(self) -> str:
+        return "other/model"
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        (lambda one: one.with_llm(OtherLLM()), "model, from scripted/test to other/model."),
+        (lambda one: one.with_reasoning("reflexion"), "strategy, from reactive to reflexion."),
+        (lambda one: one.with_max_iterations(7), "options."),
+        (lambda one: one.with_tools(tool(name="refund")(Bank().pay)), "New: tool refund."),
+        (lambda one: one.with_tools(tool(idempotent=True)(Bank().pay)), "tool pay."),
+        (lambda one: one, "version, from 0.0.9 to "),
+    ],
+    ids=["model", "strategy", "options", "new tool", "tool", "version"],
+)
+async def test_each_part_of_an_agent_that_has_changed_is_named(
+    tmp_path: Path, change: Any, difference: str
+) -> None:
+    def described(bank: Bank, llm: ScriptedLLM) -> ReactiveAgents:
+        one = ReactiveAgents.create().with_llm(llm).with_reasoning()
+        one = one if "tool pay" in difference and not bank.hangs_at else one.with_tools(bank.pay)
+        return one.with_durability(tmp_path / "r.db", recover=False)
+
+    bank = Bank(hangs_at=1)
+    first = described(bank, ScriptedLLM(call("pay", number=1))).build()
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    if "version" in difference:  # as the package of that version has recorded it
+        with sqlite_file(tmp_path / "r.db") as file:
+            (known,) = file.execute("SELECT definition FROM runs").fetchone()
+            file.execute(
+                "UPDATE runs SET definition = ?", (json.dumps({**json.loads(known), "version": "0.0.9"}),)
+            )
+    changed = change(described(Bank(), ScriptedLLM())).build()
+    with pytest.raises(AgentError) as refused:
+        await changed.runs.resume("order-1")
+    assert isinstance(refused.value.error, RunRefused)
+    expected = difference if "New" in difference else f"Changed: {difference}"
+    assert any(each.startswith(expected) for each in refused.value.error.differences)
+
+
 async def test_a_run_does_not_go_on_without_the_options_that_it_was_begun_with(tmp_path: Path) -> None:
     bank = Bank(hangs_at=1)
     pay = tool(idempotent=True)(bank.pay)
@@ -853,6 +899,60 @@ async def test_what_services_did_for_an_interrupted_run_is_done_and_counted_once
     assert (resumed.status, resumed.output) == (whole.status, whole.output)
     assert resumed.metadata.models == whole.metadata.models
     assert called == []
+
+
+async def test_a_process_that_lost_its_run_leaves_the_turn_of_the_session_to_the_next(tmp_path: Path) -> None:
+    bank = Bank()
+    begun, may_end = anyio.Event(), anyio.Event()
+    asked, may_answer = anyio.Event(), anyio.Event()
+
+    @tool(idempotent=True)
+    async def pay(number: int) -> str:
+        """Make a payment."""
+        if not begun.is_set():
+            begun.set()
+            await may_end.wait()
+        bank.paid.append((number, ""))
+        return "paid 1"
+
+    class Slow(ScriptedLLM):
+        @effect
+        async def complete(self, request: ModelRequest) -> Any:
+            asked.set()
+            await may_answer.wait()
+            return await attempt(super().complete(request))
+
+    def described(llm: ScriptedLLM) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
+        one = one.with_sessions(tmp_path / "s.db").with_durability(tmp_path / "r.db", recover=False)
+        return one.build()
+
+    first, second = described(ScriptedLLM(call("pay", number=1))), described(Slow(answer("Paid 1.")))
+    results: list[Any] = []
+
+    async def resume() -> None:
+        results.append(await second.runs.resume("order-1"))
+
+    async with anyio.create_task_group() as group:
+
+        async def lose() -> None:
+            with pytest.raises(AgentError) as lost:
+                await first.run("Pay 1.", run_id="order-1", session="s")
+            results.append(lost.value.error)
+
+        async with anyio.create_task_group() as losing:
+            losing.start_soon(lose)
+            await begun.wait()
+            with sqlite_file(tmp_path / "r.db") as file:
+                file.execute("UPDATE runs SET holder = ''")  # as when its lease has expired
+            group.start_soon(resume)
+            await asked.wait()
+            may_end.set()
+        with closing(sqlite3.connect(tmp_path / "s.db")) as file:
+            assert file.execute("SELECT run_id FROM conversation_tickets").fetchall() == [("order-1",)]
+        may_answer.set()
+    assert isinstance(results[0], RunInterrupted)
+    assert results[1].output == "Paid 1."
 
 
 @pytest.mark.parametrize("hangs_at", ["audit.append1", "audit.append2"])

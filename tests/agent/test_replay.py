@@ -18,6 +18,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_too
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import InvalidConfig, RecordErrors, RunRefused
+from reactive_agents.core.events import PlanStoreFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.messages import UserMessage
@@ -221,6 +222,20 @@ async def test_a_replay_that_ends_otherwise_names_what_differs(
     assert (replay.step, replay.difference[: len(difference)]) == (step, difference)
 
 
+async def test_a_replay_within_a_tool_costs_its_run_nothing(tmp_path: Path) -> None:
+    one = reader(tmp_path / "r.db", ScriptedLLM(*READING))
+    await one.run("Are they ripe?", run_id="r1")
+
+    @tool
+    async def check() -> str:
+        """Replay the run."""
+        return (await one.runs.replay("r1")).difference or "equal"
+
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("check"), answer("It is equal.")))
+    result = await described.with_reasoning().with_tools(check).build().run("Check it.")
+    assert (result.output, result.metadata.model_calls, result.sub_runs) == ("It is equal.", 2, ())
+
+
 async def test_a_fork_by_a_changed_program_uses_the_answers_that_it_shares(tmp_path: Path) -> None:
     await reader(tmp_path / "r.db", ScriptedLLM(*READING)).run("Are they ripe?", run_id="r1")
     llm = ScriptedLLM(answer("They are ripe."))
@@ -258,6 +273,7 @@ async def test_a_run_during_which_the_clock_is_set_back_replays(tmp_path: Path) 
     result = await one.run("Set it back.", run_id="r1")
     times = [step.timestamp for step in result.steps]
     assert times == sorted(times)
+    assert times[0] < times[-1], "it is the time of each answer"
     assert (await described(ScriptedLLM()).runs.replay("r1")).difference == ""
 
 
@@ -305,6 +321,26 @@ async def test_a_fork_of_a_fork_has_the_messages_of_both_where_they_were_said(tm
     await third.runs.resume(await third.runs.fork("r2", at=last))
     places = [each.content for each in llm.requests[0].messages]
     assert places.index("Look once more.") < len(places) - 1, "the answer to it comes after it"
+
+
+async def test_a_fork_goes_on_with_the_ids_of_its_original(tmp_path: Path) -> None:
+    """The plan that it shares is stored under one of them."""
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    described = ReactiveAgents.create().with_llm(RuledLLM(sensible)).with_reasoning("plan-execute-reflect")
+    described = described.with_tools(add).with_memory(tmp_path / "m.db")
+    one = described.with_durability(tmp_path / "r.db", recover=False).build()
+    failures: list[PlanStoreFailed] = []
+    one.subscribe(lambda event: failures.append(event) if isinstance(event, PlanStoreFailed) else None)
+    await one.run("What is 1 + 2?", run_id="r1")
+    assert [each.name for each in await one.runs.steps("r1")] == ["plan", "add", "think", "reflect"]
+    for run_id, fork in (("r1", "r2"), ("r2", "r3")):
+        await one.runs.resume(await one.runs.fork(run_id, at=3, into=fork))
+    assert failures == []
+    await one.aclose()
 
 
 async def test_a_fork_of_a_fork_may_make_the_same_call_again(tmp_path: Path) -> None:

@@ -693,9 +693,9 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
         described = ReactiveAgents.create().with_llm(llm).with_reasoning()
         return described.with_durability(path, recover=False, key=key).build()
 
-    await keyed(ScriptedLLM(*[answer("The code is violet-harbour.")] * 2), key).run(
-        "Tell the secret code.", run_id="r1"
-    )
+    sealed = keyed(ScriptedLLM(*[answer("The code is violet-harbour.")] * 2), key)
+    await sealed.run("Tell the secret code.", run_id="r1")
+    await sealed.runs.fork("r1", at=1, message="Is violet-harbour the secret code?")
     stored = b"".join([await each.read_bytes() async for each in anyio.Path(tmp_path).iterdir()])
     assert b"violet-harbour" not in stored
     assert b"secret code" not in stored
@@ -709,6 +709,9 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
         assert " key" in refused.value.error.message
     with pytest.raises(AgentError, match="32 bytes"):  # the library would take it for AES-128
         await keyed(ScriptedLLM(), bytes(16)).runs.find("r1")
+    for empty in ("", b""):  # as from a variable that is not set
+        with pytest.raises(AgentError, match="32 bytes"):
+            await keyed(ScriptedLLM(), empty).run("Tell the secret code.", run_id="r2")
 
 
 async def test_queues_that_are_overridden_after_the_first_use_are_too_late(tmp_path: Path) -> None:
@@ -737,7 +740,7 @@ async def test_recorded_runs_go_on_with_the_services_of_today(tmp_path: Path) ->
 
 
 async def test_the_runs_of_a_user_are_forgotten(tmp_path: Path) -> None:
-    one = agent(tmp_path / "r.db", ScriptedLLM(*[answer("Hello there.")] * 2))
+    one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello Ann."), answer("Hello Bob.")))
     await one.run("Greet me.", run_id="r1", user="Ann")
     await one.run("Greet me.", run_id="r2", user="Bob")
     for user in ("Ann", "Bob"):
@@ -745,6 +748,9 @@ async def test_the_runs_of_a_user_are_forgotten(tmp_path: Path) -> None:
     assert await one.forget(user="Ann") == 2
     assert [run.run_id for run in await one.runs.list()] == ["r2"]
     assert [each.name for each in await one.runs.schedules()] == ["greet Bob"]
+    with closing(sqlite3.connect(tmp_path / "r.db")) as file:
+        bodies = " ".join(body for (body,) in file.execute("SELECT body FROM run_entries"))
+    assert ("Hello Ann" in bodies, "Hello Bob" in bodies) == (False, True)
 
 
 async def test_a_stream_that_is_left_interrupts_a_durable_run(tmp_path: Path) -> None:

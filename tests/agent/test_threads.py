@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import anyio
 import pytest
 from returns.result import Failure, Result, Success
 
@@ -82,6 +83,24 @@ def test_a_service_is_opened_from_several_event_loops_at_once() -> None:
     lifetimes.add(close_service, open_service)
     assert [result.output for result in run_at_once(agent, times=1)] == ["Hello."] * THREADS
     assert len(loops) == THREADS
+
+
+def test_each_run_sync_leaves_what_it_opened_and_closes_nothing_of_others() -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("The answer is here.")))).build()
+    asked: list[str] = []
+
+    async def close() -> None:
+        asked.append("close")
+
+    async def leave() -> None:
+        asked.append("leave")
+
+    agent.container.core.lifetimes().add(close, leave=leave)
+    for _ in range(2):
+        agent.run_sync("Answer.")
+    assert asked == ["leave", "leave"]
+    anyio.run(agent.aclose)
+    assert asked[2:] == ["close"]
 
 
 @pytest.mark.anyio

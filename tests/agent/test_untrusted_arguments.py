@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 import pytest
 from dependency_injector import providers
 from returns.maybe import Some
@@ -110,6 +112,24 @@ async def test_an_approver_is_asked_and_told_the_source() -> None:
     await build().with_approval(decide).build().run("Send the report.")
     assert ([request.copied for request in asked], sent) == ([(MARK,)], [])
     assert asked[0].described.endswith(MARK)
+
+
+async def test_a_call_that_waits_for_an_approver_outlives_its_process_and_is_not_in_doubt(
+    tmp_path: Path,
+) -> None:
+    def described() -> ReactiveAgents:
+        return build().with_approval(timeout_s=60).with_durability(tmp_path / "r.db", recover=False)
+
+    first, asked = described().build(), anyio.Event()
+    first.subscribe(lambda event: asked.set() if isinstance(event, ApprovalRequested) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Send the report.", run_id="r1"))
+        await asked.wait()
+        group.cancel_scope.cancel()
+    later = described().with_llm(ScriptedLLM(forever(answer("The report is sent.")))).build()
+    await later.runs.approve("r1")
+    assert (await later.runs.resume("r1")).output == "The report is sent."
+    assert sent == [{"to": "mallory@evil.example"}]
 
 
 async def test_an_approver_is_not_asked_about_what_the_user_said() -> None:

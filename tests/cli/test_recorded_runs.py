@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import anyio
@@ -12,12 +13,12 @@ import pytest
 from attrs import evolve
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.adapters.run_record import KEY_VARIABLE
 from reactive_agents.adapters.telemetry.console import describe, text_of
 from reactive_agents.adapters.tools.builtin import calculator
 from reactive_agents.core.events import ApprovalRequested
 from reactive_agents.testing import EventRecorder, RecordedRunPlayer, ScriptedLLM, answer, call, say
 from tests.support.command_line import command
+from tests.support.sqlite_files import sqlite_file
 
 QUESTION = "What is 17 * 23?"
 
@@ -44,6 +45,27 @@ def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:
     again = command("runs", "resume", "again", "--runs", record, "--tools", "calculator", "--json")
     assert json.loads(again.stdout)["output"] == json.loads(first.stdout)["output"]
     assert command("runs", "prune", "--runs", record, "--days", 1).stdout == "Deleted 0 runs.\n"
+    with sqlite_file(record) as file:
+        file.execute("UPDATE runs SET result = replace(result, '391', '392') WHERE run_id = 'sum'")
+    differs = command("runs", "replay", "sum", "--runs", record, "--tools", "calculator")
+    assert (differs.exit_code, differs.stdout[:16]) == (1, "Differs in step ")
+
+
+def test_a_fork_has_each_change_that_the_command_names(tmp_path: Path) -> None:
+    record, using = tmp_path / "runs.db", ("--runs", tmp_path / "runs.db", "--tools", "calculator")
+    assert command("run", QUESTION, *using, "--run-id", "sum").exit_code == 0
+    changes = {"--with-model": "other/model", "--instructions": "Be brief.", "--message": "In words."}
+    options = [part for change in changes.items() for part in change]
+    made = command(
+        "runs", "fork", "sum", *using, "--at", 2, "--run-id", "r2", *options, "--tool-result", "400"
+    )
+    assert made.stdout == "r2\n"
+    with sqlite_file(record) as file:
+        (known,) = file.execute("SELECT changes FROM runs WHERE run_id = 'r2'").fetchone()
+    named = {name: json.loads(known)[name] for name in ("model", "instructions", "message")}
+    assert list(named.values()) == list(changes.values())
+    steps = json.loads(command("runs", "steps", "r2", "--runs", record, "--json").stdout)
+    assert (len(steps), steps[-1]["text"]) == (2, "400")
 
 
 def test_the_runs_of_a_record_without_a_run_log_are_listed(tmp_path: Path) -> None:
@@ -141,29 +163,42 @@ async def interrupt(one: ReactiveAgent) -> None:
         group.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize(("decision", "told"), [("approve", "sent to Ann"), ("deny", "not approved")])
+@pytest.mark.parametrize(
+    ("decision", "told"), [("approve", "sent to Ann"), ("deny --reason Never.", "not approved: Never.")]
+)
 def test_an_approval_is_given_by_the_command(tmp_path: Path, decision: str, told: str) -> None:
+    verb, *options = decision.split()
     record = tmp_path / "runs.db"
     anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann"))))
     listed = json.loads(command("runs", "questions", "--runs", record, "--json").stdout)
     assert [(each["run_id"], each["kind"]) for each in listed] == [("mail", "approval")]
-    assert command("runs", decision, "mail", "--runs", record).exit_code == 0
-    assert command("runs", decision, "mail", "--runs", record).exit_code == 1
+    assert command("runs", verb, "mail", "--runs", record, *options).exit_code == 0
+    assert command("runs", verb, "mail", "--runs", record, *options).exit_code == 1
     llm = ScriptedLLM(*[answer("It is settled.")] * 3)
     anyio.run(mailer(record, llm).runs.resume, "mail")
     assert told in llm.requests[0].messages[-1].content
 
 
-def test_an_approval_without_the_key_of_the_record_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_approval_without_the_key_of_the_record_says_so(tmp_path: Path) -> None:
     record = tmp_path / "runs.db"
     described = ReactiveAgents.create().with_llm(ScriptedLLM(call("send", to="Ann"))).with_reasoning()
     sealed = described.with_tools(send).with_approval().with_durability(record, key=bytes(32)).build()
     anyio.run(interrupt, sealed)
-    monkeypatch.setenv(KEY_VARIABLE, "2" * 43)
-    denied = command("runs", "approve", "mail", "--runs", record)
-    assert (denied.exit_code, "encrypted with another key" in denied.stderr) == (1, True)
+    line = ("runs", "approve", "mail", "--runs", record)
+    for denied in (command(*line), command(*line, REACTIVE_AGENTS_RUNS_KEY="2" * 43)):
+        assert (denied.exit_code, "encrypted with another key" in denied.stderr) == (1, True)
+    key = urlsafe_b64encode(bytes(32)).decode()
+    assert command(*line, REACTIVE_AGENTS_RUNS_KEY=key).exit_code == 0
+
+
+def test_a_run_of_another_version_of_the_agent_is_accepted_by_the_command(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann"))))
+    assert command("runs", "deny", "mail", "--runs", record).exit_code == 0
+    refused = command("runs", "resume", "mail", "--runs", record)
+    assert (refused.exit_code, "was begun by another version of the agent" in refused.stderr) == (1, True)
+    taken_on = command("runs", "resume", "mail", "--runs", record, "--accept-changes", "--json")
+    assert json.loads(taken_on.stdout)["status"] in ("completed", "partial")
 
 
 def test_following_a_run_tells_that_its_process_is_gone_until_another_continues_it(tmp_path: Path) -> None:
