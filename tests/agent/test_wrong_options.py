@@ -57,7 +57,6 @@ CASES: tuple[tuple[Build, str, str], ...] = (
     (lambda b: b.with_timeout(math.inf), "timeout.run", "inf"),
     (lambda b: b.with_budget(cost_usd=math.inf), "budget.cost_usd", "inf"),
     (lambda b: b.with_strict_hooks("x"), "$.strict_hooks", "'x'"),
-    (lambda b: b.with_mcp(McpServer("m", "x", (5,))), "$.mcp_servers[0].args[0]", "5"),  # type: ignore[arg-type]
     # what raised something else at once
     (lambda b: b.with_model(None), "model", "None"),
     (lambda b: b.with_model(b"offline"), "model", "a bytes"),

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents import ReactiveAgents, tool
-from reactive_agents.server import KeyLimits, create_app
+from reactive_agents.server import KeyLimits, create_app, web
 from reactive_agents.server.runs import shown_name, stored_name
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
 from tests.support.servers import NARROW, asking, bearer, events_of, keys_in, listening
