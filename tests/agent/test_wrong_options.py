@@ -13,7 +13,6 @@ import attrs
 import pytest
 
 from reactive_agents import AgentConfig, AgentError, Personas, ReactiveAgents
-from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent import persona_config, validation
 from reactive_agents.core import config, personas
 from reactive_agents.core.errors import DecodeError, InvalidConfig
