@@ -167,6 +167,7 @@ async def test_the_id_of_a_run_of_another_agent_is_refused(tmp_path: Path) -> No
         with pytest.raises(AgentError) as refused:
             await ask("Greet me.", run_id="order-1")
         assert refused.value.error == RunRefused("order-1", "belongs to the agent 'a'")
+    assert await other.runs.list() == ()
 
 
 class BrokenRecord:

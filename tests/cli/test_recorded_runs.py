@@ -188,7 +188,9 @@ def test_an_approval_without_the_key_of_the_record_says_so(tmp_path: Path) -> No
     for denied in (command(*line), command(*line, REACTIVE_AGENTS_RUNS_KEY="2" * 43)):
         assert (denied.exit_code, "encrypted with another key" in denied.stderr) == (1, True)
     key = urlsafe_b64encode(bytes(32)).decode()
-    assert command(*line, REACTIVE_AGENTS_RUNS_KEY=key).exit_code == 0
+    given = ("runs", "deny", "mail", "--runs", record, "--reason", "Not to violet-harbour.")
+    assert command(*given, REACTIVE_AGENTS_RUNS_KEY=key).exit_code == 0
+    assert b"violet" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
 
 
 def test_a_run_of_another_version_of_the_agent_is_accepted_by_the_command(tmp_path: Path) -> None:
