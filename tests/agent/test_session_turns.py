@@ -26,6 +26,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call, calls, forever
+from tests.support.sqlite_files import counting
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -293,3 +294,21 @@ def test_a_session_is_free_after_an_approval_that_exits(
     assert f"raised {kind.__name__}" in last.error.message
     second = agent(lambda _: True) if in_a_file else first
     assert second.run_sync("Pay it.", session="a").output == "done"
+
+
+async def test_a_turn_reads_no_more_of_a_long_session_than_of_a_short_one(tmp_path: Path) -> None:
+    async def work_of_turn(turns: int) -> int:
+        store = SqliteSessions(tmp_path / f"{turns}.db", clock=FakeClock())
+        key = SessionKey(AgentId("a"), SessionId("s"))
+        for number in range(turns):
+            run = RunId(f"r{number}")
+            (await attempt(store.begin(key, run, size=0, earlier=0))).unwrap()
+            (await attempt(store.end(key, run, turn(run)))).unwrap()
+        counted = await counting(store._file)
+        run = RunId("last")
+        assert (await attempt(store.begin(key, run, size=0, earlier=0))).unwrap().turn == turns
+        (await attempt(store.end(key, run, turn(run)))).unwrap()
+        await store.aclose()
+        return counted[0]
+
+    assert await work_of_turn(100) <= 1.1 * await work_of_turn(20)

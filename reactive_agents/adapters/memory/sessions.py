@@ -383,9 +383,10 @@ def _take_turn(
     if _must_wait(file, key, run_id, now):
         return None
     (number,) = file.execute(
-        "SELECT 1 + coalesce(max(number), 0) FROM (SELECT number FROM conversation_turns WHERE conversation ="
-        " (SELECT id FROM conversations WHERE agent = ? AND session = ?) UNION ALL"
-        " SELECT number FROM conversation_tickets WHERE agent = ? AND session = ?) AS numbers",
+        # the largest of each, since of their union each turn would be read
+        "SELECT 1 + coalesce(max(latest), 0) FROM (SELECT max(number) AS latest FROM conversation_turns"
+        " WHERE conversation = (SELECT id FROM conversations WHERE agent = ? AND session = ?) UNION ALL"
+        " SELECT max(number) FROM conversation_tickets WHERE agent = ? AND session = ?) AS numbers",
         (key.agent, key.session) * 2,
     ).fetchone()
     file.execute("UPDATE conversation_tickets SET number = ? WHERE run_id = ?", (number, run_id))

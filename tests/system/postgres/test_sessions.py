@@ -4,6 +4,7 @@ from tests.agent import test_conversations, test_session_turns
 from tests.support.postgres import contract_of
 
 OF_TURNS = {
+    "test_a_turn_reads_no_more_of_a_long_session_than_of_a_short_one",
     "test_a_run_waits_for_its_session_until_its_time_limit",  # in the process alone
     "test_a_session_is_free_after_an_approval_that_exits",
 }
