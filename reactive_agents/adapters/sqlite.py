@@ -6,7 +6,7 @@ A file outlives the program that wrote it, so every store has the same guarantee
   database of another program, or of a newer version of this one, is refused before anything is written.
 * An older file is migrated in one transaction, by the first connection that may write.
 * One file may contain several stores: ``agent.db`` can be the memory, the cost file and the audit log.
-* A missing file is created for its owner only; directories above it get the usual permissions.
+* A missing file is created for its owner only, and so is its folder; those above get the usual permissions.
 * Journal mode WAL, and ``synchronous=FULL``: a commit is on disk when it is reported. Only ``write_soon``
   commits with ``NORMAL``, and flushes the log itself if necessary.
 * Waiting for another process's lock happens on the event loop and can be cancelled; a begun transaction
