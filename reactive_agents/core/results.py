@@ -164,7 +164,7 @@ def _values(content: str) -> set[str]:
 def _arguments(content: str) -> Mapping[str, Any]:
     try:
         arguments = json.loads(content)["arguments"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     return arguments if isinstance(arguments, dict) else {}
 
