@@ -46,6 +46,17 @@ export function replace(element, ...children) {
   return element;
 }
 
+// What is drawn anew while the pointer is pressed loses the click, as its release would meet another element.
+let pressed = false;
+const waiting = new Set();
+for (const kind of ["pointerdown", "pointerup", "pointercancel", "blur"])
+  addEventListener(kind, () => {
+    pressed = kind === "pointerdown";
+    if (!pressed) setTimeout(() => waiting.forEach((draw) => waiting.delete(draw) && draw())); // after the click
+  }, true);
+
+export const released = () => pressed && new Promise((draw) => waiting.add(draw));
+
 export function write(element, value) {
   element.textContent = plainly(value);
 }

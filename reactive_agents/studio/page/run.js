@@ -1,6 +1,6 @@
 // One run: its timeline as it happens, the details of a row, its plan, tree and attempts, and what can be done.
 
-import { announce, button, count, dialog, duration, facts, failure, field, h, link, money, notice, plainly, replace, section, status, text, tone, visible, when, whole, write } from "./dom.js";
+import { announce, button, count, dialog, duration, facts, failure, field, h, link, money, notice, plainly, released, replace, section, status, text, tone, visible, when, whole, write } from "./dom.js";
 import { follow, get, part, post } from "./api.js";
 import { detail } from "./detail.js";
 import { diagram } from "./diagram.js";
@@ -76,7 +76,10 @@ class RunView {
     else replace(this.inspector, notice("Nothing has happened yet", "Steps appear here as they happen."));
     if (this.isUnderWay) {
       this.follow();
-      this.clock = setInterval(() => this.isUnderWay && !this.isCutOff && this.drawHead(), 1000);
+      this.clock = setInterval(async () => {
+        await released();
+        if (this.isHere() && this.isUnderWay && !this.isCutOff) this.drawHead();
+      }, 1000);
     }
   }
 
@@ -131,7 +134,8 @@ class RunView {
     }
     if (this.drawing) return;
     this.drawing = true;
-    requestAnimationFrame(() => {
+    requestAnimationFrame(async () => {
+      await released();
       this.drawing = false;
       if (!this.isHere()) return;
       this.drawAll();
@@ -141,7 +145,8 @@ class RunView {
     });
   }
 
-  drawLive() {
+  async drawLive() {
+    await released();
     const element = this.inspector.querySelector(".said-live");
     if (element) write(element, this.live.text);
     const row = [...this.rows.values()].findLast?.((each) => each.kind === "turn" && each.state === "running");
@@ -453,6 +458,7 @@ class RunView {
     this.loading = loading;
     try {
       const known = await get(`runs/${part(this.run.run_id)}/rows/${id}`, loading.signal);
+      await released();
       if (!this.isHere() || (id !== this.selected && !this.follows)) return;
       const top = this.inspector.scrollTop;
       const isSame = this.shownRow === id;

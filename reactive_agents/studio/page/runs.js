@@ -1,6 +1,6 @@
 // The list of runs, with search and filters.
 
-import { announce, beside, button, choice, count, duration, failure, h, link, money, notice, replace, status, when, whole } from "./dom.js";
+import { announce, beside, button, choice, count, duration, failure, h, link, money, notice, released, replace, status, when, whole } from "./dom.js";
 import { get, part, query } from "./api.js";
 
 const EVERY_MS = 2000;
@@ -71,6 +71,7 @@ export async function runsPage(main, { state, parameters, isHere }) {
     const { hours, ...given } = wanted;
     try {
       const answer = await get(`runs${query({ ...given, since })}`);
+      await released();
       if (!isHere()) return;
       draw(answer.runs);
       if (!quiet) announce(count(answer.runs.length, "run"));
