@@ -128,7 +128,7 @@ def _infinite_in(plain: Any, path: str = "$") -> Iterator[FieldProblem]:
 
 
 def _booleans_for_numbers(value: Json, schema: Json, root: JsonObject, path: str) -> Iterator[FieldProblem]:
-    """Yield a problem per boolean for a number, which pydantic takes as 0 or 1."""
+    """Yield a problem for each boolean in place of a number: pydantic takes it as one."""
     # each alternative once: classes that refer to each other would double them with every level
     alternatives = tuple({id(each): each for each in branches(schema, root)}.values())
     if isinstance(value, bool):

@@ -213,7 +213,7 @@ class QueueWorker:
         )
 
     def _is_stopped(self, run_id: RunId) -> bool:
-        """Return whether a run that could not be continued here is not tried yet."""
+        """Return whether a run that failed to continue here is not to be tried yet."""
         return run_id in self._stopped and self._stopped[run_id][1] > anyio.current_time()
 
     def _start(self, begun: _Begun, holder: str) -> None:

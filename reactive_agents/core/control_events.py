@@ -17,7 +17,7 @@ from reactive_agents.core.usage import RunUsage
 class RunContinued(Event):
     """An interrupted run continues; recorded calls are not made again.
 
-    ``attempt``: 2 or more; ``entries``: the number of its recorded ones.
+    ``attempt``: the number of this one, 2 or more; ``entries``: how many the run has recorded.
     """
 
     attempt: int
@@ -239,7 +239,7 @@ class ToolArgumentsStreamed(Event):
 
 @frozen(eq=False, repr=False)
 class ModelStreamRestarted(Event):
-    """The stream broke: discard what was streamed of ``model_call``, from 1."""
+    """The stream broke and restarts: discard what was streamed of this model call."""
 
     purpose: str
     reason: str

@@ -135,8 +135,8 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     That is a call which the model made after the refusal, and which worked: of the same tool, or with an
     effect, and with an argument in common. So a person can decline a message and approve a better one.
     """
-    made: dict[CallId, tuple[str, tuple[CallId, ...]]] = {}
-    declined: dict[CallId, tuple[str, str]] = {}
+    made: dict[CallId, tuple[str, tuple[StepId, ...]]] = {}
+    declined: dict[StepId, tuple[str, str]] = {}  # the calls of other passes and steps may have the same ids
     for step in steps:
         known = step.metadata
         if known is None or known.call_id is None:
@@ -144,7 +144,7 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
         if step.type == "action":
             made[known.call_id] = step.content, tuple(declined)
         elif known.origin == "declined":
-            declined[known.call_id] = known.tool_used or "", made.get(known.call_id, ("",))[0]
+            declined[step.id] = known.tool_used or "", made.get(known.call_id, ("",))[0]
         elif declined and known.success and known.call_id in made:
             content, before = made[known.call_id]
             for earlier in declined.keys() & before:

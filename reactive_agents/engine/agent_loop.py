@@ -119,10 +119,10 @@ async def agent_loop(
         result = (await attempt(structured_output.convert_output(result, shape, given, ready))).unwrap()
         if handle.failure is not None:
             return Failure(handle.failure)
-    return await guard_output(_without_declined(result), services)
+    return await guard_output(without_declined(result), services)
 
 
-def _without_declined(result: ReasoningResult) -> ReasoningResult:
+def without_declined(result: ReasoningResult) -> ReasoningResult:
     """Return the outcome, which is partial where a call was declined.
 
     What the answer says of it does not matter.

@@ -88,7 +88,7 @@ async def append_or_report(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> None:
-    """Append an entry; a failure is an event, and the run's if auditing is required."""
+    """Append an entry; a failure is published, and ends a run that has to be audited."""
     entered = await append_entry(
         action, services, subject=subject, detail=detail, stage=stage, call_id=call_id
     )

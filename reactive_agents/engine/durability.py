@@ -630,7 +630,7 @@ class RunJournal:
 
 
 class RunBranch(Branch):
-    """A branch of a durable run; ``at``: the time of its latest answer, its present."""
+    """A branch of a durable run; ``at``: the time of its latest answer, its clock."""
 
     __slots__ = ("at", "journal")
 
@@ -925,7 +925,7 @@ async def _of_record(
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> Result[_A, errors.RecordErrors]:
-    """Return the answer of a record; one that breaks its port fails likewise."""
+    """Return the answer of a record; a custom one that breaks its port is an error."""
     answer = await call_outside_record("record", record, method, expected, *args, **kwargs)
     if isinstance(answer, Success):
         return answer

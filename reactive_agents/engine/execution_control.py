@@ -31,7 +31,7 @@ class StopRequest(Value):
     reason: str = ""
 
     def sentence(self, missing: str) -> str:
-        """Return the reason of the partial result, which may lack a part."""
+        """Return the reason of the partial result, and what is ``missing``, if anything."""
         given = self.reason.strip().rstrip(".")
         stopped = f"The run was stopped: {given}." if given else "The run was stopped."
         return f"{stopped} Missing: {missing}." if missing else stopped

@@ -27,6 +27,7 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import FINAL_ANSWER, ToolResult
 from reactive_agents.effects import call_function
+from reactive_agents.engine.agent_loop import without_declined
 from reactive_agents.engine.audit import append_or_report, redacted_arguments
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -265,7 +266,7 @@ async def hand_over(
     answered = outcome.unwrap()
     handle.handoffs = (handoff.target.agent, *answered.handoffs)
     handle.answered_by = answered.agent if answered.handoffs else handoff.target.agent
-    return await guard_output(_with_answer(own, said, answered), services)
+    return await guard_output(without_declined(_with_answer(own, said, answered)), services)
 
 
 def _said(

@@ -13,7 +13,7 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningResult, VerificationReport
 from reactive_agents.core.tools import TRIED
 from reactive_agents.core.values import Value, replaced
-from reactive_agents.engine.agent_loop import agent_loop
+from reactive_agents.engine.agent_loop import agent_loop, without_declined
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.run_records import SpendingLimit
 from reactive_agents.engine.services import EngineServices
@@ -152,7 +152,7 @@ def _with_both_attempts(first: ReasoningResult, second: ReasoningResult) -> Reas
         iterations=earlier.iterations + later.iterations,
     )
     results = {**first.tool_results, **second.tool_results}
-    return evolve(second, steps=steps, tool_results=results, metadata=figures)
+    return without_declined(evolve(second, steps=steps, tool_results=results, metadata=figures))
 
 
 # --- Phase 6: verification ---

@@ -145,7 +145,7 @@ class RunBudget:
         return Success(held)
 
     async def settle(self, held: Held, answer: Result[ModelResponse, LLMErrors]) -> None:
-        """Settle the cost of a call; where it is unknown, the reserved stays counted."""
+        """Settle the cost of a call; the reserved amount counts where it is unknown."""
         for budget, reservation in held.reservations:
             await budget._settle(reservation, _cost_of(answer, reservation.amount_usd))
         spent = _attempts_of(answer)
@@ -662,7 +662,7 @@ _FINISH_REASONS = get_args(FinishReason)
 
 
 def response_problem(response: ModelResponse) -> str | None:
-    """Return the predicate of what is wrong with a custom response, or ``None``."""
+    """Return what a custom service did wrong, such as ``returned …``, or ``None``."""
     calls: object = response.tool_calls
     if not isinstance(response.content, str):
         name, expected = "content", "a text, also an empty one"

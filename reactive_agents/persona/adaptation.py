@@ -90,6 +90,8 @@ def classify_failure(outcome: StepOutcome) -> ErrorKind:
             return classify_message(outcome.detail)
         case errors.StepTimedOut() | errors.StepIncomplete(terminated_by="deadline"):
             return "timeout"
+        case errors.StepIncomplete(terminated_by="not_approved"):  # the reason is a person's
+            return "access_denied"
         case errors.StepIncomplete(reason=reason):
             return classify_message(f"{outcome.detail}\n{reason}")
         case error:

@@ -335,7 +335,7 @@ def plan_of(
 def with_draft(
     plan: personas.PersonaPlan, draft: PlanDraft, follows: Sequence[LearningId]
 ) -> personas.PersonaPlan:
-    """Return the plan with a draft but its steps, and the patterns that it follows."""
+    """Return the plan with all of a draft but its steps, and the learnings it follows."""
     return evolve(
         with_large_steps(plan, draft, [step.id for step in plan.plan.steps]),
         learnings=draft.learnings,

@@ -405,7 +405,7 @@ class ContentStore(Protocol):
         ...
 
     def release(self, run_id: RunId, *, keep: int) -> Effect[None, ContentUnavailable]:
-        """End a run's hold; ``keep``: bytes without a session that stay, the newest."""
+        """End a run's hold; of what no session holds, the newest ``keep`` bytes stay."""
         ...
 
 
@@ -738,7 +738,7 @@ class PersonaQueue(Protocol):
     def add_schedule(
         self, room: Room, key: str, event: DomainEvent, due: datetime
     ) -> Effect[None, MemoryErrors]:
-        """Store a later event by its key, in place of another one that waits."""
+        """Store an event that comes later; it replaces a different one of its key."""
         ...
 
     def add_message(self, claim: WorkItem, message: NewMessage) -> Effect[bool, MemoryErrors]:
@@ -999,7 +999,7 @@ class SpendingGuard(Protocol):
     """
 
     def reserve(self, run_id: RunId, amount_usd: float) -> Effect[governance.Reservation, BudgetErrors]:
-        """Reserve the most US dollars, 0 or more, that are about to be spent."""
+        """Reserve the most that will be spent, in US dollars, or fail: ``BudgetExceeded``."""
         ...
 
     def settle(

@@ -16,7 +16,13 @@ from returns.result import Failure, Success
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.governance.requests import ApprovalHandler
 from reactive_agents.core.errors import ApprovalNotPending
-from reactive_agents.core.events import AgentEvent, ApprovalDecided, ApprovalRequested, ToolCallCompleted
+from reactive_agents.core.events import (
+    AgentEvent,
+    ApprovalDecided,
+    ApprovalRequested,
+    ToolCallCompleted,
+    VerificationActed,
+)
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import ApprovalId, RunId, TaskId
 from reactive_agents.engine import ExecutionEngine
@@ -31,7 +37,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
-from tests.support.plans import composite_step, plan
+from tests.support.plans import composite_step, plan, satisfied
 from tests.support.virtual_time import LoopClock, in_virtual_time
 from tests.support.waiting import until
 
@@ -306,6 +312,48 @@ async def test_a_run_is_partial_whatever_the_answer_says_of_a_call_that_was_decl
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe)
     result = await agent.with_approval(lambda _: False).build().run("Wipe sda.")
     assert (result.status, result.output, result.metadata.terminated_by) == ("partial", text, "not_approved")
+    assert result.reason.startswith("The call of wipe was not approved")
+
+
+async def test_a_second_attempt_completes_nothing_that_was_declined_in_the_first() -> None:
+    model = ScriptedLLM(call("wipe", disk="sda"), forever(answer("sda was not wiped.")))
+    tries = EventRecorder()
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe)
+    agent = builder.with_verification(action="retry").with_approval(lambda _: False).build()
+    agent.subscribe(tries)
+    result = await agent.run("Wipe sda.")
+    assert [event.action for event in tries.of(VerificationActed)] == ["retry"]
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_approved")
+
+
+async def test_an_agent_that_takes_over_completes_nothing_that_was_declined_before() -> None:
+    other = ReactiveAgents.create().with_name("other").with_llm(ScriptedLLM(answer("All is done.")))
+    other = other.with_reasoning().with_tools(send)
+    model = ScriptedLLM(call("wipe", disk="sda"), call("transfer-to-other"))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe)
+    builder = builder.with_handoffs(other.build())
+    result = await builder.with_approval(lambda _: False).build().run("Wipe sda.")
+    assert (result.status, result.output) == ("partial", "All is done.")
+    assert result.reason.startswith("The call of wipe was not approved")
+
+
+async def test_a_call_stands_for_no_other_one_that_has_the_id_of_the_declined_one() -> None:
+    made = {
+        "Wipe sda.": '"wipe","arguments":{"disk":"sda"}',
+        "Write to Ann.": '"send","arguments":{"to":"Ann","text":"Hi"}',
+        "Write more.": '"send","arguments":{"to":"Ann","text":"Dear Ann"}',
+    }
+    model = ScriptedLLM(
+        plan(*(composite_step(order, "wipe", "send") for order in made)),
+        *(say(f'<tool_call>{{"name":{text}}}</tool_call>', when=order) for order, text in made.items()),
+        satisfied(),
+        forever(say("Done.")),
+    )
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning("plan-execute-reflect")
+    agent = builder.with_tools(wipe, send).with_approval(lambda asked: "Dear Ann" in asked.described).build()
+    result = await agent.run("Wipe sda, and write to Ann.")
+    ids = {step.metadata.call_id for step in result.steps if step.metadata and step.metadata.origin}
+    assert (len(ids), result.status) == (1, "partial")
     assert result.reason.startswith("The call of wipe was not approved")
 
 

@@ -14,6 +14,7 @@ import pytest
 from reactive_agents import AgentError, PersonaConfig, Personas, ReactiveAgents, read_persona, tool
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.events import ModelTextStreamed, TaskStarted, ToolCallCompleted
+from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.persona_events import PersonaEventReceived
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import attempt
@@ -102,6 +103,28 @@ async def test_a_check_of_the_program_is_named_in_the_file_or_given(
             evaluation = (await ada.send("How many grams?")).evaluation
         assert evaluation is not None
         assert (evaluation.meets_criteria, evaluation.evidence) == (False, "check")
+
+
+async def test_a_declined_call_is_denied_access_whatever_the_person_says() -> None:
+    @tool(requires_approval=True)
+    def refund(order: int) -> str:
+        """Refund an order."""
+        return "Refunded."
+
+    foreseen = {"timeout": ("Try again.",), "access_denied": ("Say that it was denied.",)}
+    llm = ScriptedLLM(
+        planned("Refund it.", contingencies=foreseen),
+        call("refund", order=7, when="Refund it."),
+        answer("It is not refunded.", when="Refund it."),
+        forever(answer("It was denied.", when="Say that it was denied.")),
+        assessed(),
+    )
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(refund)
+    agent = agent.with_approval(lambda _: ApprovalDecision(False, "The time limit of refunds is over."))
+    described = Personas.create("Ada").with_memory(":memory:").with_llm(llm).with_domain("chat", agent)
+    async with described.build() as ada:
+        outcome = await ada.send("Refund my order.")
+    assert (outcome.status, outcome.answer) == ("completed", "It was denied.")
 
 
 @pytest.mark.parametrize("streaming", [True, False])

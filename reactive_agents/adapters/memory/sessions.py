@@ -351,7 +351,7 @@ class SqliteSessions:
     async def _write(
         self, operation: str, work: sql.Work[_T], key: SessionKey | None = None, *, again: bool = True
     ) -> Result[_T, SessionErrors]:
-        """Do work, once more if it may have been done, unless that would do more."""
+        """Do work; ``again``: once more if the connection broke in its commit."""
         of = operation if key is None else f"{key.agent}\n{key.session}"
         return await self._file.write(operation, work, of=of, again=again)
 

@@ -206,7 +206,7 @@ class Thread:
         self._uncounted = uncounted  # the thread is counted already, by its place
 
     async def run(self, function: Callable[[], Any]) -> Any:
-        """Return its value; a cancelled function goes on in its thread, its place is free."""
+        """Return its value; if cancelled, it goes on in its thread, and frees its place."""
         try:
             return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=self._uncounted)
         finally:

@@ -270,7 +270,7 @@ def ranking(kind: TaskKind, known: Iterable[ReasoningStrategy]) -> tuple[Reasoni
 
 
 def _confidence(context: SelectionContext) -> float:
-    """Return how clear the kind is: 0.5 for equal scores, 1 if the user named it."""
+    """Return how clear the kind is: 0.5 for equal scores, 0.9 if the user named it."""
     if context.task_type != GENERAL_TYPE:
         return 0.9
     first, second, *_ = sorted(score_kinds(context.task_description).values(), reverse=True)

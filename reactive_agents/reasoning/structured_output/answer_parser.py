@@ -91,7 +91,7 @@ def _only_unknown(shape: Shape[Any]) -> Failure[DecodeError]:
 
 
 def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
-    """Return the value inside the one field that it may be asked for in, or ``None``."""
+    """Return the value of an only field ``WRAPPED``, if it has the shape."""
     if has_fields(shape.schema):
         return None
     whole = text.strip()
