@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from reactive_agents.agent.output_stream import OutputStream
     from reactive_agents.agent.runs import Runs
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
-    from reactive_agents.containers.composition import Lifetimes
     from reactive_agents.core.conversation import SessionInfo
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
@@ -706,7 +705,9 @@ class ReactiveAgent(Generic[R, D]):
         if not leaving:
             del self._runs[:-1]
         await self._subscriptions.drain()
-        lifetimes: Lifetimes = self.container.core.lifetimes()
+        from reactive_agents.containers.composition import Lifetimes, checked  # loaded with the first build
+
+        lifetimes = checked("core.lifetimes", self.container.core.lifetimes(), Lifetimes)
         await lifetimes.aclose(leaving=leaving)
 
     async def __aenter__(self) -> Self:

@@ -44,6 +44,9 @@ ByPath: TypeAlias = Callable[[], Iterable[tuple[str, providers.Provider[Any]]]]
 """The providers of a runtime, each by its path, such as ``models.llm``."""
 
 
+_A = TypeVar("_A")
+
+
 class LateOverrideError(RuntimeError):
     """Raised when a service is overridden too late to reach what would use it."""
 
@@ -278,10 +281,7 @@ class EngineProvider(Singleton):
         for path, each in self._by_path():
             services.append(each)
             if each.last_overriding is not None and path in self._types:
-                given, types = each(), self._types[path]
-                if not isinstance(given, types):
-                    expected = " or ".join(kind.__name__ for kind in types)
-                    raise TypeError(f"{path}: got {given!r:.80}, expected {expected}")
+                checked(path, each(), *self._types[path])
         for each in services:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton):
@@ -301,6 +301,18 @@ def _inputs(arguments: Iterable[object]) -> Iterator[providers.Provider[Any]]:
             yield each
             if isinstance(each, OptionalService | providers.Callable):
                 yield from _inputs(each.related)
+
+
+def checked(path: str, given: _A, *types: type) -> _A:
+    """Return what the provider of a path gives.
+
+    Raises:
+        TypeError: it is of none of these types.
+    """
+    if not isinstance(given, types):
+        expected = " or ".join(kind.__name__ for kind in types).replace("NoneType", "None")
+        raise TypeError(f"{path}: got {given!r:.80}, expected {expected}")
+    return given
 
 
 def as_maybe(service: Any) -> Maybe[Any]:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 from attrs import field, frozen
@@ -33,6 +34,7 @@ from reactive_agents.containers.composition import (
     OptionalService,
     Providers,
     Singleton,
+    checked,
 )
 from reactive_agents.core.config import IN_PROCESS, PROFILES_FILE, ModelConfig, RunLogConfig
 from reactive_agents.core.redaction import Redactor
@@ -77,6 +79,7 @@ def build_events(
 
 def open_run_log(config: RunLogConfig | None, lifetimes: Lifetimes) -> SqliteRunLog | None:
     """Return the run log in a file; ``None`` without a configuration."""
+    checked("core.run_log_config", config, RunLogConfig, NoneType)
     if config is None:
         return None
     from reactive_agents.adapters.telemetry.run_log import SqliteRunLog  # by agents with a run log
@@ -473,6 +476,8 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "core.patterns": _LISTED,
     "core.secrets": _LISTED,
     "core.subscribers": _LISTED,
+    "core.run_log_config": (RunLogConfig, NoneType),
+    "core.lifetimes": (Lifetimes,),
     "reasoning.strategies": (Mapping,),
     "reasoning.kernels": (Mapping,),
     "reasoning.compaction_functions": (Mapping,),

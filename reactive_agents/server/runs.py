@@ -620,7 +620,12 @@ class AgentService:
             is_left = run.status == "open" and run.state in ("interrupted", "paused", "waiting")
             if order == "resume" and is_left and not run.is_held:
                 own = await agent.runs.find(run.run_id)  # with what is redacted in the other
-                await self._conduct(principal, self.served_name(run), own.task, run.run_id)
+                live = await self._conduct(principal, self.served_name(run), own.task, run.run_id)
+                while live.last == 1 and not live.has_ended:  # the next event says whether it is refused
+                    await live.changed(3_600.0)
+                failed = live.outcome.error if isinstance(live.outcome, events.TaskFailed) else None
+                if isinstance(failed, errors.RunRefused):
+                    raise Problem(409, "run-refused", failed.message)
                 return
             await recorded[order](run.run_id)
         except AgentError as error:

@@ -473,6 +473,35 @@ def test_a_value_of_a_wrong_type_is_named_with_its_provider(path: str) -> None:
         agent.run_sync("Hello?")
 
 
+@pytest.mark.parametrize("path", ["settings", "core.lifetimes"])
+def test_none_in_the_place_of_what_every_run_needs_is_named(path: str) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).build()
+    attrgetter(path)(agent.container).override(providers.Object(None))
+    with pytest.raises(TypeError, match=f"^{path}: got None, expected "):
+        agent.run_sync("Hello?")
+
+
+def test_a_configuration_of_a_wrong_type_is_named_where_the_bus_is_made_first() -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).build()
+    agent.container.core.run_log_config.override(providers.Object("log.db"))
+    with pytest.raises(
+        TypeError, match=r"^core\.run_log_config: got 'log\.db', expected RunLogConfig or None"
+    ):
+        agent.subscribe(print)
+
+
+def test_a_run_log_is_switched_off_by_overriding_its_configuration_with_none(tmp_path: Path) -> None:
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hello."))))
+    agent = described.with_run_log(tmp_path / "log.db").build()
+    agent.container.core.run_log_config.override(providers.Object(None))
+    assert agent.run_sync("Hello?").output == "Hello."
+    assert not (tmp_path / "log.db").exists()
+    agent.container.core.run_log_config.reset_override()
+    agent.container.reset_singletons()
+    assert agent.run_sync("Hello?").output == "Hello."
+    assert (tmp_path / "log.db").exists()
+
+
 def test_policies_may_be_a_list() -> None:
     asked: list[str] = []
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).with_reasoning().build()

@@ -660,7 +660,10 @@ async def test_a_run_that_another_version_refuses_is_not_shown_as_failed(tmp_pat
         await arrived.wait()
     async with asking(served("Be polite.")) as client:
         path = f"/v1/runs/{run['run_id']}"
-        await client.post(f"{path}/resume")
+        refused = await client.post(f"{path}/resume")
+        assert (refused.status_code, refused.json()["code"]) == (409, "run-refused")
+        assert "was begun by another version of the agent" in refused.json()["detail"]
+        assert "Changed: instructions." in refused.json()["detail"]
         found = (await client.get(path, params={"wait_s": 10})).json()
         assert (found["status"], found["error"]) == ("interrupted", None)
         listed = (await client.get("/v1/runs")).json()["data"]
