@@ -39,11 +39,13 @@ from reactive_agents.core.events import (
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, Usage
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, say
+from reactive_agents.testing import AllowAll, EventRecorder, ScriptedLLM, answer, call, calls, say
 from tests.support.models import RuledLLM, Said
 from tests.support.sensible import sensible
 from tests.support.sqlite_files import sqlite_file
@@ -1220,3 +1222,55 @@ async def test_a_step_is_two_transactions(tmp_path: Path) -> None:
     assert len(intents) == 2  # those of nineteen calls while the first one was written
     assert len(await built.runs.steps("order-1")) == 4 + 22
     await built.aclose()
+
+
+async def test_a_run_goes_on_when_its_secrets_have_changed(tmp_path: Path) -> None:
+    """A key that is renewed is no other version of the agent."""
+    bank = Bank(hangs_at=1)
+
+    def described(key: str, *turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        one = one.with_tools(tool(idempotent=True)(bank.pay))
+        one = one.with_model_settings(ModelSettings(headers={"x-key": key}, extra_body={"api_key": key}))
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described("old-secret", call("pay", number=1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    bank.hangs_at = 0
+    assert (await described("new-secret", answer("Paid.")).runs.resume("order-1")).output == "Paid."
+
+
+class Spending(AllowAll):
+    """A guardrail whose checks cost something, such as those of a judge."""
+
+    @effect
+    async def check(self, text: str, stage: Any, llm: Any = None) -> Any:
+        account = USAGE_RECORDER.get()
+        assert account is not None
+        await account((RunUsage("judge/1", Usage(5, 1, 6), 0.25, 1),), purpose="judge", duration_ms=1.0)
+        return await attempt(super().check(text, stage, llm))
+
+
+async def test_what_a_service_spent_is_counted_once_over_a_restart(tmp_path: Path) -> None:
+    def described(folder: Path, guardrail: Any, *turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        built = one.with_durability(folder / "r.db", recover=False).build()
+        built.container.governance.guardrail.override(guardrail)
+        return built
+
+    for name in ("whole", "interrupted"):
+        (tmp_path / name).mkdir()
+    whole = await described(tmp_path / "whole", Spending(), say("Hello.")).run("Greet.", run_id="r1")
+    first = described(tmp_path / "interrupted", Spending(), say("Hello."))
+    record = UnendingRecord(tmp_path / "interrupted/r.db", clock=SystemClock())
+    first.container.memory.record.override(Object(record))
+    with pytest.raises(AgentError, match="The disk is full"):
+        await first.run("Greet.", run_id="r1")
+    unused = Spending()
+    resumed = await described(tmp_path / "interrupted", unused).runs.resume("r1")
+    assert unused.checked == []
+    assert [each.cost_usd for each in whole.metadata.models if each.model == "judge/1"] == [0.5]
+    assert resumed.metadata.models == whole.metadata.models

@@ -862,3 +862,51 @@ async def test_a_damaged_run_is_a_typed_error_and_hides_no_other(
             with suppress(AgentError):  # any other exception fails
                 await operation("r1")
         assert (await agent.runs.resume("r2")).output == "All is well."
+
+
+class Held(ScriptedLLM):
+    """A model that answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_answer = anyio.Event(), anyio.Event()
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        self.asked.set()
+        await self.may_answer.wait()
+        return Success(ModelResponse("Hello.", "m"))
+
+
+async def test_a_run_under_way_is_left_alone_by_those_that_recover(tmp_path: Path) -> None:
+    class Read(SqliteRunRecord):
+        @effect
+        async def interrupted(self, agent_id: Any) -> Any:
+            found = await attempt(super().interrupted(agent_id))
+            model.may_answer.set()
+            return found
+
+    model, recovered = Held(), list[Any]()
+    one, other = agent(tmp_path / "r.db", model), agent(tmp_path / "r.db", ScriptedLLM())
+    other.container.memory.record.override(Object(Read(tmp_path / "r.db", clock=SystemClock())))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Greet.", run_id="r1"))
+        await model.asked.wait()
+        recovered.append(await other.runs.recover())
+    assert recovered == [{}]
+
+
+async def test_a_question_of_a_run_that_has_ended_waits_for_nobody(tmp_path: Path) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        raise AssertionError("it was not approved")
+
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("send", to="Ann")), send, approval=True)
+    await interrupt(one, asked_of(one))
+    assert [each.run_id for each in await one.runs.questions()] == ["r1"]
+    await one.runs.cancel("r1")
+    assert await one.runs.questions() == ()
+    assert await one.runs.questions("r1") == ()
+    with pytest.raises(AgentError):
+        await one.runs.approve("r1")

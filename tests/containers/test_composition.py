@@ -259,6 +259,32 @@ def test_an_extra_layer_goes_before_what_an_option_provides_and_may_be_an_instan
     assert runtime.engine.engine().ports.clock is clock
 
 
+def test_an_extra_layer_goes_before_the_base_of_a_core() -> None:
+    class Core(containers.DeclarativeContainer):
+        clock = providers.Object(FakeClock())
+
+    mine = Core.clock()
+    runtime = RuntimeContainer(core={"clock": providers.Object(FakeClock())}, extra_layers={"core": Core})
+    assert runtime.core.clock() is mine
+
+
+def test_a_model_of_an_extra_layer_needs_no_default_model_of_a_provider() -> None:
+    class Models(containers.DeclarativeContainer):
+        llm = providers.Object(ScriptedLLM(say("Hello.")))
+
+    runtime = create_runtime(agent_id="a", provider="unheard-of", extra_layers={"models": Models})
+    assert ReactiveAgent(runtime).run_sync("Hello?").output == "Hello."
+
+
+def test_a_traversal_finds_what_is_given_by_name_and_a_call_goes_before_it() -> None:
+    given = providers.Object(1)
+    service = Singleton(dict, number=given)
+    assert given in set(service.traverse())
+    assert (service(number=2), service()) == ({"number": 2}, {"number": 2})
+    service.reset()
+    assert service() == {"number": 1}
+
+
 @pytest.mark.parametrize(
     ("layers", "message"),
     [

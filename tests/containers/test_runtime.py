@@ -532,3 +532,38 @@ async def test_a_run_under_way_can_be_controlled_after_a_late_override_or_a_rese
         assert outcome.unwrap().status == "partial"
     else:
         assert isinstance(outcome.failure(), RunCancelled)
+
+
+def test_every_override_that_comes_too_late_is_named() -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hello.")))).build()
+    agent.run_sync("Hello?")
+    agent.container.models.llm.override(ScriptedLLM())
+    agent.container.governance.guardrail.override(AllowAll())
+    with pytest.raises(LateOverrideError) as late:
+        agent.run_sync("Hello?")
+    assert late.value.names == ("models.llm", "governance.guardrail")
+
+
+def test_ports_that_are_overridden_as_a_whole_are_reset_too_late_after_a_run() -> None:
+    def built(text: str) -> ReactiveAgent:
+        return ReactiveAgents.create().with_llm(ScriptedLLM(forever(say(text)))).build()
+
+    agent, other = built("Mine."), built("Theirs.")
+    agent.container.engine.ports.override(other.container.engine.ports())
+    assert agent.run_sync("Hello?").output == "Theirs."
+    agent.container.engine.ports.reset_override()
+    with pytest.raises(LateOverrideError, match=r"engine\.ports"):
+        agent.run_sync("Hello?")
+    agent.container.reset_singletons()
+    assert agent.run_sync("Hello?").output == "Mine."
+
+
+def test_an_engine_of_the_user_answers_for_its_own_services() -> None:
+    def built(text: str) -> ReactiveAgent:
+        return ReactiveAgents.create().with_llm(ScriptedLLM(forever(say(text)))).build()
+
+    agent, other = built("Mine."), built("Theirs.")
+    assert agent.run_sync("Hello?").output == "Mine."
+    agent.container.engine.engine.override(providers.Object(other.container.engine.engine()))
+    agent.container.models.llm.override(ScriptedLLM())  # which that engine does not use
+    assert agent.container.engine.engine().ports is other.container.engine.ports()
