@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import methodcaller
 from typing import Any
@@ -128,13 +128,13 @@ _log = logging.getLogger("reactive_agents")
 
 @define(eq=False)
 class _Texts:
-    """The stored parts of a run's requests, by object identity.
+    """The digests stored for a run, and the parts of its latest request.
 
-    The objects are referenced, so that identities are not reused.
+    The next request mostly repeats them. Earlier ones are not kept: each event has its own copies.
     """
 
-    digests: dict[int, str] = field(factory=dict)
-    kept: list[object] = field(factory=list)
+    messages: Mapping[int, tuple[object, str]] = field(factory=dict)
+    tools: Mapping[int, tuple[object, str]] = field(factory=dict)
     stored: set[str] = field(factory=set)
 
 
@@ -331,8 +331,10 @@ class SqliteRunLog:
         texts = self._texts.setdefault(run_id, _Texts())
         short = encode(evolve(request, messages=(), tools=()))
         assert isinstance(short, dict)
-        short["messages"] = [_digest(each, texts, rows, Message) for each in request.messages]
-        short["tools"] = [_digest(each, texts, rows) for each in request.tools]
+        texts.messages = _digests(request.messages, texts.messages, texts, rows, Message)
+        texts.tools = _digests(request.tools, texts.tools, texts, rows)
+        short["messages"] = [digest for _, digest in texts.messages.values()]
+        short["tools"] = [digest for _, digest in texts.tools.values()]
         return short
 
     @effect
@@ -467,19 +469,25 @@ def _fields(event: Any) -> dict[str, Any]:
     return fields
 
 
-def _digest(part: object, texts: _Texts, rows: _Rows, kind: Any = None) -> str:
-    """Return the digest of a message or tool; write it if it is new in its run."""
-    known = texts.digests.get(id(part))
-    if known is not None:
-        return known
-    body = json.dumps(encode(part, kind), ensure_ascii=False, sort_keys=True)
-    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    texts.digests[id(part)] = digest
-    texts.kept.append(part)
-    if digest not in texts.stored:
-        texts.stored.add(digest)
-        rows.texts.append((rows.event.run_id, digest, body))
-    return digest
+def _digests(
+    parts: Sequence[object],
+    before: Mapping[int, tuple[object, str]],
+    texts: _Texts,
+    rows: _Rows,
+    kind: Any = None,
+) -> Mapping[int, tuple[object, str]]:
+    """Return parts of a request with their digests, by place; write the new ones."""
+    found: dict[int, tuple[object, str]] = {}
+    for place, part in enumerate(parts):
+        earlier, digest = before.get(place, (None, ""))
+        if part != earlier:
+            body = json.dumps(encode(part, kind), ensure_ascii=False, sort_keys=True)
+            digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            if digest not in texts.stored:
+                texts.stored.add(digest)
+                rows.texts.append((rows.event.run_id, digest, body))
+        found[place] = part, digest
+    return found
 
 
 # --- one transaction each ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import sqlite3
@@ -17,11 +18,12 @@ import pytest
 from attrs import evolve
 from returns.result import Success
 
-from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
+from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.telemetry import run_log
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
 from reactive_agents.core.events import ModelCallCompleted, TaskStarted, ToolCallCompleted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import attempt
 from reactive_agents.studio.run_document import timeline_of
@@ -183,6 +185,24 @@ def test_the_file_grows_with_what_is_new(tmp_path: Path) -> None:
 
     few, many = size(10), size(40)
     assert many < 6 * few  # it would be 16 times as much if each request were stored whole
+
+
+def test_a_long_run_keeps_one_request_in_memory(tmp_path: Path) -> None:
+    alive: list[int] = []
+
+    async def look(context: RunContext, number: int) -> int:
+        """Look up a number."""
+        await agent.container.core.events().flush()
+        alive.append(sum(isinstance(each, AssistantMessage) for each in gc.get_objects()))
+        return number
+
+    turns = [call("look", number=number) for number in range(30)]
+    model = ScriptedLLM(*turns, answer("So."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look)
+    agent = builder.with_run_log(tmp_path / "runs.db").with_max_iterations(32).build()
+    agent.run_sync("Count.")
+    assert len(alive) == 30
+    assert alive[-1] - alive[0] < 100  # it would be 465 if each request were kept
 
 
 def test_a_user_is_forgotten(tmp_path: Path) -> None:
