@@ -20,6 +20,7 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -85,7 +86,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _IDLE_S = 5.0
 _LONGEST_FORK_S = 5.0
-"""Seconds that a fork waits for the work on a file."""
+"""Seconds that a fork waits for the work on all files."""
 _PAUSE_S = 0.005
 _MOST_IN_LOG = 300
 """Commits without a flush, after which a thread checkpoints the log."""
@@ -513,9 +514,9 @@ class SqliteFile(Generic[_E]):
                 self._dropped.detach()
             connection.close()
 
-    def _stop(self) -> bool:
-        """Close the file before a fork; ``False`` if work on it takes long."""
-        if not self._one_at_a_time.acquire(timeout=_LONGEST_FORK_S):
+    def _stop(self, timeout_s: float) -> bool:
+        """Close the file before a fork; ``False`` if work on it takes longer."""
+        if not self._one_at_a_time.acquire(timeout=timeout_s):
             return False
         if not self._in_process:
             self._drop()
@@ -543,7 +544,10 @@ class _Forks:
 
     def before(self) -> None:
         self.changing.acquire()
-        self._stopped = [each for each in self.files if each._stop()]
+        until = time.monotonic() + _LONGEST_FORK_S
+        for each in self.files:  # one by one: Ctrl-C may end it
+            if each._stop(max(0.0, until - time.monotonic())):
+                self._stopped.append(each)
 
     def in_parent(self) -> None:
         for each in self._stopped:

@@ -821,6 +821,11 @@ class Sessions:
             before: only those that were last used before this time, as after the last one of a page.
             limit: the most to return, 1 or more; by default all.
         """
+        from reactive_agents.agent.validation import is_count, wrong_value  # loaded with the first build
+
+        wrong = wrong_value("limit", limit, int | None, "a whole number, 1 or more", is_count)
+        if wrong is not None:
+            raise AgentError(wrong)
         return await value_of(
             self._store.sessions(self._agent, user, session=session, before=before, limit=limit)
         )

@@ -425,9 +425,12 @@ class OpenAIProtocol:
             return
         self._in_memory.pop(held, None)
         self._in_memory[held] = None
-        surplus = max(0, len(self._in_memory) - MOST_IN_MEMORY)
-        for name, session in [each for each in self._in_memory if each not in self._busy][:surplus]:
-            del self._in_memory[name, session]
+        while len(self._in_memory) > MOST_IN_MEMORY:
+            oldest = next((each for each in self._in_memory if each not in self._busy), None)
+            if oldest is None:
+                return
+            del self._in_memory[oldest]
+            name, session = oldest
             with suppress(AgentError):  # its client has deleted it
                 await self._service.agents[name].sessions.delete(session)
 

@@ -371,3 +371,10 @@ def test_secrets_do_not_reach_the_session(tmp_path: Path) -> None:
     agent.run_sync(f"My key is {secret}.", session="a")
     anyio.run(agent.sessions.rename, "a", f"The key {secret}")
     assert not any(secret.encode() in each.read_bytes() for each in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5])
+async def test_a_wrong_number_of_sessions_is_named(tmp_path: Path, limit: Any) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM()).with_sessions(tmp_path / "sessions.db").build()
+    with pytest.raises(AgentError, match=f"limit: got {limit}, expected a whole number, 1 or more"):
+        await agent.sessions.list(limit=limit)
