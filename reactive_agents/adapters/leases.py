@@ -162,7 +162,10 @@ def this_machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return a process's start in ticks since boot, as ids recur; ``0`` if unknown."""
+    """Return when a process started, in ticks since boot; ``0`` if unknown.
+
+    Ids of processes recur: only together with its start is one unique.
+    """
     if sys.platform != "linux":
         return "0"
     try:

@@ -224,7 +224,10 @@ _SEALED = "sealed:"
 
 
 class Seal:
-    """Encrypts with AES-256-GCM if there is a key; plain texts stay readable."""
+    """The encryption of a record: AES-256-GCM with a key, none without one.
+
+    What was stored without a key stays readable.
+    """
 
     def __init__(self, key: RecordKey | None) -> None:
         self._key = key

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from base64 import urlsafe_b64encode
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -15,6 +16,7 @@ from attrs import evolve
 from reactive_agents import ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.telemetry.console import describe, text_of
 from reactive_agents.adapters.tools.builtin import calculator
+from reactive_agents.agent.runs import Runs
 from reactive_agents.core.events import ApprovalRequested
 from reactive_agents.testing import EventRecorder, RecordedRunPlayer, ScriptedLLM, answer, call, say
 from tests.support.command_line import command
@@ -306,6 +308,22 @@ def test_a_worker_runs_what_is_queued(tmp_path: Path) -> None:
     assert json.loads(worked.stdout) == {"queue": "sums", "ended": {"completed": 1}}
     shown = command("runs", "resume", "sum", "--runs", record, "--config", described, "--json")
     assert json.loads(shown.stdout)["status"] == "completed"
+
+
+def test_a_worker_is_given_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    async def work(_: Runs[Any], queue: str, **options: Any) -> None:
+        given.update(options, queue=queue)
+
+    monkeypatch.setattr(Runs, "work", work)
+    described = tmp_path / "agent.toml"
+    described.write_text('[model]\nmodel = "offline"\n')
+    limits = ("--concurrency", "2", "--total", "3", "--rate", "5/60", "--finish", "7.5")
+    worked = command("worker", described, "--runs", tmp_path / "runs.db", "--queue", "sums", *limits)
+    assert worked.exit_code == 0, worked
+    expected = {"concurrency": 2, "total": 3, "rate": (5, 60.0), "finish_s": 7.5, "until_idle": False}
+    assert given == {"queue": "sums", **expected}
 
 
 def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:

@@ -429,7 +429,10 @@ def _texts(tool: ListedTool) -> tuple[str, str, str]:
 
 
 class KnownTools:
-    """Definitions in an SQLite file of its owner, for any number of processes."""
+    """Tools as they were first seen or last approved, in a SQLite file of its owner.
+
+    Any number of processes may use it.
+    """
 
     def __init__(self, path: DatabasePath) -> None:
         self._file = SqliteFile(path, KNOWN_TOOLS, _failed)
