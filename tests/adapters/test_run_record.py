@@ -32,7 +32,7 @@ from reactive_agents.core.run_record import (
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
-from tests.support.sqlite_files import counting
+from tests.support.sqlite_files import counted_work
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -482,14 +482,7 @@ async def work_of_operations(path: Path, size: int) -> dict[str, int]:
             run_record._insert(file, added, 0, [asked])
 
     (await record._file.write("fill", fill)).unwrap()
-    counted = await counting(record._file)
-    works: dict[str, int] = {}
-
-    async def work(name: str, operation: Any) -> Any:
-        counted[0] = 0
-        done = (await attempt(operation)).unwrap()
-        works[name] = counted[0]
-        return done
+    work, works = await counted_work(record._file)
 
     for state in ("completed", "failed", "queued", "interrupted", None):
         await work(f"list {state}", record.runs(RunFilter(AGENT, state=state, limit=5)))

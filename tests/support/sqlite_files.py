@@ -1,12 +1,13 @@
 """SQLite files that a test looks into."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from reactive_agents.adapters import sql
+from reactive_agents.effects import Effect, attempt
 
 
 @contextmanager
@@ -28,3 +29,19 @@ async def counting(database: sql.Database[Any]) -> list[int]:
 
     (await database.write("count", work)).unwrap()
     return counted
+
+
+async def counted_work(
+    database: sql.Database[Any],
+) -> tuple[Callable[[str, Effect[Any, Any]], Awaitable[Any]], dict[str, int]]:
+    """Return a function that does an operation of a store, and the instructions of each by its name."""
+    counted = await counting(database)
+    works: dict[str, int] = {}
+
+    async def work(name: str, operation: Effect[Any, Any]) -> Any:
+        counted[0] = 0
+        done = (await attempt(operation)).unwrap()
+        works[name] = counted[0]
+        return done
+
+    return work, works

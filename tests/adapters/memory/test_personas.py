@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import anyio
 import pytest
 from attrs import evolve
 from returns.maybe import Nothing, Some
+from returns.result import Result, Success
 
 from property_tests.test_persona_learning import a_learning
 from reactive_agents.adapters.memory import persona_store
@@ -36,12 +37,12 @@ from reactive_agents.core.personas import (
     Thought,
     ThoughtId,
 )
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import PersonaStore
 from reactive_agents.testing import InMemoryPersonaStore
 from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan, an_event
-from tests.support.sqlite_files import counting
+from tests.support.sqlite_files import counted_work
 
 pytestmark = pytest.mark.anyio
 
@@ -546,6 +547,12 @@ async def test_the_latest_of_a_room_or_domain_are_found_without_reading_all_of_i
     assert [way for way in ways if index not in way] == [], "nothing is sorted"
 
 
+@effect
+async def renewed(store: SqlitePersonaStore, holder: str) -> Result[None, Never]:
+    """Renew the lease of a holder."""
+    return Success(await store._renew({holder: None}))
+
+
 async def work_of_operations(path: Path, size: int) -> dict[str, int]:
     """Return the instructions of SQLite for each operation on a persona with so many events."""
     store = SqlitePersonaStore(path)
@@ -559,20 +566,11 @@ async def work_of_operations(path: Path, size: int) -> dict[str, int]:
                 persona_store._insert(file, kind, room, event.id, event, lambda: number, **named)  # type: ignore[arg-type] # noqa: B023
 
     (await store._database.write("fill", fill)).unwrap()
-    counted = await counting(store._database)
-    works: dict[str, int] = {}
-
-    async def work(name: str, operation: Any) -> Any:
-        counted[0] = 0
-        done = (await attempt(operation)).unwrap()
-        works[name] = counted[0]
-        return done
+    work, works = await counted_work(store._database)
 
     await work("add", store.add_event(Room(ADA, "chat", ContextId("c1")), an_event(name="new"), capacity=9))
     item = await work("claim", store.claim(ADA, "event", domains=("chat",)))
-    counted[0] = 0
-    await store._renew({item.holder: None})  # each second, for as long as something is held
-    works["renew"] = counted[0]
+    await work("renew", renewed(store, item.holder))  # each second, for as long as something is held
     for chosen in (WorkFilter(ADA, limit=5), WorkFilter(ADA, ("event",), tenant="", limit=5)):
         assert len(await work(str(chosen), store.find_work(chosen))) == 5
     reacted = WorkFilter(ADA, ("delivery",), tenant="", domain="chat", message_id="m7", limit=1)

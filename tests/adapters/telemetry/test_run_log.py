@@ -31,7 +31,7 @@ from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, sa
 from reactive_agents.testing.core import START
 from tests.support.command_line import command
 from tests.support.fakes import refuse_thread
-from tests.support.sqlite_files import counting
+from tests.support.sqlite_files import counted_work
 from tests.support.waiting import until_blocking
 
 
@@ -267,14 +267,7 @@ async def work_of_operations(path: Path, size: int) -> dict[str, int]:
         )
 
     (await log._file.write("fill", fill)).unwrap()
-    counted = await counting(log._file)
-    works: dict[str, int] = {}
-
-    async def work(name: str, operation: Any) -> Any:
-        counted[0] = 0
-        done = (await attempt(operation)).unwrap()
-        works[name] = counted[0]
-        return done
+    work, works = await counted_work(log._file)
 
     assert (await work("a run", log.run(RunId("r5")))).run_id == "r5"
     assert (await work("a run by its beginning", log.run(RunId("r7-")))).run_id == "r7-below"
