@@ -63,6 +63,11 @@ class ReasoningStep(Value):
         known = self.metadata
         return known is not None and known.success is False and known.origin in TRIED
 
+    @property
+    def is_declined_call(self) -> bool:
+        """Whether it observes a call that was declined."""
+        return self.metadata is not None and self.metadata.origin == "declined"
+
 
 def failures_in(
     steps: Iterable[ReasoningStep], tools: Container[str | None] | None = None
@@ -143,7 +148,7 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
             continue
         if step.type == "action":
             made[known.call_id] = step.content, tuple(declined)
-        elif known.origin == "declined":
+        elif step.is_declined_call:
             declined[step.id] = known.tool_used or "", made.get(known.call_id, ("",))[0]
         elif declined and known.success and known.call_id in made:
             content, before = made[known.call_id]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -611,7 +611,8 @@ async def test_a_repeated_request_finds_its_run_in_another_process(tmp_path: Pat
         assert late.json()["output"] == "Done."
 
 
-async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> None:
+def waiting_tool() -> tuple[Callable[[], Awaitable[str]], anyio.Event]:
+    """A tool that waits for ever, and the event of its call."""
     arrived = anyio.Event()
 
     @tool(idempotent=True)
@@ -621,6 +622,11 @@ async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> No
         await anyio.sleep_forever()
         return ""
 
+    return wait, arrived
+
+
+async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> None:
+    wait, arrived = waiting_tool()
     waits = builder(call("wait"), answer("Done.")).with_tools(wait)
     app = create_app(waits.with_durability(tmp_path / "r.db", recover=False).build(), drain_s=0)
     async with asking(app) as client:
@@ -642,14 +648,7 @@ async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> No
 
 
 async def test_a_run_that_another_version_refuses_is_not_shown_as_failed(tmp_path: Path) -> None:
-    arrived = anyio.Event()
-
-    @tool(idempotent=True)
-    async def wait() -> str:
-        """Wait for ever."""
-        arrived.set()
-        await anyio.sleep_forever()
-        return ""
+    wait, arrived = waiting_tool()
 
     def served(prompt: str) -> Any:
         one = builder(call("wait")).with_tools(wait).with_system_prompt(prompt)

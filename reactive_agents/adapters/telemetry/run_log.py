@@ -133,8 +133,8 @@ class _Texts:
     The next request mostly repeats them. Earlier ones are not kept: each event has its own copies.
     """
 
-    messages: Mapping[int, tuple[object, str]] = field(factory=dict)
-    tools: Mapping[int, tuple[object, str]] = field(factory=dict)
+    messages: Sequence[tuple[object, str]] = ()
+    tools: Sequence[tuple[object, str]] = ()
     stored: set[str] = field(factory=set)
 
 
@@ -333,8 +333,8 @@ class SqliteRunLog:
         assert isinstance(short, dict)
         texts.messages = _digests(request.messages, texts.messages, texts, rows, Message)
         texts.tools = _digests(request.tools, texts.tools, texts, rows)
-        short["messages"] = [digest for _, digest in texts.messages.values()]
-        short["tools"] = [digest for _, digest in texts.tools.values()]
+        short["messages"] = [digest for _, digest in texts.messages]
+        short["tools"] = [digest for _, digest in texts.tools]
         return short
 
     @effect
@@ -471,22 +471,22 @@ def _fields(event: Any) -> dict[str, Any]:
 
 def _digests(
     parts: Sequence[object],
-    before: Mapping[int, tuple[object, str]],
+    before: Sequence[tuple[object, str]],
     texts: _Texts,
     rows: _Rows,
     kind: Any = None,
-) -> Mapping[int, tuple[object, str]]:
-    """Return parts of a request with their digests, by place; write the new ones."""
-    found: dict[int, tuple[object, str]] = {}
+) -> Sequence[tuple[object, str]]:
+    """Return the parts of a request with their digests; write the new ones."""
+    found: list[tuple[object, str]] = []
     for place, part in enumerate(parts):
-        earlier, digest = before.get(place, (None, ""))
+        earlier, digest = before[place] if place < len(before) else (None, "")
         if part != earlier:
             body = json.dumps(encode(part, kind), ensure_ascii=False, sort_keys=True)
             digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             if digest not in texts.stored:
                 texts.stored.add(digest)
                 rows.texts.append((rows.event.run_id, digest, body))
-        found[place] = part, digest
+        found.append((part, digest))
     return found
 
 

@@ -153,10 +153,9 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     seen, tools = _seen(state, context), _described(state, context)
     failed = _last_failure(state)
-    if failed and not answer_check.announces(text, seen):
-        is_declined = failed.metadata is not None and failed.metadata.origin == "declined"
-        if is_declined or answer_check.tells_failure(text, failed.content):
-            return None
+    is_told = failed and (failed.is_declined_call or answer_check.tells_failure(text, failed.content))
+    if is_told and not answer_check.announces(text, seen):
+        return None
     if not state.ledger.counted.attempts and answer_check.is_composed(text, context.input.to_do, tools):
         return None
     judgement = answer_check.judge_text(text, tools, seen)
@@ -207,7 +206,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     last = about or _last_failure(state)
     if last is None or last.metadata is None or not turns_left(state, context):
         return None
-    if last.metadata.origin == "declined":
+    if last.is_declined_call:
         return None  # the run is partial whatever the answer says
     tool = last.metadata.tool_used or "the tool"
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
