@@ -196,7 +196,7 @@ def refunded(tmp_path: Path) -> Path:
     path = tmp_path / "ada.db"
     llm = ScriptedLLM(
         planned("Refund it."),
-        call("refund", order="4711"),
+        call("refund", order="order-4711"),
         answer("It is refunded."),
         assessed("Refund first."),
     )
@@ -215,7 +215,7 @@ def test_an_explanation_has_tool_calls_costs_and_declined_events(refunded: Path)
     (tool,) = [line for line in lines if line.startswith("tool\trefund")]
     assert "4711" in tool
     assert "(worked): " in tool
-    assert "refunded 4711" in tool
+    assert "refunded order-4711" in tool
     assert any(line.startswith("cost\ts1: ") for line in lines)
     declined = command("explain", "--event", "event-2", *place(refunded)).stdout
     assert "engagement\tDeclined: The persona is its author." in declined
@@ -330,7 +330,7 @@ def test_all_of_a_user_is_deleted(refunded: Path) -> None:
     assert deleted.stdout == "deleted 1 event(s)\n"
     assert command("persona", "plans", "list", *place(refunded)).stdout == ""
     assert command("learnings", *place(refunded)).stdout == ""
-    assert b"4711" not in b"".join(each.read_bytes() for each in refunded.parent.glob("ada.db*"))
+    assert b"order-4711" not in b"".join(each.read_bytes() for each in refunded.parent.glob("ada.db*"))
     left = json.loads(command("persona", "inbox", "list", "--all", "--json", *place(refunded)).stdout)
     assert [each["key"] for each in left] == ["event-2"]
     kept = command("persona", "forget", "--before", "2020-01-01", "--json", *place(refunded)).stdout
