@@ -62,13 +62,18 @@ WRAPPINGS = (
 )
 
 
+def used(path: object = "", content: object = "", to: object = "", amount: object = "") -> str:
+    """Take all arguments that calls are made with here."""
+    return "done"
+
+
 async def run(bench: KernelBench, task: str) -> KernelState:
     return await bench.run(task=task, max_iterations=3)
 
 
 def ran(page: str, task: str, *turns: Turn) -> list[str]:
     """The tools that ran after the page was read."""
-    tools = {"look": lambda: page, **dict.fromkeys(NAMES, "done")}
+    tools = {"look": lambda: page, **dict.fromkeys(NAMES, used)}
     bench = kernel_bench(call("look"), *turns, forever(answer("Done.")), tools=tools)
     anyio.run(partial(run, bench, task))
     assert bench.tools is not None
