@@ -535,7 +535,6 @@ class SqliteRunRecord:
         finally:
             if batch:  # it may not have been written; the other calls find out for themselves
                 held.waiting[:0] = batch
-                held.is_durable |= durable
                 held.is_unsure = True
             held.writing.release()
 
@@ -548,7 +547,7 @@ class SqliteRunRecord:
             row = await self._server.returning("append", *called, of=run_id, soon=not durable)
             return row.map(lambda found: None if found is None else found[0])
         work = partial(_append_again if again else _append, holder=holder, entries=entries)
-        return await self._file.write_soon("append", work, of=run_id, durable=durable or again)
+        return await self._file.write_soon("append", work, of=run_id, durable=durable)
 
     async def _settled(self, run_id: RunId, held: _Held) -> Result[RunOrder | None, RecordErrors]:
         """Wait for entries being sent; the next write adds missing ones."""

@@ -155,6 +155,23 @@ async def test_a_run_that_ends_its_processes_does_not_hold_up_its_queue(opened: 
     await record.aclose()
 
 
+async def test_the_lease_of_a_run_that_was_abandoned_is_renewed_no_more(opened: Open) -> None:
+    """Another process could never take it over."""
+    record, renewed = opened(FakeClock()), list[str]()
+    await add(record, queued("left"), queued("kept"))
+    holders = list[str]()
+    for name in ("left", "kept"):
+        run = (await attempt(record.find(RunId(name)))).unwrap()
+        assert run is not None
+        claimed = await attempt(record.claim(run, lambda _, name=name: renewed.append(name)))  # type: ignore[misc]
+        holders.append(claimed.unwrap().holder)
+    record.abandon(holders[0])
+    await until(lambda: "kept" in renewed)
+    record.abandon(holders[1])
+    assert renewed == ["kept"]
+    await record.aclose()
+
+
 async def test_a_clock_that_is_set_back_does_not_hold_up_a_queue_with_a_rate(opened: Open) -> None:
     limits = QueueLimits(rate=1, period_s=60)
     record = opened(FakeClock(datetime(2026, 1, 2, tzinfo=UTC)))
