@@ -238,6 +238,31 @@ async def test_a_cancellation_that_its_process_did_not_live_to_see_is_carried_ou
     await record.aclose()
 
 
+@pytest.mark.parametrize("ends_by", ["end", "cancel", "cancel in vain"])
+async def test_what_a_run_has_begun_and_cut_off_ends_with_it(opened: Open, ends_by: str) -> None:
+    record = opened(FakeClock())
+    for name, parent in (("lead", None), ("clerk", "lead"), ("buyer", "clerk"), ("other", None)):
+        await add(record, evolve(queued(name), status="open", queue="", parent=parent and RunId(parent)))
+    holder = (await claim(record, "lead")).holder
+    if ends_by == "end":
+        (await attempt(record.end(RunId("lead"), holder, "completed", "{}"))).unwrap()
+    else:
+        if ends_by == "cancel":
+            record.abandon(holder)
+        assert (await attempt(record.order(RunId("lead"), "cancel"))).unwrap()
+        record.abandon(holder)
+        assert (await claim(record, "lead")).state == "ended"
+    found = (await attempt(record.runs(RunFilter(AGENT, children=True)))).unwrap()
+    ended = "completed" if ends_by == "end" else "cancelled"
+    assert {each.run_id: each.status for each in found} == {
+        "lead": ended,
+        "clerk": "cancelled",
+        "buyer": "cancelled",
+        "other": "open",
+    }
+    await record.aclose()
+
+
 async def test_a_run_that_was_given_up_on_a_full_disk_goes_on_at_once(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
