@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -19,6 +19,7 @@ from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import (
     InvalidConfig,
+    LLMErrors,
     ModelUnavailable,
     RecordErrors,
     RunRefused,
@@ -29,7 +30,7 @@ from reactive_agents.core.events import PlanStoreFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.messages import AssistantMessage, ToolMessage, UserMessage
-from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.models import ModelRequest, StreamCompleted
 from reactive_agents.core.run_record import RunEntry
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import (
@@ -704,13 +705,13 @@ async def test_a_recording_plays_each_purpose_in_its_own_order_and_says_when_it_
 
     async def played(purpose: str) -> Any:
         (chunk,) = [each async for each in player.stream(ModelRequest((), purpose=purpose))]
-        return chunk.map(lambda ended: ended.response.content)
+        return cast(Result[StreamCompleted, LLMErrors], chunk).map(lambda ended: ended.response.content)
 
     assert len(said) > 1
     for purpose in reversed(said):
         assert await played(purpose) == Success(said[purpose])
-    over = f"The recorded run has no further answer for the purpose {purpose!r}."
-    assert await played(purpose) == Failure(ScriptExhausted(over, purpose))
+    over = "The recorded run has no further answer for the purpose 'plan'."
+    assert await played("plan") == Failure(ScriptExhausted(over, "plan"))
 
 
 async def test_a_recording_plays_the_failure_of_a_model(tmp_path: Path) -> None:

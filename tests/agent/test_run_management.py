@@ -935,8 +935,10 @@ async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ende
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)
-        while not (asked := await other.runs.questions()):
+        asked = await other.runs.questions()
+        while not asked:
             await anyio.lowlevel.checkpoint()
+            asked = await other.runs.questions()
         if ends_by == "cancel":
             await other.runs.cancel("r1")
         else:
