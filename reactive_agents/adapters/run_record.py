@@ -387,6 +387,7 @@ class SqliteRunRecord:
                     "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0 WHERE id = ?",
                     (row[0],),
                 )
+                _end_sub_runs(file, run.run_id, now)
                 return RunClaim(evolve(known, status="cancelled"), "ended")
             definition = known.definition or run.definition
             file.execute(
@@ -535,7 +536,6 @@ class SqliteRunRecord:
         finally:
             if batch:  # it may not have been written; the other calls find out for themselves
                 held.waiting[:0] = batch
-                held.is_durable |= durable
                 held.is_unsure = True
             held.writing.release()
 
@@ -548,7 +548,7 @@ class SqliteRunRecord:
             row = await self._server.returning("append", *called, of=run_id, soon=not durable)
             return row.map(lambda found: None if found is None else found[0])
         work = partial(_append_again if again else _append, holder=holder, entries=entries)
-        return await self._file.write_soon("append", work, of=run_id, durable=durable or again)
+        return await self._file.write_soon("append", work, of=run_id, durable=durable)
 
     async def _settled(self, run_id: RunId, held: _Held) -> Result[RunOrder | None, RecordErrors]:
         """Wait for entries being sent; the next write adds missing ones."""
@@ -580,7 +580,11 @@ class SqliteRunRecord:
                 if recent and file.execute(_ENTRY_HELD, (holder, recent[-1].key)).fetchone() is None:
                     _append_again(file, holder, recent)  # a crash of the server has lost them
                 _append(file, holder, waiting)
-                return _release(file, holder, now, "status = ?, result = ?, wanted = '',", status, sealed)
+                changes = "status = ?, result = ?, wanted = '',", status, sealed
+                released = _release(file, holder, now, *changes)
+                if released is not None:
+                    _end_sub_runs(file, run_id, now)
+                return released
 
             written = await self._file.write_soon("end", work, of=run_id, durable=True)
             ended = _lease(run_id, written).map(_nothing)
@@ -646,6 +650,8 @@ class SqliteRunRecord:
                 "UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?",
                 ("cancelled" if ends else row[7], order, now, row[0]),
             )
+            if ends:
+                _end_sub_runs(file, run_id, now)
             return True
 
         return await self._file.write("order", work, of=run_id)
@@ -1120,6 +1126,18 @@ def _release(
         (*values, now, holder),
     )
     return "" if released.rowcount else None
+
+
+def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
+    """Cancel what an ended run had begun and cut off, since no one continues it."""
+    callers: list[str] = [run_id]
+    while callers:
+        left = file.execute(
+            "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0, updated_us = ?"
+            " WHERE parent = ? AND status = 'open' RETURNING run_id",
+            (now, callers.pop()),
+        )
+        callers += [name for (name,) in left.fetchall()]
 
 
 def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:

@@ -36,7 +36,7 @@ from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.run_content import release_content
-from reactive_agents.engine.run_records import close_failed_run
+from reactive_agents.engine.run_records import close_failed_run, publish_gaps
 from reactive_agents.engine.run_result import record_sub_run, run_metadata, steps_taken
 from reactive_agents.engine.services import (
     CALLER,
@@ -252,7 +252,11 @@ class ExecutionEngine:
             raise
         except Exception as error:  # noqa: BLE001 - a defect is an error of the run
             outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
-        except GeneratorExit:  # nothing may be awaited any more
+        except GeneratorExit:  # its coroutine was closed: nothing may be awaited any more
+            if services.journal is None:
+                closed = errors.RunCancelled(handle.context.task_id, handle.phase)
+                publish_gaps(handle.fail(closed), services)
+                self._fail(closed, handle.context, services)
             raise
         except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
             if services.journal is None:

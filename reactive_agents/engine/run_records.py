@@ -174,7 +174,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
             if again:
                 await with_patience(_record(again, context, services), services)
         finally:
-            _publish_gaps(context, services)
+            publish_gaps(context, services)
 
 
 async def _run_phases(services: EngineServices) -> None:
@@ -223,7 +223,8 @@ async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | N
     return value
 
 
-def _publish_gaps(context: ExecutionContext, services: EngineServices) -> None:
+def publish_gaps(context: ExecutionContext, services: EngineServices) -> None:
+    """Publish an event for each record of the run that may be missing."""
     for phase in CLOSING:
         stage = services.handle.reached.get(phase.name)
         if stage != "done" and phase.service is not None and phase.service(services.ports):

@@ -487,6 +487,8 @@ class MeteredLLM:
             request = await self._record.prepared(asked)
         admitted = await self._admitted(request)
         if not isinstance(admitted, tuple):
+            if self._record is not None:
+                await self._record.keep_answer(key, asked, admitted)
             yield admitted
             return
         request, reservation, started = admitted

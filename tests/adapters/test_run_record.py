@@ -155,6 +155,23 @@ async def test_a_run_that_ends_its_processes_does_not_hold_up_its_queue(opened: 
     await record.aclose()
 
 
+async def test_the_lease_of_a_run_that_was_abandoned_is_renewed_no_more(opened: Open) -> None:
+    """Another process could never take it over."""
+    record, renewed = opened(FakeClock()), list[str]()
+    await add(record, queued("left"), queued("kept"))
+    holders = list[str]()
+    for name in ("left", "kept"):
+        run = (await attempt(record.find(RunId(name)))).unwrap()
+        assert run is not None
+        claimed = await attempt(record.claim(run, lambda _, name=name: renewed.append(name)))  # type: ignore[misc]
+        holders.append(claimed.unwrap().holder)
+    record.abandon(holders[0])
+    await until(lambda: "kept" in renewed)
+    record.abandon(holders[1])
+    assert renewed == ["kept"]
+    await record.aclose()
+
+
 async def test_a_clock_that_is_set_back_does_not_hold_up_a_queue_with_a_rate(opened: Open) -> None:
     limits = QueueLimits(rate=1, period_s=60)
     record = opened(FakeClock(datetime(2026, 1, 2, tzinfo=UTC)))
@@ -218,6 +235,31 @@ async def test_a_cancellation_that_its_process_did_not_live_to_see_is_carried_ou
     clock.advance(LEASE_S + 1)
     again = await claim(record, "a")
     assert (again.state, again.run.status) == ("ended", "cancelled")
+    await record.aclose()
+
+
+@pytest.mark.parametrize("ends_by", ["end", "cancel", "cancel in vain"])
+async def test_what_a_run_has_begun_and_cut_off_ends_with_it(opened: Open, ends_by: str) -> None:
+    record = opened(FakeClock())
+    for name, parent in (("lead", None), ("clerk", "lead"), ("buyer", "clerk"), ("other", None)):
+        await add(record, evolve(queued(name), status="open", queue="", parent=parent and RunId(parent)))
+    holder = (await claim(record, "lead")).holder
+    if ends_by == "end":
+        (await attempt(record.end(RunId("lead"), holder, "completed", "{}"))).unwrap()
+    else:
+        if ends_by == "cancel":
+            record.abandon(holder)
+        assert (await attempt(record.order(RunId("lead"), "cancel"))).unwrap()
+        record.abandon(holder)
+        assert (await claim(record, "lead")).state == "ended"
+    found = (await attempt(record.runs(RunFilter(AGENT, children=True)))).unwrap()
+    ended = "completed" if ends_by == "end" else "cancelled"
+    assert {each.run_id: each.status for each in found} == {
+        "lead": ended,
+        "clerk": "cancelled",
+        "buyer": "cancelled",
+        "other": "open",
+    }
     await record.aclose()
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import aclosing, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -20,14 +20,14 @@ import anyio.lowlevel
 import pytest
 from dependency_injector.providers import Object
 from returns.maybe import Some
-from returns.result import Failure, Success
+from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
 from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelTier
-from reactive_agents.core.errors import RecordFailed, RunInterrupted, RunRefused
+from reactive_agents.core.errors import BudgetExceeded, KernelErrors, RecordFailed, RunInterrupted, RunRefused
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
@@ -40,16 +40,17 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.model_settings import ModelSettings
-from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.models import ModelRequest, StreamCompleted, TokenPrice
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, Usage
 from reactive_agents.effects import attempt, effect
+from reactive_agents.kernel import KernelContext, KernelState, transition_state
 from reactive_agents.testing import AllowAll, EventRecorder, ScriptedLLM, answer, call, calls, say
 from tests.support.models import RuledLLM, Said
 from tests.support.sensible import sensible
 from tests.support.sqlite_files import sqlite_file
-from tests.support.waiting import until
+from tests.support.waiting import closed_at, until
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +62,7 @@ class Bank:
 
     def __init__(self, hangs_at: int = 0) -> None:
         self.paid: list[tuple[int, str]] = []
+        self.happened: list[str] = []
         self.hanging = anyio.Event()
         self.hangs_at = hangs_at
 
@@ -70,6 +72,7 @@ class Bank:
             self.hanging.set()
             await anyio.sleep_forever()
         self.paid.append((number, context.idempotency_key))
+        self.happened.append("call")
         return f"paid {number}"
 
     @property
@@ -287,26 +290,15 @@ async def test_an_idempotent_call_is_made_again_with_the_same_key(tmp_path: Path
     assert [(each.handling, each.key) for each in events.of(ToolCallInDoubt)] == [("repeated", "order-1:t2")]
 
 
-@pytest.mark.parametrize("idempotent", [False, True])
-async def test_what_is_recorded_before_a_call_that_must_not_be_repeated_is_on_the_disk(
-    tmp_path: Path, idempotent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    happened: list[str] = []
+def note_writes(agent: ReactiveAgent, happened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note each entry that is written, each commit, and each wait for the disk."""
 
     def to_disk(log: int) -> None:
         os.fsync(log)
         happened.append("disk")
 
-    def pay(number: int) -> str:
-        """Make a payment."""
-        happened.append("call")
-        return f"paid {number}"
-
     monkeypatch.setattr(sqlite, "_DATA_TO_DISK", to_disk)
-    model = ScriptedLLM(call("pay", number=1), answer("Paid."))
-    described = ReactiveAgents.create().with_llm(model).with_reasoning()
-    paying = described.with_tools(tool(idempotent=idempotent)(pay)).with_durability(tmp_path / "r.db").build()
-    database: Any = cast(SqliteRunRecord, paying.container.memory.record().unwrap())._file
+    database: Any = cast(SqliteRunRecord, agent.container.memory.record().unwrap())._file
 
     def traced(connect: Any = database._connect) -> sqlite3.Connection:
         connection: sqlite3.Connection = connect()
@@ -318,6 +310,23 @@ async def test_what_is_recorded_before_a_call_that_must_not_be_repeated_is_on_th
         happened.extend(["commit"] * (statement == "COMMIT"))
 
     database._connect = traced
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_what_is_recorded_before_a_call_that_must_not_be_repeated_is_on_the_disk(
+    tmp_path: Path, idempotent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    def pay(number: int) -> str:
+        """Make a payment."""
+        happened.append("call")
+        return f"paid {number}"
+
+    model = ScriptedLLM(call("pay", number=1), answer("Paid."))
+    described = ReactiveAgents.create().with_llm(model).with_reasoning()
+    paying = described.with_tools(tool(idempotent=idempotent)(pay)).with_durability(tmp_path / "r.db").build()
+    note_writes(paying, happened, monkeypatch)
     await paying.run("Pay.", run_id="order-1")
     begun, ended = happened.index("model"), len(happened) - happened[::-1].index("model") - 1
     waited = [] if idempotent else ["disk"]
@@ -505,6 +514,25 @@ async def test_a_call_in_doubt_that_was_approved_is_asked_about_again_when_its_p
     assert bank.paid == [(1, "order-1:t1"), (2, "order-1:t2")]
 
 
+async def test_a_call_in_doubt_is_made_again_after_its_second_intent_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a loss of power, its approval would otherwise hold for one more attempt."""
+    path, bank, happened = tmp_path / "r.db", Bank(hangs_at=2), list[str]()
+    await interrupted(path, bank, in_doubt="fail")
+    one = agent(path, bank, ScriptedLLM(answer("It is paid.")), in_doubt="fail")
+    with pytest.raises(AgentError):
+        await one.run("Pay.", run_id="order-1")
+    await one.runs.approve("order-1")
+    await one.aclose()
+    note_writes(one, happened, monkeypatch)
+    bank.hangs_at, bank.happened = 0, happened
+    await one.run("Pay.", run_id="order-1")
+    called = happened.index("call")
+    assert happened[called - 3 : called] == ["intent", "commit", "disk"]
+    await one.aclose()
+
+
 async def test_each_process_that_continues_the_run_reports_the_call_in_doubt(tmp_path: Path) -> None:
     """The one before may have died before anybody was told."""
     bank = Bank(hangs_at=2)
@@ -525,6 +553,18 @@ async def test_each_process_that_continues_the_run_reports_the_call_in_doubt(tmp
     third.subscribe(note)
     await third.run("Pay.", run_id="order-1")
     assert told == [("order-1:t2", "told"), ("order-1:t3", "told")]
+
+
+async def test_a_run_whose_coroutine_was_closed_is_continued_without_waiting_for_its_lease(
+    tmp_path: Path,
+) -> None:
+    bank = Bank(hangs_at=2)
+    first = agent(tmp_path / "r.db", bank, ScriptedLLM(call("pay", number=1), call("pay", number=2)))
+    await closed_at(bank.hanging, first.run("Pay.", run_id="order-1"))
+    again = agent(tmp_path / "r.db", bank, ScriptedLLM(answer("One is paid.")))
+    assert (await again.runs.find("order-1")).state == "interrupted"
+    assert (await again.run("Pay.", run_id="order-1")).output == "One is paid."
+    assert bank.numbers == [1]
 
 
 async def test_the_run_log_has_all_events_before_the_run_has_ended(tmp_path: Path) -> None:
@@ -1241,6 +1281,45 @@ async def test_a_run_goes_on_when_its_secrets_have_changed(tmp_path: Path) -> No
         group.cancel_scope.cancel()
     bank.hangs_at = 0
     assert (await described("new-secret", answer("Paid.")).runs.resume("order-1")).output == "Paid."
+
+
+async def test_what_a_kernel_streams_is_asked_for_once_over_a_restart(tmp_path: Path) -> None:
+    """Also a request that the budget refused, which may be allowed by now."""
+    streamed = anyio.Event()
+    price = TokenPrice(0.001, 0.001)
+
+    def described(llm: ScriptedLLM, *, hangs: bool = False) -> ReactiveAgent:
+        @effect
+        async def poet(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+            lines: list[str] = []
+            for most in (100_000, 10):
+                request = ModelRequest((UserMessage("A line."),), purpose="line", max_tokens=most)
+                async with aclosing(context.llm.stream(request)) as chunks:  # type: ignore[type-var]
+                    async for chunk in chunks:
+                        match chunk:
+                            case Success(StreamCompleted(response)):
+                                lines.append(response.content)
+                            case Failure(BudgetExceeded()):
+                                lines.append("Too dear.")
+            if hangs:
+                streamed.set()
+                await anyio.sleep_forever()
+            return transition_state(state, status="done", iteration=1, output=" ".join(lines))
+
+        one = ReactiveAgents.create().with_llm(llm).with_kernel("poet", poet).with_reasoning(kernel="poet")
+        one = one.with_cost(tmp_path / "cost.db", run_usd=1.0)
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(ScriptedLLM(say("Old pond.", cost_usd=0.25), price=price), hangs=True)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("A poem.", run_id="poem-1"))
+        await streamed.wait()
+        group.cancel_scope.cancel()
+    again = described(ScriptedLLM(price=TokenPrice(0.0, 0.0)))
+    result = await again.run("A poem.", run_id="poem-1")
+    assert result.output == "Too dear. Old pond."
+    assert (result.metadata.model_calls, result.metadata.cost_usd) == (1, 0.25)
+    assert (await again.runs.replay("poem-1")).difference == ""
 
 
 class Spending(AllowAll):

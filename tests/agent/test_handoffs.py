@@ -352,6 +352,28 @@ async def test_a_stopped_run_has_what_the_other_agent_has_found() -> None:
     assert [each.status for each in result.sub_runs] == ["partial"]
 
 
+async def test_a_paused_run_holds_the_other_agent_before_its_next_call() -> None:
+    async def pause() -> str:
+        """Pause the run that handed over."""
+        agent.pause(task.id).unwrap()
+        return "paused"
+
+    inner = agent_named("billing", call("pause"), answer("You owe 40 EUR.")).with_tools(pause).build()
+    agent, results = triage(inner).build(), list[Any]()
+    task, recorder = agent.new_task("What do I owe?"), EventRecorder()
+    agent.subscribe(recorder)
+
+    async def run() -> None:
+        results.append(await agent.run(task))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await until(lambda: recorder.of(events.ExecutionPaused) or results)
+        assert (len(requests_of(inner)), results) == (1, [])
+        agent.resume(task.id).unwrap()
+    assert results[0].output == "You owe 40 EUR."
+
+
 # --- sessions -------------------------------------------------------------------------------------------
 
 

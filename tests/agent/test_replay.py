@@ -7,24 +7,45 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 from dependency_injector.providers import Object
-from returns.result import Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import InvalidConfig, RecordErrors, RunRefused
+from reactive_agents.core.errors import (
+    InvalidConfig,
+    LLMErrors,
+    ModelUnavailable,
+    RecordErrors,
+    RunRefused,
+    ScriptExhausted,
+    root_cause,
+)
 from reactive_agents.core.events import PlanStoreFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.messages import AssistantMessage, ToolMessage, UserMessage
+from reactive_agents.core.models import ModelRequest, StreamCompleted
 from reactive_agents.core.run_record import RunEntry
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, calls, say
+from reactive_agents.testing import (
+    FakeClock,
+    RecordedRunPlayer,
+    RecordingAuditLog,
+    ScriptedLLM,
+    Turn,
+    answer,
+    call,
+    calls,
+    fail,
+    forever,
+    say,
+)
 from tests.support.models import RuledLLM
 from tests.support.sensible import sensible
 from tests.support.sqlite_files import sqlite_file
@@ -32,6 +53,7 @@ from tests.support.sqlite_files import sqlite_file
 pytestmark = pytest.mark.anyio
 
 sold: list[str] = []
+HOUR = timedelta(hours=1)
 
 
 @tool
@@ -277,6 +299,32 @@ async def test_a_run_during_which_the_clock_is_set_back_replays(tmp_path: Path) 
     assert (await described(ScriptedLLM()).runs.replay("r1")).difference == ""
 
 
+async def test_parallel_calls_begin_at_the_time_of_the_run_which_goes_on_at_that_of_the_last(
+    tmp_path: Path,
+) -> None:
+    clock, audit = FakeClock(), RecordingAuditLog()
+
+    @tool(requires_approval=True)
+    async def work(hours: int) -> str:
+        """Work for some hours."""
+        clock.advance(hours * 3_600)
+        return "done"
+
+    llm = ScriptedLLM(
+        call("work", hours=1), calls(call("work", hours=2), call("work", hours=3)), answer("All is done.")
+    )
+    one = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(work).with_audit()
+    built = one.with_approval(lambda _: True).with_durability(tmp_path / "r.db", recover=False).build()
+    built.container.core.clock.override(Object(clock))
+    built.container.governance.audit.override(Object(audit))
+    begun = clock.now()
+    result = await built.run("Work.", run_id="r1")
+    asked = [(each.at - begun) // HOUR for each in audit.entries if each.action == "request"]
+    ended = [(each.timestamp - begun) // HOUR for each in result.steps if each.type == "observation"]
+    assert (asked, ended) == ([0, 1, 1], [1, 6, 6])
+    assert (await built.runs.replay("r1")).difference == ""
+
+
 @pytest.mark.parametrize("strategy", ["plan-execute-reflect", "reflexion", "tree-of-thought"])
 async def test_each_strategy_replays(tmp_path: Path, strategy: str) -> None:
     one = agent(tmp_path / "r.db", RuledLLM(sensible), strategy=strategy)
@@ -421,6 +469,72 @@ async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:
     assert sold == ["apple", "pear"]
     assert (await other.runs.steps(await other.runs.fork("r1", at=5, tool_result=None)))[4].text == "null"
     assert llm.requests[0].messages[-1].content.startswith("1") or "1" in str(llm.requests[0].messages[-2:])
+
+
+async def test_a_fork_of_a_fork_shares_the_result_that_was_replaced(tmp_path: Path) -> None:
+    one = await recorded(tmp_path / "r.db")
+    await one.runs.fork("r1", at=5, into="r2", tool_result="out of stock")
+    second = agent(tmp_path / "r.db", ScriptedLLM(forever(answer("No apple is left."))))
+    await second.runs.resume("r2")
+    llm = ScriptedLLM(forever(answer("Try the pear.")))
+    third = agent(tmp_path / "r.db", llm)
+    await third.runs.resume(await third.runs.fork("r2", at=6, message="What now?"))
+    results = [each.content for each in llm.requests[0].messages if isinstance(each, ToolMessage)]
+    assert results == ["3", "4", "out of stock"]
+
+
+async def test_a_fork_with_the_result_of_a_call_that_was_in_doubt(tmp_path: Path) -> None:
+    begun = anyio.Event()
+
+    async def pay(invoice: str) -> str:
+        """Pay an invoice."""
+        begun.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    def described(*turns: Turn) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(pay)
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: described(call("pay", invoice="may")).run("Pay May.", run_id="r1"))
+        await begun.wait()
+        group.cancel_scope.cancel()
+    await described(forever(answer("It may be paid."))).run("Pay May.", run_id="r1")
+    other = described(forever(answer("It is paid.")))
+    result = await other.runs.resume(await other.runs.fork("r1", at=2, tool_result="receipt 17"))
+    assert [each.content for each in result.steps if each.type == "observation"] == ["receipt 17"]
+
+
+async def test_a_fork_of_a_fork_from_before_its_message_begins_with_that_message(tmp_path: Path) -> None:
+    one = await recorded(tmp_path / "r.db")
+    await one.runs.fork("r1", at=4, into="r2", message="Sell nothing.")
+    for at, turns in ((1, [call("price", item="apple")]), (3, list[Turn]())):
+        llm = ScriptedLLM(*turns, forever(answer("It is 3.")))
+        other = agent(tmp_path / "r.db", llm)
+        await other.runs.resume(await other.runs.fork("r2" if at == 1 else "r3", at=at, into=f"r{2 + at}"))
+        said = [each.content for each in llm.requests[0].messages]
+        assert said.index("Sell nothing.") == 2, "at its beginning, and once"
+        assert said.count("Sell nothing.") == 1
+
+
+async def test_a_run_that_was_handed_over_twice_is_replayed(tmp_path: Path) -> None:
+    def described(*scripts: tuple[Turn, ...]) -> ReactiveAgent:
+        later = list[ReactiveAgent]()
+        for name, script in zip(("buyer", "clerk"), scripts, strict=False):
+            one = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(*script)).with_reasoning()
+            later = [one.with_tools(price).with_handoffs(*later).build()]
+        lead = ReactiveAgents.create().with_llm(ScriptedLLM(*scripts[-1])).with_reasoning()
+        return lead.with_handoffs(*later).with_durability(tmp_path / "r.db", recover=False).build()
+
+    one = described(
+        (call("price", item="pear"), answer("A pear costs 4.")),
+        (call("transfer-to-buyer", reason="A price."),),
+        (call("transfer-to-clerk", reason="A price."),),
+    )
+    assert (await one.run("What does a pear cost?", run_id="r1")).handoffs == ("clerk", "buyer")
+    replay = await described((), (), ()).runs.replay("r1")
+    assert (replay.difference, replay.outcome is not None) == ("", True)
 
 
 async def test_a_fork_that_makes_a_call_again_asks_for_approval_again(tmp_path: Path) -> None:
@@ -578,6 +692,56 @@ async def test_calls_of_one_turn_are_played_with_their_own_results(tmp_path: Pat
     played.container.tooling.tools.override(Object(player.tools(service)))
     again = await played.run(player.task)
     assert [each.content for each in again.steps] == [each.content for each in first.steps]
+
+
+async def test_a_recording_plays_each_purpose_in_its_own_order_and_says_when_it_is_over(
+    tmp_path: Path,
+) -> None:
+    one = agent(tmp_path / "r.db", RuledLLM(sensible), strategy="plan-execute-reflect")
+    await one.run("What is 1 + 2?", run_id="r1")
+    await one.runs.export("r1", tmp_path / "run.json")
+    said = {each.name: each.text for each in await one.runs.steps("r1") if each.kind == "model"}
+    player = RecordedRunPlayer(tmp_path / "run.json")
+
+    async def played(purpose: str) -> Any:
+        (chunk,) = [each async for each in player.stream(ModelRequest((), purpose=purpose))]
+        return cast(Result[StreamCompleted, LLMErrors], chunk).map(lambda ended: ended.response.content)
+
+    assert len(said) > 1
+    for purpose in reversed(said):
+        assert await played(purpose) == Success(said[purpose])
+    over = "The recorded run has no further answer for the purpose 'plan'."
+    assert await played("plan") == Failure(ScriptExhausted(over, "plan"))
+
+
+async def test_a_recording_plays_the_failure_of_a_model(tmp_path: Path) -> None:
+    down = ModelUnavailable("The model is down.", "m")
+    one = agent(tmp_path / "r.db", ScriptedLLM(fail(down)))
+    with pytest.raises(AgentError):
+        await one.run("What does a pear cost?", run_id="r1")
+    await one.runs.export("r1", tmp_path / "run.json")
+    player = RecordedRunPlayer(tmp_path / "run.json")
+    with pytest.raises(AgentError) as failed:
+        await ReactiveAgents.create().with_llm(player).with_reasoning().build().run(player.task)
+    assert root_cause(failed.value.error) == down
+
+
+async def test_a_tool_that_the_recorded_run_called_less_often_is_named(tmp_path: Path) -> None:
+    await (await recorded(tmp_path / "r.db")).runs.export("r1", tmp_path / "run.json")
+    player = RecordedRunPlayer(tmp_path / "run.json")
+    llm = ScriptedLLM(call("sell", item="apple"), call("sell", item="pear"), forever(answer("One is sold.")))
+    tested = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(price, sell).build()
+    tools = tested.container.tooling.tools
+    tools.override(Object(player.tools(tools().unwrap())))
+    await tested.run("Sell both.")
+    said = llm.requests[2].messages
+    asked = [
+        each.id for message in said if isinstance(message, AssistantMessage) for each in message.tool_calls
+    ]
+    first, second = [each for each in said if isinstance(each, ToolMessage)][:2]
+    assert [first.call_id, second.call_id] == asked
+    assert first.content == "sold apple"
+    assert "The recorded run has no further call of this tool." in second.content
 
 
 async def test_a_run_that_was_handed_over_is_continued_and_replayed(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry
+from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
 from tests.support.waiting import until
@@ -910,3 +911,41 @@ async def test_a_question_of_a_run_that_has_ended_waits_for_nobody(tmp_path: Pat
     assert await one.runs.questions("r1") == ()
     with pytest.raises(AgentError):
         await one.runs.approve("r1")
+
+
+@pytest.mark.parametrize("ends_by", ["cancel", "stop"])
+async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ended(
+    tmp_path: Path, ends_by: str
+) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        raise AssertionError("it was not approved")
+
+    path, outcomes = tmp_path / "r.db", list[TaskResult | AgentError]()
+    clerk = agent(path, ScriptedLLM(call("send", to="Ann")), send, approval=True)
+    one = agent(path, ScriptedLLM(call("agent", task="Write to Ann.")), agent_tool(clerk), approval=True)
+    task, other = one.new_task("Do it."), agent(path, ScriptedLLM())
+
+    async def run() -> None:
+        try:
+            outcomes.append(await one.run(task, run_id="r1"))
+        except AgentError as error:
+            outcomes.append(error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        asked = await other.runs.questions()
+        while not asked:
+            await anyio.lowlevel.checkpoint()
+            asked = await other.runs.questions()
+        if ends_by == "cancel":
+            await other.runs.cancel("r1")
+        else:
+            one.stop(task.id).unwrap()
+    assert isinstance(outcomes[0], AgentError) == (ends_by == "cancel")
+    assert await other.runs.questions() == ()
+    (question,) = asked
+    assert (await other.runs.find(question.run_id)).state == "cancelled"
+    with pytest.raises(AgentError):
+        await other.runs.approve(question.run_id)

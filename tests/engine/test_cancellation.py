@@ -10,7 +10,12 @@ from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ModelUnavailable, RunCancelled, TaskError, root_cause
-from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
+from reactive_agents.core.events import (
+    ExecutionCancelled,
+    ExecutionPhaseFailed,
+    TaskCompleted,
+    TaskFailed,
+)
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.engine import ExecutionContext, LifecycleHook, LifecyclePhase
@@ -29,6 +34,7 @@ from reactive_agents.testing import (
 )
 from tests.support.engines import Bench, bench
 from tests.support.virtual_time import Backend, virtual_time
+from tests.support.waiting import closed_at
 
 pytestmark = pytest.mark.anyio
 
@@ -120,6 +126,27 @@ async def test_the_last_event_is_told_also_when_a_second_cancellation_breaks_int
     assert len(made.recorder.of(TaskFailed)) == 1
     assert len(costs.records) == 1
     assert made.engine.running() == ()
+
+
+async def test_a_run_whose_coroutine_is_closed_says_that_it_is_not_recorded() -> None:
+    """Nothing can be awaited then, so neither its costs nor its audit entry can be written."""
+    reached, costs, log = anyio.Event(), RecordingCostTracker(), RecordingAuditLog()
+
+    async def wait() -> str:
+        reached.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    made = bench(ScriptedLLM(call("wait")), tools=FakeTools({"wait": wait}), cost_tracker=costs, audit=log)
+    await closed_at(reached, made.run())
+    *gaps, last = made.recorder.events[-3:]
+    assert [(each.phase, each.fatal) for each in gaps if isinstance(each, ExecutionPhaseFailed)] == [
+        ("cost-track", False),
+        ("audit", False),
+    ]
+    assert isinstance(last, TaskFailed)
+    assert last.error == RunCancelled("task-1", "act")
+    assert (costs.records, log.of("run"), made.engine.running()) == ([], [], ())
 
 
 async def test_cancelling_what_does_not_run_is_a_typed_failure() -> None:

@@ -204,6 +204,40 @@ async def test_what_was_held_of_one_caller_is_free_again_where_another_refuses()
         assert refused.limit_usd == 1.0
 
 
+async def test_what_was_reserved_of_a_run_is_free_again_where_its_caller_refuses() -> None:
+    own, poor = InMemoryBudget(run_usd=10.0), InMemoryBudget(run_usd=1.0)
+    meter = called(ScriptedLLM(price=PRICE), (poor, None), (own, None))
+    assert isinstance((await attempt(meter.complete(REQUEST))).failure(), BudgetExceeded)
+    assert (len(own.reserved), own.settled) == (1, {1: 0.0})
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_call_that_is_cut_off_stays_counted(streaming: bool) -> None:
+    asked = anyio.Event()
+
+    class Hanging(ScriptedLLM):
+        """Never answers."""
+
+        @effect
+        async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+            asked.set()
+            await anyio.sleep_forever()
+            return Failure(RateLimited("Later.", "m"))
+
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+            yield (await attempt(self.complete(request))).map(StreamCompleted)
+
+    budget = InMemoryBudget(run_usd=3.0)  # a call may take more than half of it
+    meter = metered(Hanging(price=PRICE), budget, streaming=streaming)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: attempt(meter.complete(REQUEST)))
+        await asked.wait()
+        group.cancel_scope.cancel()
+    again = await attempt(metered(ScriptedLLM(price=PRICE), budget).complete(REQUEST))
+    assert isinstance(again, Failure)
+    assert isinstance(again.failure(), BudgetExceeded)
+
+
 async def test_what_a_run_spent_beside_its_calls_is_entered_for_its_callers_too() -> None:
     llm, above, own = ScriptedLLM(price=PRICE), InMemoryBudget(), InMemoryBudget()
     events = RunEvents(InMemoryEventBus(), FakeClock(), RUN, TASK)
