@@ -395,16 +395,29 @@ def unreadable(error: Exception) -> types.JSONRPCError | None:
     return types.JSONRPCError(jsonrpc="2.0", id=None, error=found)
 
 
+@define(eq=False)
+class _Sessions:
+    """The sessions of one key, which end with ``scope``, and its open requests."""
+
+    manager: StreamableHTTPSessionManager
+    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    requests: int = 0
+
+
 class McpEndpoint:
     """The ASGI application of the streamable HTTP transport; ``run`` is its lifespan.
 
     Each key has a separate session manager, so that keys cannot access or crowd out each other's sessions.
+
+    Args:
+        most_keys: when more keys have one, the sessions of the key that was idle for longest end.
     """
 
-    def __init__(self, service: runs.AgentService) -> None:
+    def __init__(self, service: runs.AgentService, *, most_keys: int = 10_000) -> None:
         self._service = service
         self._server = McpAgents(service).server
-        self._managers: dict[tuple[str, str | None], StreamableHTTPSessionManager] = {}
+        self._most_keys = most_keys
+        self._sessions: dict[tuple[str, str | None], _Sessions] = {}  # the latest last
         self._opening = anyio.Lock()
         self._group: TaskGroup | None = None
 
@@ -414,7 +427,7 @@ class McpEndpoint:
         async with anyio.create_task_group() as self._group:
             yield
             self._group.cancel_scope.cancel()
-        self._managers.clear()
+        self._sessions.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request of a principal."""
@@ -425,34 +438,47 @@ class McpEndpoint:
             body = await read_bytes(request, most=limits.body_bytes, seconds=limits.body_s)
             check_values(body)
             request = with_body(request, body)
-        manager = await self._manager(principal)
+        sessions = await self._sessions_of(principal)
         scope = {**scope, _PRINCIPAL: principal}
         is_open = request.method == "GET"  # a stream without a run, which would not be counted
         if is_open:
             uses.begin(principal, "streams")
+        sessions.requests += 1
         try:
-            await manager.handle_request(scope, request.receive, send)
+            await sessions.manager.handle_request(scope, request.receive, send)
         finally:
+            sessions.requests -= 1
             if is_open:
                 uses.end(principal, "streams")
 
-    async def _manager(self, principal: Principal) -> StreamableHTTPSessionManager:
+    async def _sessions_of(self, principal: Principal) -> _Sessions:
         whose = (principal.key, principal.user)
         async with self._opening:
-            if whose not in self._managers:
+            found = self._sessions.pop(whose, None)
+            if found is None:
                 assert self._group is not None, "requests come within the lifespan"
-                made = StreamableHTTPSessionManager(
-                    self._server, max_request_body_size=sys.maxsize, max_sessions=principal.limits.streams
+                self._end_idle()
+                found = _Sessions(
+                    StreamableHTTPSessionManager(
+                        self._server, max_request_body_size=sys.maxsize, max_sessions=principal.limits.streams
+                    )
                 )
-                await self._group.start(_open, made)
-                self._managers[whose] = made
-            return self._managers[whose]
+                await self._group.start(_open, found)
+            self._sessions[whose] = found
+            return found
+
+    def _end_idle(self) -> None:
+        if len(self._sessions) >= self._most_keys:
+            idle = next((whose for whose, each in self._sessions.items() if not each.requests), None)
+            if idle is not None:
+                self._sessions.pop(idle).scope.cancel()
 
 
-async def _open(manager: StreamableHTTPSessionManager, *, task_status: TaskStatus[None]) -> None:
-    async with manager.run():
-        task_status.started()
-        await anyio.sleep_forever()
+async def _open(sessions: _Sessions, *, task_status: TaskStatus[None]) -> None:
+    with sessions.scope:
+        async with sessions.manager.run():
+            task_status.started()
+            await anyio.sleep_forever()
 
 
 def routes(service: runs.AgentService) -> list[BaseRoute]:

@@ -17,11 +17,13 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequestParams, ElicitResult, TextContent
+from starlette.requests import Request
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.server import create_app
-from reactive_agents.server.mcp import McpAgents, serve_stdio
+from reactive_agents.server.access import Principal
+from reactive_agents.server.mcp import McpAgents, McpEndpoint, serve_stdio
 from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import MOST_VALUES
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
@@ -337,6 +339,28 @@ async def test_a_session_of_the_transport_belongs_to_the_key_that_opened_it(tmp_
         stolen = await http.post("/mcp", json=PING, headers={**other, **session})
         own = await http.post("/mcp", json=PING, headers={**mine, **session})
     assert (opened.status_code, stolen.status_code, own.status_code) == (200, 404, 200)
+
+
+async def test_the_sessions_of_the_key_that_was_idle_for_longest_end_when_there_are_too_many_keys() -> None:
+    def sender(request: Request) -> Principal:
+        return Principal(request.headers["x-key"])
+
+    service = AgentService({"one": named("one", forever(say("x"))).build()}, authenticate=sender)
+    endpoint = McpEndpoint(service, most_keys=2)
+    accept = {"accept": "application/json, text/event-stream"}
+    transport = httpx.ASGITransport(endpoint)
+    async with endpoint.run(), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+
+        async def post(key: str, message: Any, session: str = "") -> httpx.Response:
+            headers = {**accept, "x-key": key, **({"mcp-session-id": session} if session else {})}
+            return await http.post("/mcp", json=message, headers=headers)
+
+        ids = {key: (await post(key, OPENING)).headers["mcp-session-id"] for key in ("a", "b")}
+        assert (await post("a", PING, ids["a"])).status_code == 200  # now b is idle for longest
+        assert (await post("c", OPENING)).status_code == 200
+        assert (await post("a", PING, ids["a"])).status_code == 200
+        assert (await post("b", PING, ids["b"])).status_code == 404  # which tells a client to begin anew
+        assert (await post("b", OPENING)).status_code == 200
 
 
 async def test_a_run_of_another_client_is_not_taken_over() -> None:

@@ -35,6 +35,7 @@ from pydantic import BaseModel
 
 PROGRAM = Path(__file__)
 PICTURE = b"\x89PNG, as it were"
+locked: list[bool] = []
 
 
 class Forecast(BaseModel):
@@ -117,6 +118,19 @@ def make_server() -> MCPServer[Any]:
         for page in range(1, count + 1):
             await context.report_progress(page, count, f"page {page}")
         return "read"
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    async def recite(chars: int, reports: int, context: Context[Any, Any]) -> str:
+        """Return a long text, after reports of progress."""
+        for done in range(reports):
+            await context.report_progress(done, reports)
+        return "x" * chars
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    def lock() -> str:
+        """Refuse the key of all later requests."""
+        locked.append(True)
+        return "locked"
 
     @server.tool(annotations=only_reads, structured_output=False)
     async def carried(context: Context[Any, Any]) -> str:
@@ -230,7 +244,7 @@ def serve_http(key: str, port: int) -> None:
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         sent = dict(scope.get("headers", ())).get(b"authorization", b"").decode()
-        if scope["type"] == "http" and key and sent != f"Bearer {key}":
+        if scope["type"] == "http" and key and (locked or sent != f"Bearer {key}"):
             await send({"type": "http.response.start", "status": 401, "headers": []})
             await send({"type": "http.response.body", "body": b"no"})
             return

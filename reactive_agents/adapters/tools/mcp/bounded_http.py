@@ -1,29 +1,62 @@
-"""Limits on the size of HTTP responses of MCP servers."""
+"""Limits on the size of HTTP responses of MCP servers.
+
+An exception would end the session, with all its other calls. So what is wrong with a response becomes an
+error of its request, as the library reads it from the body of an error status.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import httpx2
+from mcp.types import INTERNAL_ERROR
 
 from reactive_agents.adapters.tools.mcp.stdio import LARGEST_MESSAGE, MOST_SIGNS, SignCount
+from reactive_agents.core.texts import shortened
 
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
+_SHOWN_CHARS = 500
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Cuts off a response with too many bytes or values; refuses a compressed one."""
+    """Cuts off a response with too many bytes or values; refuses a compressed one.
+
+    An error status without an error of the protocol is named, with the beginning of its text.
+    """
+
+    def __init__(self) -> None:
+        # calls beyond the number of connections would wait, and end the session after 30 seconds
+        super().__init__(limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; reading the body of its response is limited."""
         response = await super().handle_async_request(request)
         if response.headers.get("Content-Encoding", "identity") != "identity":
             await response.aclose()
-            raise httpx2.DecodingError("the server sent a compressed body, which was not asked for")
+            return _failure("the server sent a compressed body, which was not asked for")
         of_events = response.headers.get("Content-Type", "").startswith("text/event-stream")
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = BoundedStream(response.stream, of_events=of_events)
-        return response
+        if of_events or request.method != "POST":
+            return response
+        try:
+            body = await response.aread()
+        except httpx2.StreamError as error:
+            return _failure(str(error))
+        finally:
+            await response.aclose()
+        if response.status_code < 400 or response.status_code == 404 or b'"jsonrpc"' in body:
+            return response  # 404 is a session that the server has forgotten
+        status = f"{response.status_code} {response.reason_phrase}".rstrip()
+        text = shortened(" ".join(response.text.split()), _SHOWN_CHARS)
+        return _failure(f"the server answered {status}{': ' if text else ''}{text}")
+
+
+def _failure(message: str) -> httpx2.Response:
+    error = {"code": INTERNAL_ERROR, "message": message}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    return httpx2.Response(502, headers={"Content-Type": "application/json"}, content=body)
 
 
 class BoundedStream(httpx2.AsyncByteStream):
@@ -35,14 +68,15 @@ class BoundedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size, signs = 0, SignCount()
+        failed = httpx2.SSEError if self._of_events else httpx2.StreamError
         async for chunk in self._stream:
             end = max(chunk.rfind(sign) for sign in _EVENT_ENDS) if self._of_events else -1
             size = len(chunk) - end if end >= 0 else size + len(chunk)
             if size > LARGEST_MESSAGE:
-                raise httpx2.ReadError("the server sent more than 8 MB in one response")
+                raise failed("the server sent more than 8 MB in one response")
             signs = SignCount() if end >= 0 else signs
             if signs.add(chunk[max(end, 0) :]) > MOST_SIGNS:
-                raise httpx2.ReadError("the server sent a response with too many values")
+                raise failed("the server sent a response with too many values")
             yield chunk
 
     async def aclose(self) -> None:

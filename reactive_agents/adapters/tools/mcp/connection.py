@@ -52,6 +52,7 @@ _EXIT_CODE_S = 3.0
 _MOST_PAGES = 100
 _SHOWN_CHARS = 1_000
 _SESSION_FORGOTTEN = "Session terminated"  # the library's message for an HTTP server that was restarted
+_EVENTS_REFUSED = "SSE stream failed"  # its message for a response with a too large event
 
 
 @attrs.define(eq=False)
@@ -226,9 +227,10 @@ def is_lost(error: BaseException) -> bool:
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
-    return isinstance(error, MCPError) and (
-        error.code == CONNECTION_CLOSED or error.message == _SESSION_FORGOTTEN
-    )
+    if not isinstance(error, MCPError):
+        return False
+    closed = error.code == CONNECTION_CLOSED and not error.message.startswith(_EVENTS_REFUSED)
+    return closed or error.message == _SESSION_FORGOTTEN
 
 
 # --- the client of the MCP library --------------------------------------------------------------------------
@@ -346,7 +348,7 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
     headers = {**server.headers, "Accept-Encoding": "identity"}  # a small body can decompress to a large one
     async with (
         httpx2.AsyncClient(headers=headers, timeout=timeout, transport=BoundedTransport()) as http,
-        streamable_http_client(url, http_client=http) as streams,
+        streamable_http_client(url, http_client=http, max_sse_event_size=stdio.LARGEST_MESSAGE) as streams,
     ):
         yield streams
 

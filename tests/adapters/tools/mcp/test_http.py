@@ -96,8 +96,39 @@ async def test_an_address_where_nothing_is() -> None:
 async def test_a_wrong_key_is_not_shown(url: str) -> None:
     server = McpServer("web", url=url, headers={"Authorization": "Bearer wr0ng"})
     message = (await McpTools([server], clock=CLOCK).open()).failure().message
-    assert "did not start" in message
+    assert message.endswith("did not start: MCPError: the server answered 401 Unauthorized: no.")
     assert "wr0ng" not in message
+
+
+async def test_a_key_that_is_refused_after_the_start_is_named_as_the_cause() -> None:
+    with http_server("--key", "t0ken") as (url, _):
+        async with opened(web(url)) as tools:
+            assert await value(tools, "lock") == "locked"
+            error = await failure(tools, "echo", text="x")
+            assert error == ToolFailed("echo", "the server answered 401 Unauthorized: no", "MCPError")
+
+
+@pytest.mark.parametrize("reports", [0, 2])  # as one body, and as events
+async def test_a_result_that_is_too_large_fails_its_own_call_alone(url: str, log: Log, reports: int) -> None:
+    scope = attrs.evolve(SCOPE, report=lambda *_: None)
+    async with opened(web(url)) as tools, anyio.create_task_group() as group:
+        group.start_soon(lambda: value(tools, "slow", seconds=30))
+        await log.has("slow begun")
+        whole = (await run(tools, "recite", scope=scope, chars=3_000_000, reports=reports)).unwrap()
+        assert whole.result == "x" * 3_000_000
+        error = (await run(tools, "recite", scope=scope, chars=9_000_000, reports=reports)).failure()
+        assert isinstance(error, ToolFailed)
+        assert error.detail.endswith("the server sent more than 8 MB in one response")
+        group.cancel_scope.cancel()  # a call that was over would have failed the group
+    await log.has("slow cancelled")
+    log.clear()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_any_number_of_calls_run_at_the_same_time(url: str) -> None:
+    async with opened(web(url)) as tools, anyio.create_task_group() as group:
+        for _ in range(110):
+            group.start_soon(lambda: value(tools, "meet", people=110))
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -185,7 +216,7 @@ class _Pieces(httpx2.AsyncByteStream):
 )
 async def test_a_response_is_cut_off_at_its_limits(piece: bytes, taken: int, *, of_events: bool) -> None:
     pieces = _Pieces(piece)
-    with pytest.raises(httpx2.ReadError, match="the server sent"):
+    with pytest.raises((httpx2.SSEError, httpx2.StreamError), match="the server sent"):
         _ = [each async for each in BoundedStream(pieces, of_events=of_events)]
     assert pieces.taken == taken
 
