@@ -55,7 +55,7 @@ from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, Ta
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BRANCH, Branch, Effect, attempt, effect
+from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
@@ -552,9 +552,8 @@ class RunJournal:
                 kind = None if doubt is None else "doubt"
                 await self.keep(key, "question", _question_of(request, kind), durable=True)
             outcome: list[Result[_A, errors.ServiceFailed]] = []
-            async with self._answered(key) as scope:
+            async with self._answered(key):
                 outcome.append(await live())
-                scope.cancel()
             if outcome and not isinstance(outcome[0], Success):
                 return outcome[0]
             if outcome:
@@ -571,7 +570,7 @@ class RunJournal:
         return Success(_decoded(body, expected))
 
     @asynccontextmanager
-    async def _answered(self, question: str) -> AsyncIterator[anyio.CancelScope]:
+    async def _answered(self, question: str) -> AsyncIterator[None]:
         """Leave the block when another process has answered a question."""
         stopped: list[RunStopped] = []
 
@@ -591,18 +590,10 @@ class RunJournal:
                 stopped.append(error)
             scope.cancel()
 
-        raised: list[BaseException] = []
-        async with anyio.create_task_group() as group:
-            group.start_soon(look, group.cancel_scope)
-            try:
-                yield group.cancel_scope
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
-                raised.append(error)
-            group.cancel_scope.cancel()
-        if raised or stopped:
-            raise [*raised, *stopped][0]
+        async with beside(look):
+            yield
+        if stopped:
+            raise stopped[0]
 
     async def _answer(self, key: str, body: JsonObject) -> None:
         assert self.record is not None

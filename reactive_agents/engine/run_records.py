@@ -24,7 +24,7 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, beside, effect
 from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import Phase, publish_failure, run_phase
@@ -198,7 +198,6 @@ async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | N
     """Await shielded work while runs are being recorded; ``None`` if it is cut off."""
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
     value: _A | None = None
-    raised: list[BaseException] = []
 
     async def lose_patience(scope: anyio.CancelScope) -> None:
         for _ in range(MOST_WAITS):
@@ -209,17 +208,8 @@ async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | N
         scope.cancel()
 
     with anyio.CancelScope(shield=True):
-        async with anyio.create_task_group() as group:
-            group.start_soon(lose_patience, group.cancel_scope)
-            try:
-                value = await work
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
-                raised.append(error)
-            group.cancel_scope.cancel()
-    if raised:
-        raise raised[0]
+        async with beside(lose_patience):
+            value = await work
     return value
 
 
