@@ -277,7 +277,7 @@ async def guard_output(
         return Success(replaced(context, reasoning=result))
     from reactive_agents.core.governance import GuardrailReport
 
-    checked = await in_time(check_text(output, "output", services), services.seconds_left())
+    checked = await in_time(check_text(output, "output", services), services.seconds_to_finish())
     if checked is None:
         late = "The guardrail service did not check the output before the time limit of the run."
         checked = Failure(errors.ServiceFailed(late, "guardrail", "check"))
