@@ -306,22 +306,12 @@ class ExecutionEngine:
             ports = evolve(ports, clock=clock, ids=ids)
         run_id = run_id or RunId(ports.ids.new())
         caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
-        events = RunEvents(
-            ports.events,
-            ports.clock,
-            run_id,
-            task.id,
-            agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
-            parent_run_id=None if caller is None else caller.run_id,
-        )
-        above = () if caller is None else caller.events.readers
-        events.readers = (*above, *overrides.readers)
-        if above and caller is not None and caller.redactor is not None:
+        events = _events_of(task, run_id, settings, ports, overrides)
+        if caller is not None and caller.events.readers and caller.redactor is not None:
             redactor = caller.redactor if redactor is None else redactor.joined(caller.redactor)
         if journal is not None:
             ports = journal.recorded_ports(ports)
         control = ExecutionControl(events, None if handed is None else handed.control)
-        events.above = None if handed is None else handed.answer
         account = UsageAccount(None if caller is None else caller.account)
         meter = MeteredLLM(
             ports.llm,
@@ -423,6 +413,24 @@ class ExecutionEngine:
             failed = ValueRedactor(redactor).redacted(failed)
         services.events.deliver(failed)
         return failed
+
+
+def _events_of(
+    task: Task, run_id: RunId, settings: RunSettings, ports: EnginePorts, overrides: RunOverrides
+) -> RunEvents:
+    """Return the events of a run, which the readers of the run above get as well."""
+    caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
+    events = RunEvents(
+        ports.events,
+        ports.clock,
+        run_id,
+        task.id,
+        agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
+        parent_run_id=None if caller is None else caller.run_id,
+    )
+    events.readers = (*(() if caller is None else caller.events.readers), *overrides.readers)
+    events.above = None if handed is None else handed.answer
+    return events
 
 
 @contextmanager
