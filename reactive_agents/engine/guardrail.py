@@ -14,7 +14,6 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import without_instructions
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -25,7 +24,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import with_history
-from reactive_agents.engine.lifecycle import run_error_hooks
+from reactive_agents.engine.lifecycle import publish_failure, run_error_hooks
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState, RunEvents
 from reactive_agents.kernel.service_calls import call_service
@@ -462,6 +461,5 @@ async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], servic
 
 
 def _publish_store_failure(problem: MemoryErrors | ServiceFailed, services: EngineServices) -> None:
-    events, phase = services.events, services.handle.phase
-    error = services.handle.context.failure_of(phase)(problem)
-    events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=False)
+    phase = services.handle.phase
+    publish_failure(phase, services.handle.context.failure_of(phase)(problem), services, fatal=False)
