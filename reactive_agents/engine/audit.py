@@ -157,8 +157,6 @@ async def audit(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Append one entry for the run. Fails with ``ExecutionError``."""
-    if not services.ports.audit:
-        return Success(context)
     status, detail = _outcome(context)
     services.handle.reached["audit"] = "entered"  # nothing was written, should the run be cancelled meanwhile
     await _after_start(services)

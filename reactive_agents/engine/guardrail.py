@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 async def check_text(
     text: str, stage: GuardrailStage, services: EngineServices, *, call_id: CallId | None = None
 ) -> Result[GuardrailReport, ServiceFailed]:
-    """Return the guardrail's report on a text; without a guardrail every text passes.
+    """Return the report on a text of the guardrail, which has to be there.
 
     Every finding is an event, and a blocked text is an audit entry too. Model calls of the guardrail count as
     usage of the run. A text with JSON escapes is checked both as it is and with the escapes resolved.
@@ -50,16 +50,11 @@ async def check_text(
     Args:
         call_id: the tool call whose result is checked.
     """
-    from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
-
-    guardrail = services.ports.guardrail.value_or(None)
-    if guardrail is None:
-        return Success(GuardrailReport(allowed=True))
     plain, places = unescaped(text)
-    checked = await _checked(guardrail, text, stage, services)
+    checked = await _checked(text, stage, services)
     if plain != text and isinstance(checked, Success):
         first = checked.unwrap()
-        again = await _checked(guardrail, plain, stage, services)
+        again = await _checked(plain, stage, services)
         checked = again.map(lambda found: _combined(text, first, _in_original(found, places)))
     if not isinstance(checked, Success):
         return checked
@@ -90,10 +85,11 @@ def publish_findings(
 
 
 async def _checked(
-    guardrail: Guardrail, text: str, stage: GuardrailStage, services: EngineServices
+    text: str, stage: GuardrailStage, services: EngineServices
 ) -> Result[GuardrailReport, ServiceFailed]:
-    from reactive_agents.core.governance import GuardrailReport
+    from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
 
+    guardrail = services.ports.guardrail.unwrap()
     return await call_service(
         "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, services.llm
     )

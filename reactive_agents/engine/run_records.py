@@ -129,10 +129,7 @@ async def cost_track(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Record the usage of the run. Fails with ``ExecutionError``."""
-    tracker = services.ports.cost_tracker.value_or(None)
-    if tracker is None:
-        return Success(context)
-    record = spending_record(context, services)
+    tracker, record = services.ports.cost_tracker.unwrap(), spending_record(context, services)
     recorded = await call_service("cost tracking", tracker, CostTracker.record, None, record)
     if not isinstance(recorded, Success):
         return Failure(context.failure_of("cost-track")(recorded.failure()))
@@ -167,7 +164,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
         try:
             again = [
                 phase
-                for phase in CLOSING
+                for phase in _provided(services)
                 if reached.get(phase.name, "entered") == "entered"
                 or (phase.repeatable and phase.name in begun_before)
             ]
@@ -194,6 +191,11 @@ async def _record(phases: Iterable[Phase], context: ExecutionContext, services: 
             publish_failure(phase.name, recorded.failure(), services, fatal=False)
 
 
+def _provided(services: EngineServices) -> tuple[Phase, ...]:
+    """Return the phases whose service there is."""
+    return tuple(each for each in CLOSING if each.service is not None and each.service(services.ports))
+
+
 async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | None:
     """Await shielded work while runs are being recorded; ``None`` if it is cut off."""
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
@@ -214,9 +216,9 @@ async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | N
 
 
 def _publish_gaps(context: ExecutionContext, services: EngineServices) -> None:
-    for phase in CLOSING:
+    for phase in _provided(services):
         stage = services.handle.reached.get(phase.name)
-        if stage != "done" and phase.service is not None and phase.service(services.ports):
+        if stage != "done":
             known = "whether it was recorded is not known" if stage == "begun" else "it was not recorded"
             message = f"The phase {phase.name} of the run was cut off: {known}."
             error = errors.ExecutionError(message, context.task_id, phase.name)
