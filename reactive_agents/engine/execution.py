@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -329,17 +330,15 @@ class ExecutionEngine:
         if journal is not None:
             journal.account, journal.events, journal.control = account, events, control
             journal.follow(journal.run.order)  # a pause outlives its process
-        started = ports.clock.monotonic()
-        limit = settings.timeouts.run_s
-        if handed is not None and handed.seconds is not None:
-            limit = handed.seconds if limit is None else min(limit, handed.seconds)
+        started, limit = ports.clock.monotonic(), settings.timeouts.run_s
+        limit = min(inf if limit is None else limit, inf if handed is None else handed.seconds)
         context = ExecutionContext(
             run_id=run_id,
             task=task,
             session_id=SessionId(task.session or ports.ids.new()),
             started_at=ports.clock.now(),
             max_iterations=settings.iteration_limit,
-            deadline=None if limit is None else started + limit,
+            deadline=None if limit == inf else started + limit,
             selected_model=overrides.model,
         )
         handle = RunHandle(context, meter, started, control, faults, caller=caller)
