@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -390,13 +391,10 @@ def _tool_settings(
     config: AgentConfig, components: AgentComponents, handoffs: tuple[Handoff, ...]
 ) -> Result[ToolSettings, InvalidConfig]:
     tools: dict[str, Tool] = {}
-    described = [described_tool(each) for each in config.external_tools]
-    for wrong_tool in described:
-        if isinstance(wrong_tool, Failure):
-            return Failure(wrong_tool.failure())
-    external = (each.unwrap() for each in described)
-    for source in (*components.tools, *external, *(each.tool() for each in handoffs)):
-        found = find_tool(source)
+    external = (described_tool(each).bind(find_tool) for each in config.external_tools)
+    for found in chain(
+        map(find_tool, components.tools), external, (find_tool(each.tool()) for each in handoffs)
+    ):
         if isinstance(found, Failure):
             return Failure(found.failure())
         tool = found.unwrap()
@@ -412,16 +410,14 @@ def _tool_settings(
         exists = config.workspace is None or workspace.is_dir()
     if not exists:
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
-    servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
     has_tools = bool(tools or components.toolsets)
-    protected = _protected_paths(config, components) if has_tools else frozenset[Path]()
     return Success(
         ToolSettings(
             tuple(tools.values()),
-            servers,
+            config.mcp_servers,
             workspace,
-            timeout_s,
-            protected,
+            config.timeouts.tool_call_s,
+            _protected_paths(config, components) if has_tools else frozenset(),
             config.timeouts.answer_s,
             components.toolsets,
         )
