@@ -144,7 +144,8 @@ async def replay_run(
         if not difference and has_ended and until is None:
             difference = f"it goes on with {key or 'a call'}, where the recorded run ended"
         used = journal.used(each.key for each in steps)
-        step = _step_at(key, steps, used) if difference else used
+        numbers = (each.number for each in steps if each.key in (key, f"{key}="))
+        step = next(numbers, used + 1) if difference else used
     finally:
         CALLER.reset(caller)
         BRANCH.reset(branch)
@@ -158,11 +159,6 @@ def _was_cut_off(run: RecordedRun) -> bool:
         return False
     ended = known.unwrap() if isinstance(known, Success) else known.failure()
     return ended.metadata.terminated_by in ("cancelled", "stopped", "deadline")
-
-
-def _step_at(key: str, steps: Sequence[RecordedStep], used: int) -> int:
-    """Return the number of the step of that key; the next where there is none."""
-    return next((step.number for step in steps if step.key in (key, f"{key}=")), used + 1)
 
 
 def _compared(outcome: Result[TaskResult, TaskFailed], run: RecordedRun) -> tuple[str, int]:
