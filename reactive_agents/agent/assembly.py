@@ -349,7 +349,7 @@ def _unknown_tools(config: AgentConfig, settings: ToolSettings) -> Iterator[Inva
 def _wrong_components(
     config: AgentConfig, components: AgentComponents, tools: ToolSettings
 ) -> Iterator[InvalidConfig | None]:
-    """Yield what is wrong with components, and with the names of strategies and kernels."""
+    """Yield what is wrong with components and the names of strategies and kernels."""
     reasoning = config.reasoning
     if components.controller is not None and reasoning is None:
         yield InvalidConfig("controller", "a controller without reasoning", "with_reasoning() as well")

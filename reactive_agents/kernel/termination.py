@@ -138,7 +138,7 @@ def last_words(state: KernelState) -> str | None:
 
 
 def stop_early(policy: str, reason: str, state: KernelState, context: KernelContext) -> Stop:
-    """Return the end of a run without an answer, with its last words and what is missing."""
+    """Return the end of a run without an answer; it says what is missing."""
     missing = describe_missing(requirements_of(state, context), "a final answer")
     return Stop(policy, "partial", last_words(state), f"{reason} {missing}")
 

@@ -263,7 +263,7 @@ def _instructions(
     strategy_input: StrategyInput,
     services: StrategyServices,
 ) -> str:
-    """Return the instructions of a pass: its own, those for working in turns, and more."""
+    """Return the instructions of a pass: its own, and those for working in turns."""
     own, more, form = kernel_pass.instructions, "", strategy_input.answer_form
     if not kernel_pass.kernel and has_tools(services, allowed):
         own = loop_instructions(turns, own, is_brief=profile_of(strategy_input, services).is_brief)
