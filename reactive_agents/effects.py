@@ -13,8 +13,8 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from threading import get_ident
@@ -305,6 +305,27 @@ async def _run_all(effects: Sequence[Effect[_A, _E]], limit: int) -> tuple[Resul
     if raised:
         raise raised[0]
     return tuple(result for result in results if result is not None)
+
+
+@asynccontextmanager
+async def beside(work: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run a task beside the block, until the block ends.
+
+    The task may cancel the block by the scope that it is given. An exception of the block propagates by
+    itself, not in a group.
+    """
+    raised: list[BaseException] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(work, group.cancel_scope)
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
+            raised.append(error)
+        group.cancel_scope.cancel()
+    if raised:
+        raise raised[0]
 
 
 async def within(

@@ -21,6 +21,7 @@ from reactive_agents.effects import (
     Effect,
     Timeout,
     attempt,
+    beside,
     call_soon_on_this_loop,
     effect,
     event_on_this_loop,
@@ -376,3 +377,32 @@ def test_another_thread_may_be_importing_trio(half: Any, monkeypatch: pytest.Mon
 
     monkeypatch.setitem(sys.modules, "trio", half)
     assert asyncio.run(use()) == ["called", "scheduled", "spawned"]
+
+
+# --- a task beside a block ------------------------------------------------------------------------------
+
+
+async def test_a_task_beside_a_block_ends_with_it_and_may_end_it() -> None:
+    ends = list[str]()
+
+    async def wait(_: anyio.CancelScope) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ends.append("the task")
+
+    async def end(scope: anyio.CancelScope) -> None:
+        scope.cancel()
+
+    async def raise_beside_it() -> None:
+        async with beside(wait):
+            await anyio.lowlevel.checkpoint()
+            raise ValueError("of the block")
+
+    async with beside(wait):
+        await anyio.lowlevel.checkpoint()
+    with pytest.raises(ValueError, match="of the block"):
+        await raise_beside_it()
+    async with beside(end):
+        await anyio.sleep_forever()
+    assert ends == ["the task", "the task"]

@@ -98,7 +98,7 @@ def test_modules_are_few_and_little_of_them_is_imports() -> None:
             for node in ast.walk(parsed(source))
             if isinstance(node, ast.Import | ast.ImportFrom)
         )
-    assert len(SOURCES) < 320
+    assert len(SOURCES) < 320, f"{len(SOURCES)} modules: put what is new into the module of its subject"
     assert imports / lines < 0.08, (
         f"{imports} of {lines} lines: import a module where many of its names are used"
     )

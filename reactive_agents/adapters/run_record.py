@@ -25,8 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from itertools import compress
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 from attrs import define, evolve, field, frozen
@@ -56,6 +55,7 @@ from reactive_agents.core.run_record import (
     RunFilter,
     RunOrder,
     RunSchedule,
+    RunState,
     RunStatus,
     pause_after,
 )
@@ -376,16 +376,17 @@ class SqliteRunRecord:
         def work(file: sql.Transaction) -> RunClaim:
             now = self._now()
             _add(file, run, now, self._seal)
-            row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+            row = _row_of(file, run.run_id)
+            assert row is not None
             known = _run_of(file, row, now, self._seal)
             if known.status not in ("open", "queued"):
                 return RunClaim(known, "ended")
-            if known.is_held and row[12] != holder:
+            if known.is_held and row.holder != holder:
                 return RunClaim(known, "held")
             if known.order == "cancel":  # its process died before carrying this out
                 file.execute(
                     "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0 WHERE id = ?",
-                    (row[0],),
+                    (row.id,),
                 )
                 _end_sub_runs(file, run.run_id, now)
                 return RunClaim(evolve(known, status="cancelled"), "ended")
@@ -393,7 +394,7 @@ class SqliteRunRecord:
             file.execute(
                 "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
                 " updated_us = ?, definition = ? WHERE id = ?",
-                (holder, now + _LEASE_US, now, json.dumps(dict(definition)), row[0]),
+                (holder, now + _LEASE_US, now, json.dumps(dict(definition)), row.id),
             )
             attempt = known.attempt + 1
             begun = evolve(known, definition=definition, attempt=attempt, status="open")
@@ -642,13 +643,13 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()
-            row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-            if row is None or row[7] not in ("open", "queued") or (row[14] == "cancel" != order):
+            row = _row_of(file, run_id)
+            if row is None or row.status not in ("open", "queued") or (row.wanted == "cancel" != order):
                 return False
-            ends = order == "cancel" and not _is_held(row[12], row[13], now)  # no process would carry it out
+            ends = order == "cancel" and not _is_held(row, now)  # no process would carry it out
             file.execute(
                 "UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?",
-                ("cancelled" if ends else row[7], order, now, row[0]),
+                ("cancelled" if ends else row.status, order, now, row.id),
             )
             if ends:
                 _end_sub_runs(file, run_id, now)
@@ -661,7 +662,7 @@ class SqliteRunRecord:
         """Return a run, or ``None``."""
 
         def work(file: sql.Transaction) -> RecordedRun | None:
-            row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            row = _row_of(file, run_id)
             return None if row is None else _run_of(file, row, self._now(), self._seal)
 
         return await self._file.read("find", work)
@@ -692,8 +693,8 @@ class SqliteRunRecord:
             )
             found, last = list[RecordedRun](), sql.ALL_ROWS
             while rows := file.execute(statement, (*values, last, _READ_AT_ONCE)).fetchall():
-                last = rows[-1][0]
-                for row in rows:
+                for row in map(_Row._make, rows):
+                    last = row.id
                     run = _listed_run(file, row, now, self._seal)
                     if chosen.state in (None, run.state):
                         found.append(run)
@@ -723,24 +724,23 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> tuple[RunId, ...]:
             now = self._now()
-            rows = file.execute(
-                "SELECT run_id, holder, lease_until_us, attempt, updated_us FROM runs WHERE agent = ?"
-                " AND parent IS NULL AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
-                (agent_id,),
+            rows = _candidates(
+                file,
+                "parent IS NULL AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
+                agent_id,
             )
-            free = [row for row in rows if not _is_held(row[1], row[2], now)]
-            waits = [bool(row[1]) and _has_to_wait(row[3], row[4], now) for row in free]
-            left[:] = compress(free, waits)
-            return tuple(RunId(row[0]) for row, has_to in zip(free, waits, strict=True) if not has_to)
+            free = [row for row in rows if not _is_held(row, now)]
+            left[:] = [row for row in free if _has_to_wait(row, now)]
+            return tuple(row.run_id for row in free if not _has_to_wait(row, now))
 
-        left: list[Any] = []
+        left: list[_Candidate] = []
         found = await self._file.read("interrupted", work)
-        for run_id, _, _, attempts, _ in left:
+        for row in left:
             _log.warning(
                 "The run %s is left interrupted for now: its process has ended, after %d attempts. resume"
                 " continues it at once.",
-                run_id,
-                attempts,
+                row.run_id,
+                row.attempt,
             )
         return found
 
@@ -768,16 +768,16 @@ class SqliteRunRecord:
                 "UPDATE run_queues SET dequeued_us = ? WHERE agent = ? AND queue = ?", (now, *of_queue)
             )
             reserved: list[tuple[RunId, str]] = []
-            for run, run_id, known, status in _due(file, wanted, now):
+            for row in _due(file, wanted, now):
                 holder = new_holder()
                 taken = file.execute(
                     "UPDATE runs SET holder = ?, lease_until_us = ?,"
                     " begun_us = CASE WHEN status = 'queued' THEN ? ELSE begun_us END"
                     " WHERE id = ? AND holder = ? AND status = ?",
-                    (holder, now + _LEASE_US, now, run, known, status),
+                    (holder, now + _LEASE_US, now, row.id, row.holder, row.status),
                 )
                 if taken.rowcount:
-                    reserved.append((run_id, holder))
+                    reserved.append((row.run_id, holder))
             return tuple(reserved)
 
         return await self._file.write_soon("dequeue", work, of=f"queue {agent_id}\n{queue}")
@@ -942,10 +942,56 @@ class SqliteRunRecord:
 
 # --- one transaction each ---------------------------------------------------------------------------------
 
-_COLUMNS = (
-    "id, run_id, agent, parent, origin, origin_entries, changes, status, task, definition, result, attempt,"
-    " holder, lease_until_us, wanted, queue, priority, due_us, created_us, updated_us"
-)
+
+class _Row(NamedTuple):
+    """A row of ``runs``, by the names of its columns."""
+
+    id: int
+    run_id: str
+    agent: AgentId
+    parent: RunId | None
+    origin: int | None
+    origin_entries: int
+    changes: str
+    status: RunStatus
+    task: str
+    definition: str
+    result: str
+    attempt: int
+    holder: str
+    lease_until_us: int
+    wanted: RunOrder
+    queue: str
+    priority: int
+    due_us: int
+    created_us: int
+    updated_us: int
+
+
+_COLUMNS = ", ".join(_Row._fields)
+
+
+class _Candidate(NamedTuple):
+    """The columns by which a run is begun or continued, without its texts."""
+
+    id: int
+    run_id: RunId
+    status: RunStatus
+    holder: str
+    lease_until_us: int
+    queue: str
+    wanted: RunOrder
+    attempt: int
+    priority: int
+    updated_us: int
+
+
+def _candidates(
+    file: sql.Transaction, condition: str, agent_id: AgentId, *values: object
+) -> list[_Candidate]:
+    columns = ", ".join(_Candidate._fields)
+    rows = file.execute(f"SELECT {columns} FROM runs WHERE agent = ? AND {condition}", (agent_id, *values))
+    return [_Candidate._make(row) for row in rows]
 
 
 _IS_OPEN = (
@@ -996,69 +1042,77 @@ def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
     return True
 
 
-def _is_held(holder: str, lease_until: int, now: int) -> bool:
-    return bool(holder) and lease_until >= now and not is_gone(holder)
+def _row_of(file: sql.Transaction, run_id: RunId) -> _Row | None:
+    row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    return None if row is None else _Row._make(row)
 
 
-def _listed_run(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
+def _is_held(row: _Row | _Candidate, now: int) -> bool:
+    return bool(row.holder) and row.lease_until_us >= now and not is_gone(row.holder)
+
+
+def _listed_run(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedRun:
     """Return a run even if its texts are unreadable, so that it hides no other."""
     try:
         return _run_of(file, row, now, seal)
     except ValueError:
-        created, updated = (each if isinstance(each, int) and 0 <= each <= now else now for each in row[18:])
-        task = Task(TaskId(""), row[2], "", sqlite.moment_of(created))
-        unread = (*row[:5], 0, "", row[7], to_json(task), "{}", "", *row[11:17], None, created, updated)
-        return evolve(_run_of(file, unread, now, seal), state="unreadable")
+        times = (row.created_us, row.updated_us)
+        created, updated = (each if isinstance(each, int) and 0 <= each <= now else now for each in times)
+        task = to_json(Task(TaskId(""), row.agent, "", sqlite.moment_of(created)))
+        readable = row._replace(origin_entries=0, changes="", task=task, definition="{}", result="", due_us=0)
+        readable = readable._replace(created_us=created, updated_us=updated)
+        return evolve(_run_of(file, readable, now, seal), state="unreadable")
 
 
-def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
-    status, wanted = row[7], row[14]
-    state = status
-    if status == "queued" and wanted == "pause":
-        state = "paused"
-    elif status == "open":
-        (waiting,) = file.execute(
-            f"SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND {_IS_OPEN})",
-            (row[0],),
-        ).fetchone()
-        if waiting:
-            state = "waiting"
-        elif wanted == "pause":
-            state = "paused"
-        else:
-            state = "running" if _is_held(row[12], row[13], now) else "interrupted"
+def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedRun:
     origin = None
-    if row[4] is not None:
-        found = file.execute("SELECT run_id FROM runs WHERE id = ?", (row[4],)).fetchone()
+    if row.origin is not None:
+        found = file.execute("SELECT run_id FROM runs WHERE id = ?", (row.origin,)).fetchone()
         origin = None if found is None else RunId(found[0])
     (entries,) = file.execute(
-        "SELECT coalesce(max(number), 0) FROM run_entries WHERE run = ?", (row[0],)
+        "SELECT coalesce(max(number), 0) FROM run_entries WHERE run = ?", (row.id,)
     ).fetchone()
     try:
         return RecordedRun(
-            RunId(row[1]),
-            row[2],
-            sql.decoded(seal.open(row[8]), Task),
-            json.loads(row[9]),
-            status,
-            parent=row[3],
+            RunId(row.run_id),
+            row.agent,
+            sql.decoded(seal.open(row.task), Task),
+            json.loads(row.definition),
+            row.status,
+            parent=row.parent,
             origin=origin,
-            origin_entries=row[5],
-            changes=_object_or_empty(seal.open(row[6])),
-            attempt=row[11],
-            result=seal.open(row[10]),
-            created_at=sqlite.moment_of(row[18]),
-            updated_at=sqlite.moment_of(row[19]),
-            state=state,
-            is_held=status == "open" and _is_held(row[12], row[13], now),
-            order=wanted,
-            entries=max(0, entries - row[5]),
-            queue=row[15],
-            priority=row[16],
-            due=None if not row[17] else sqlite.moment_of(row[17]),
+            origin_entries=row.origin_entries,
+            changes=_object_or_empty(seal.open(row.changes)),
+            attempt=row.attempt,
+            result=seal.open(row.result),
+            created_at=sqlite.moment_of(row.created_us),
+            updated_at=sqlite.moment_of(row.updated_us),
+            state=_state_of(file, row, now),
+            is_held=row.status == "open" and _is_held(row, now),
+            order=row.wanted,
+            entries=max(0, entries - row.origin_entries),
+            queue=row.queue,
+            priority=row.priority,
+            due=None if not row.due_us else sqlite.moment_of(row.due_us),
         )
     except (TypeError, OverflowError) as error:
-        raise ValueError(f"the run {row[1]} has a damaged value: {error}") from None
+        raise ValueError(f"the run {row.run_id} has a damaged value: {error}") from None
+
+
+def _state_of(file: sql.Transaction, row: _Row, now: int) -> RunState:
+    if row.status == "open":
+        (waiting,) = file.execute(
+            f"SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND {_IS_OPEN})", (row.id,)
+        ).fetchone()
+        if waiting:
+            return "waiting"
+    elif row.status != "queued":
+        return row.status
+    if row.wanted == "pause":
+        return "paused"
+    if row.status == "queued":
+        return "queued"
+    return "running" if _is_held(row, now) else "interrupted"
 
 
 def _object_or_empty(text: str) -> str:
@@ -1162,59 +1216,52 @@ class _Wanted:
     without: frozenset[RunId]
 
 
-def _has_to_wait(attempts: int, since: int, now: int) -> bool:
+def _has_to_wait(row: _Candidate, now: int) -> bool:
     """Return whether a run whose process is gone is not continued by itself."""
-    pause_us = pause_after(attempts).total_seconds() * 1e6
-    return abs(now - since) < pause_us  # the clock may have been set back
+    pause_us = pause_after(row.attempt).total_seconds() * 1e6
+    return bool(row.holder) and abs(now - row.updated_us) < pause_us  # the clock may have been set back
 
 
-def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
-    """Return id, run id, holder and status of the runs that may begin."""
+def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
+    """Return the runs that may begin or continue, in their order."""
     of_queue = (wanted.agent_id, wanted.queue)
-    rows = file.execute(
-        "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted, attempt, updated_us"
-        " FROM runs WHERE agent = ?"
-        " AND queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0"
-        " ORDER BY priority DESC, id",
-        of_queue,
-    ).fetchall()
-    free = [row for row in rows if not _is_held(row[2], row[3], now)]
-    going_on = [row for row in free if row[5] != "pause" and row[1] not in wanted.without]
-    ended = [row for row in going_on if row[2] and row[6] >= ENDED_PROCESSES]
-    tried = [row for row in ended if not _has_to_wait(row[6], row[7], now)]
-    going_on = [row for row in going_on if not (row[2] and row[6] >= ENDED_PROCESSES)]
-    going_on += sorted(tried, key=lambda row: row[6])[:1]  # it may end this process as well
-    found = [(row[0], RunId(row[1]), row[2], "open") for row in going_on]
-    reserved = file.execute(
-        "SELECT runs.id, run_id, holder, lease_until_us, priority FROM runs WHERE agent = ? AND queue = ?"
-        " AND status = 'queued' AND holder <> ''",
-        of_queue,
-    ).fetchall()
-    given_up = [row for row in reserved if not _is_held(row[2], row[3], now)]
+    begun = _candidates(
+        file,
+        "queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0 ORDER BY priority DESC, id",
+        *of_queue,
+    )
+    free = [row for row in begun if not _is_held(row, now)]
+    going_on = [row for row in free if row.wanted != "pause" and row.run_id not in wanted.without]
+    ended = [row for row in going_on if row.holder and row.attempt >= ENDED_PROCESSES]
+    tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)
+    found = [row for row in going_on if not (row.holder and row.attempt >= ENDED_PROCESSES)]
+    found += tried[:1]  # it may end this process as well
+    reserved = _candidates(file, "queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
+    given_up = [row for row in reserved if not _is_held(row, now)]
     limits, room = wanted.limits, wanted.at_most
     if limits.total is not None:
-        under_way = sum(row[4] != "" for row in rows) - sum(row[4] != "" for row in free)
+        under_way = sum(row.queue != "" for row in begun) - sum(row.queue != "" for row in free)
         room = max(0, min(room, limits.total - under_way - len(reserved) + len(given_up)))
     found = found[:room]
     room -= len(found)
     if room and limits.rate is not None:
         period = int(limits.period_s * 1e6)
-        (begun,) = file.execute(  # later ones were begun before the clock was set back
+        (lately,) = file.execute(  # later ones were begun before the clock was set back
             "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND begun_us > ? AND begun_us <= ?",
             (*of_queue, now - period, now + period),
         ).fetchone()
-        room = max(0, min(room, limits.rate - begun))
+        room = max(0, min(room, limits.rate - lately))
     if room:
-        waiting = file.execute(
-            "SELECT runs.id, run_id, holder, lease_until_us, priority FROM runs WHERE agent = ? AND queue = ?"
-            " AND status = 'queued' AND holder = '' AND due_us <= ? AND wanted <> 'pause'"
+        waiting = _candidates(
+            file,
+            "queue = ? AND status = 'queued' AND holder = '' AND due_us <= ? AND wanted <> 'pause'"
             " ORDER BY priority DESC, id LIMIT ?",
-            (*of_queue, now, room + len(wanted.without)),
-        ).fetchall()
-        new = sorted((*given_up, *waiting), key=lambda row: (-row[4], row[0]))
-        found += [(row[0], RunId(row[1]), row[2], "queued") for row in new if row[1] not in wanted.without][
-            :room
-        ]
+            *of_queue,
+            now,
+            room + len(wanted.without),
+        )
+        new = sorted((*given_up, *waiting), key=lambda row: (-row.priority, row.id))
+        found += [row for row in new if row.run_id not in wanted.without][:room]
     return found
 
 

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -772,23 +773,18 @@ def migrate(connection: sqlite3.Connection, store: Store, *, to: int | None = No
         sqlite3.Error: the file cannot be read or written.
     """
     target = store.newest if to is None else to
-    if version_of(connection, store) >= target:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+
+    def change(connection: sqlite3.Connection) -> None:
         version = version_of(connection, store)  # another process may have been faster
-        for statements in store.versions[version:target]:
-            for statement in statements:
-                if callable(statement):
-                    statement(connection)
-                else:
-                    connection.execute(statement)
+        for statement in chain.from_iterable(store.versions[version:target]):
+            if callable(statement):
+                statement(connection)
+            else:
+                connection.execute(statement)
         _record_version(connection, store, max(version, target))
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+
+    if version_of(connection, store) < target:
+        in_transaction(connection, change, "BEGIN IMMEDIATE")
 
 
 def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model
@@ -24,7 +25,7 @@ from reactive_agents.agent.tool_references import alike, described_tool, find_to
 from reactive_agents.agent.validation import wrong_path, wrong_place, wrong_text
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Object, OptionalService, Providers, Singleton
-from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
+from reactive_agents.containers.governance import governance_services, wrong_deliverable, wrong_signing_key
 from reactive_agents.containers.layers import CoreLayer, find_model_profile, with_response_cache
 from reactive_agents.containers.memory import (
     memory_services,
@@ -38,6 +39,8 @@ from reactive_agents.core.config import (
     GuardrailsConfig,
     ModelConfig,
     ReasoningConfig,
+    StrategiesConfig,
+    StrategyOptions,
     is_postgres,
 )
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
@@ -45,7 +48,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.previews import compile_query
 from reactive_agents.kernel.context_window.window import profile_for
-from reactive_agents.ports import Embedder, Guardrail
+from reactive_agents.ports import Guardrail
 from reactive_agents.reasoning import StrategyRegistry
 from reactive_agents.reasoning.strategy import GIVEN_FUNCTION
 
@@ -100,22 +103,12 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
         for model in _model(config, components)
         for handoffs in _handoffs(components)
         for tools in _tool_settings(config, components, handoffs)
-        for _ in _check_transforms(config.compression.transform)
-        for _ in _check_tool_names(config, tools)
-        for _ in _check_texts(config)
-        for _ in _check_tier(config, components.embedder)
-        for _ in _check_patterns(config.redaction.patterns)
+        for _ in _first(_wrong_options(config, components, tools))
         for reasoning, compaction_functions in _prepare_compaction(
             config.reasoning, components.compaction_function
         )
-        for _ in _check_controller(config, components)
         for guardrail in _guardrail(config.guardrails, components)
-        for _ in check_deliverables(
-            () if config.verification is None else config.verification.deliverables, tools.workspace
-        )
-        for _ in check_signing_key(components.signing_key)
-        for _ in _check_strategy(config, components)
-        for _ in _check_kernel(config, components)
+        for _ in _first(_wrong_components(config, components, tools))
         for shape in _shape(components.output_type)
         for _ in _check_answers(handoffs, shape)
     )
@@ -303,24 +296,23 @@ def _with_tier(config: AgentConfig, components: AgentComponents, model: ModelCon
     return replaced(config, context_profile=evolve(config.context_profile, tier=tier))
 
 
-def _check_tool_names(config: AgentConfig, settings: ToolSettings) -> Result[None, InvalidConfig]:
-    if settings.servers or settings.toolsets:  # what tools they have is known when a run begins
-        return Success(None)
-    known = {tool.name for tool in settings.tools}
-    named = [("required_tools", requirement.name) for requirement in config.required_tools]
-    named += [("budget.calls", limit.name) for limit in config.budget.calls]
-    named += [("compression.transform", name) for name in config.compression.transform]
-    for option, name in named:
-        if name not in known:
-            expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
-            return Failure(InvalidConfig(option, repr(name), expected))
-    return Success(None)
+def _first(problems: Iterator[InvalidConfig | None]) -> Result[None, InvalidConfig]:
+    """Fail with the first problem."""
+    found = next(filter(None, problems), None)
+    return Success(None) if found is None else Failure(found)
 
 
-def _check_texts(config: AgentConfig) -> Result[None, InvalidConfig]:
-    unnamed = wrong_text("name", config.name, "a name that is not blank")
-    if unnamed is not None:
-        return Failure(unnamed)
+def _wrong_options(
+    config: AgentConfig, components: AgentComponents, tools: ToolSettings
+) -> Iterator[InvalidConfig | None]:
+    """Yield what is wrong with values of the configuration."""
+    for tool_name, expression in config.compression.transform.items():
+        compiled = compile_query(expression)
+        if isinstance(compiled, Failure):
+            expected = f"a JMESPath expression ({compiled.failure()})"
+            yield InvalidConfig(f"compression.transform.{tool_name}", repr(expression), expected)
+    yield from _unknown_tools(config, tools)
+    yield wrong_text("name", config.name, "a name that is not blank")
     stores = {
         "memory.path": config.memory,
         "sessions.path": config.sessions,
@@ -330,22 +322,55 @@ def _check_texts(config: AgentConfig) -> Result[None, InvalidConfig]:
         "run_log.path": config.run_log,
     }
     for option, store in stores.items():
-        wrong = None if store is None else wrong_place(option, store.path)
-        if wrong is not None:
-            return Failure(wrong)
-    return Success(None)
+        yield None if store is None else wrong_place(option, store.path)
+    if config.memory is not None:
+        problem = tier_problem(config.memory.tier, config.memory.embedding_model, components.embedder)
+        yield problem and evolve(problem, option=f"memory.{problem.option}")
+    for pattern in config.redaction.patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            yield InvalidConfig("redaction.patterns", repr(pattern), f"a regular expression ({error})")
 
 
-def _check_tier(config: AgentConfig, embedder: Embedder | None) -> Result[None, InvalidConfig]:
-    memory = config.memory
-    problem = None if memory is None else tier_problem(memory.tier, memory.embedding_model, embedder)
-    return Success(None) if problem is None else Failure(evolve(problem, option=f"memory.{problem.option}"))
+def _unknown_tools(config: AgentConfig, settings: ToolSettings) -> Iterator[InvalidConfig]:
+    if settings.servers or settings.toolsets:  # what tools they have is known when a run begins
+        return
+    known = {tool.name for tool in settings.tools}
+    named = [("required_tools", requirement.name) for requirement in config.required_tools]
+    named += [("budget.calls", limit.name) for limit in config.budget.calls]
+    named += [("compression.transform", name) for name in config.compression.transform]
+    for option, name in named:
+        if name not in known:
+            expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
+            yield InvalidConfig(option, repr(name), expected)
 
 
-def _check_controller(config: AgentConfig, components: AgentComponents) -> Result[None, InvalidConfig]:
-    if components.controller is None or config.reasoning is not None:
-        return Success(None)
-    return Failure(InvalidConfig("controller", "a controller without reasoning", "with_reasoning() as well"))
+def _wrong_components(
+    config: AgentConfig, components: AgentComponents, tools: ToolSettings
+) -> Iterator[InvalidConfig | None]:
+    """Yield what is wrong with components and the names of strategies and kernels."""
+    reasoning = config.reasoning
+    if components.controller is not None and reasoning is None:
+        yield InvalidConfig("controller", "a controller without reasoning", "with_reasoning() as well")
+    if config.verification is not None:
+        yield wrong_deliverable(config.verification.deliverables, tools.workspace)
+    yield wrong_signing_key(components.signing_key)
+    kernels = tuple(name for name, _ in components.kernels)
+    if reasoning is None:
+        if kernels:
+            expected = "with_reasoning() as well, since no kernel is chosen without reasoning"
+            yield InvalidConfig("kernel", repr(kernels[0]), expected)
+        return
+    strategies = (*StrategyRegistry().names(), *(name for name, _ in components.strategies))
+    yield _unknown_name("reasoning.default_strategy", reasoning.default_strategy, strategies)
+    yield _unknown_name("reasoning.kernel", reasoning.kernel, (*BUILT_IN_KERNELS, *kernels))
+
+
+def _unknown_name(option: str, name: str, known: tuple[str, ...]) -> InvalidConfig | None:
+    if name in known:
+        return None
+    return InvalidConfig(option, repr(name), f"one of {', '.join(dict.fromkeys(known))}")
 
 
 def _guardrail(
@@ -358,63 +383,18 @@ def _guardrail(
     return build_guardrail(config, components.checks)
 
 
-def _check_strategy(config: AgentConfig, components: AgentComponents) -> Result[None, InvalidConfig]:
-    chosen = None if config.reasoning is None else config.reasoning.default_strategy
-    known = (*StrategyRegistry().names(), *(name for name, _ in components.strategies))
-    if chosen is None or chosen in known:
-        return Success(None)
-    expected = f"one of {', '.join(dict.fromkeys(known))}"
-    return Failure(InvalidConfig("reasoning.default_strategy", repr(chosen), expected))
-
-
-def _check_kernel(config: AgentConfig, components: AgentComponents) -> Result[None, InvalidConfig]:
-    custom = tuple(name for name, _ in components.kernels)
-    if config.reasoning is None:
-        expected = "with_reasoning() as well, since no kernel is chosen without reasoning"
-        return Failure(InvalidConfig("kernel", repr(custom[0]), expected)) if custom else Success(None)
-    known = tuple(dict.fromkeys((*BUILT_IN_KERNELS, *custom)))
-    if config.reasoning.kernel in known:
-        return Success(None)
-    expected = f"one of {', '.join(known)}"
-    return Failure(InvalidConfig("reasoning.kernel", repr(config.reasoning.kernel), expected))
-
-
 def _shape(output_type: Any) -> Result[Shape[Any] | None, InvalidConfig]:
     return Success(None) if output_type is None else output_shape(output_type)
-
-
-def _check_transforms(transforms: Mapping[str, str]) -> Result[None, InvalidConfig]:
-    for tool_name, expression in transforms.items():
-        compiled = compile_query(expression)
-        if isinstance(compiled, Failure):
-            option = f"compression.transform.{tool_name}"
-            expected = f"a JMESPath expression ({compiled.failure()})"
-            return Failure(InvalidConfig(option, repr(expression), expected))
-    return Success(None)
-
-
-def _check_patterns(patterns: Iterable[str]) -> Result[None, InvalidConfig]:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except (re.error, RecursionError, OverflowError) as error:
-            return Failure(
-                InvalidConfig("redaction.patterns", repr(pattern), f"a regular expression ({error})")
-            )
-    return Success(None)
 
 
 def _tool_settings(
     config: AgentConfig, components: AgentComponents, handoffs: tuple[Handoff, ...]
 ) -> Result[ToolSettings, InvalidConfig]:
     tools: dict[str, Tool] = {}
-    described = [described_tool(each) for each in config.external_tools]
-    for wrong_tool in described:
-        if isinstance(wrong_tool, Failure):
-            return Failure(wrong_tool.failure())
-    external = (each.unwrap() for each in described)
-    for source in (*components.tools, *external, *(each.tool() for each in handoffs)):
-        found = find_tool(source)
+    external = (described_tool(each).bind(find_tool) for each in config.external_tools)
+    for found in chain(
+        map(find_tool, components.tools), external, (find_tool(each.tool()) for each in handoffs)
+    ):
         if isinstance(found, Failure):
             return Failure(found.failure())
         tool = found.unwrap()
@@ -430,16 +410,14 @@ def _tool_settings(
         exists = config.workspace is None or workspace.is_dir()
     if not exists:
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
-    servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
     has_tools = bool(tools or components.toolsets)
-    protected = _protected_paths(config, components) if has_tools else frozenset[Path]()
     return Success(
         ToolSettings(
             tuple(tools.values()),
-            servers,
+            config.mcp_servers,
             workspace,
-            timeout_s,
-            protected,
+            config.timeouts.tool_call_s,
+            _protected_paths(config, components) if has_tools else frozenset(),
             config.timeouts.answer_s,
             components.toolsets,
         )
@@ -490,9 +468,6 @@ def _files_of(server: McpServer) -> Iterator[str]:
 # --- options of compaction: default models, and functions by name ----------------------------------------
 
 
-_STRATEGIES = ("reactive", "plan_execute", "tree_of_thought", "reflexion")
-
-
 def _prepare_compaction(
     reasoning: ReasoningConfig | None, given: CompactionFunction | None
 ) -> Result[tuple[ReasoningConfig | None, Mapping[str, CompactionFunction]], InvalidConfig]:
@@ -502,27 +477,26 @@ def _prepare_compaction(
     a provider without a default model.
     """
     functions: dict[str, CompactionFunction] = {} if given is None else {GIVEN_FUNCTION: given}
-    unused = given is not None
+    used: list[CompactionConfig] = []
     if reasoning is not None:
         ready = _prepared_compaction(reasoning.compaction, "reasoning.compaction", functions)
         if isinstance(ready, Failure):
             return ready
-        unused = unused and not _takes_given(reasoning.compaction)
+        used.append(reasoning.compaction)
         if ready.unwrap() is not reasoning.compaction:
             reasoning = evolve(reasoning, compaction=ready.unwrap())
-        for name in _STRATEGIES:
-            options = getattr(reasoning.strategies, name)
+        for each in fields(StrategiesConfig):
+            options: StrategyOptions = getattr(reasoning.strategies, each.name)
             if options.compaction is None:
                 continue
-            ready = _prepared_compaction(
-                options.compaction, f"reasoning.strategies.{name}.compaction", functions
-            )
+            place = f"reasoning.strategies.{each.name}.compaction"
+            ready = _prepared_compaction(options.compaction, place, functions)
             if isinstance(ready, Failure):
                 return ready
-            unused = unused and not _takes_given(options.compaction)
-            changed = {name: evolve(options, compaction=ready.unwrap())}
+            used.append(options.compaction)
+            changed: dict[str, Any] = {each.name: evolve(options, compaction=ready.unwrap())}
             reasoning = evolve(reasoning, strategies=evolve(reasoning.strategies, **changed))
-    if unused:
+    if given is not None and not any(map(_takes_given, used)):
         expected = "with_reasoning(compaction={'method': 'custom'}), or that for one of the strategies"
         return Failure(InvalidConfig("compaction_function", repr(given), expected))
     return Success((reasoning, functions))

@@ -459,14 +459,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             tool_call: for one call of a tool without its own limit.
             answer: for a question to a person, and for a call that another program executes.
         """
-        wrong = (
-            validation.wrong_seconds("timeout.run", run)
-            or validation.wrong_seconds("timeout.model_call", model_call)
-            or validation.wrong_seconds("timeout.tool_call", tool_call)
-            or validation.wrong_seconds("timeout.answer", answer)
-        )
-        if wrong is not None:
-            return self._with_problem(wrong)
+        given = {"run": run, "model_call": model_call, "tool_call": tool_call, "answer": answer}
+        for name, seconds in given.items():
+            wrong = validation.wrong_seconds(f"timeout.{name}", seconds)
+            if wrong is not None:
+                return self._with_problem(wrong)
         timeouts, model = self.config.timeouts, self.config.model
         return self._evolve(
             timeouts=evolve(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dependency_injector.providers import Object, Provider
-from returns.result import Failure, Result, Success
+from returns.result import Failure
 
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import Lifetimes, Singleton
@@ -68,23 +68,23 @@ def governance_services(
     return services
 
 
-def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
-    """Fail with ``InvalidConfig`` for a key that cannot sign."""
+def wrong_signing_key(key: bytes | None) -> InvalidConfig | None:
+    """Return the problem of a key that cannot sign."""
     if key is None:
-        return Success(None)
+        return None
     from reactive_agents.adapters.governance.audit_log import signer
 
     usable = signer(key)
     if not isinstance(usable, Failure):
-        return Success(None)
+        return None
     expected = f"32 bytes of an Ed25519 key, and the extra 'sign' ({usable.failure().message})"
-    return Failure(InvalidConfig("audit.signing_key", "a key that cannot be used", expected))
+    return InvalidConfig("audit.signing_key", "a key that cannot be used", expected)
 
 
-def check_deliverables(paths: Sequence[str], workspace: Path) -> Result[None, InvalidConfig]:
-    """Fail with ``InvalidConfig`` for a path outside of the workspace."""
+def wrong_deliverable(paths: Sequence[str], workspace: Path) -> InvalidConfig | None:
+    """Return the problem of the first path outside of the workspace."""
     if not paths:
-        return Success(None)
+        return None
     from reactive_agents.adapters.tools.workspace import resolve_inside
 
     for path in paths:
@@ -96,8 +96,8 @@ def check_deliverables(paths: Sequence[str], workspace: Path) -> Result[None, In
             reason = "it names no file"
         if reason:
             expected = f"paths of files inside the workspace ({reason})"
-            return Failure(InvalidConfig("verification.deliverables", repr(path), expected))
-    return Success(None)
+            return InvalidConfig("verification.deliverables", repr(path), expected)
+    return None
 
 
 def _make_verifier(config: VerificationConfig, tools: ToolSettings) -> EvidenceVerifier:

@@ -121,22 +121,24 @@ class CoreLayer(Layer):
 
 def build_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) -> ports.LLM:
     """Return the offline model for ``offline``, else litellm, imported on first use."""
-    provider = config.provider or config.model.partition("/")[0]
-    if provider == "offline":
+    return with_response_cache(_named_llm(config, clock, lifetimes), config, lifetimes)
+
+
+def _named_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) -> ports.LLM:
+    if (config.provider or config.model.partition("/")[0]) == "offline":
         from reactive_agents.adapters.llm.offline import OfflineLLM
 
-        return with_response_cache(OfflineLLM(), config, lifetimes)
+        return OfflineLLM()
     from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 
     llm = lifetimes.keep(LiteLLM(config, clock=clock))
     profile = find_model_profile(config)
     if profile is None:
-        return with_response_cache(llm, config, lifetimes)
+        return llm
     from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM
 
     tier = profile.tier(profile_for(llm.model).tier)
-    profiled = ProfiledLLM(llm, profile, window_tokens=profile.window(tier))
-    return with_response_cache(profiled, config, lifetimes)
+    return ProfiledLLM(llm, profile, window_tokens=profile.window(tier))
 
 
 def with_response_cache(llm: ports.LLM, config: ModelConfig, lifetimes: Lifetimes) -> ports.LLM:

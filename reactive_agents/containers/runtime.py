@@ -259,45 +259,37 @@ def create_runtime(
         ValueError: an option has a wrong value, or tier ``2`` has no embedder, or tier ``1`` has one.
         TypeError: an extra layer is not a container, or depends on a layer that is not below it.
     """
-    _check(_is_text(agent_id), "agent_id", agent_id, "a name")
-    _check(_is_text(provider), "provider", provider, "the name of a provider, such as 'offline'")
-    texts = {"model": model, "api_key": api_key, "base_url": base_url}
-    for option, text in texts.items():
-        shown = type(text).__name__ if option == "api_key" else text
-        _check(text is None or _is_text(text), option, shown, "a text, or None")
+    tiers, text, flag = ", ".join(map(repr, get_args(MemoryTier))), "a text, or None", "True or False"
+    is_limit = max_iterations is None or (type(max_iterations) is int and max_iterations >= 1)
+    is_reasoning = reasoning is None or isinstance(reasoning, config.ReasoningConfig)
+    for option, given, fits, expected in (
+        ("agent_id", agent_id, _is_text(agent_id), "a name"),
+        ("provider", provider, _is_text(provider), "the name of a provider, such as 'offline'"),
+        ("model", model, model is None or _is_text(model), text),
+        ("api_key", type(api_key).__name__, api_key is None or _is_text(api_key), text),
+        ("base_url", base_url, base_url is None or _is_text(base_url), text),
+        ("memory_tier", memory_tier, memory_tier in (None, *get_args(MemoryTier)), f"{tiers} or None"),
+        ("anonymous", anonymous, anonymous in get_args(AnonymousMemory), "'agent' or 'nothing'"),
+        ("memory_path", memory_path, _is_path(memory_path), "a path"),
+        ("cost_path", cost_path, _is_path(cost_path), "a path"),
+        ("audit_path", audit_path, _is_path(audit_path), "a path"),
+        ("max_iterations", max_iterations, is_limit, "1 or more, or None"),
+        (
+            "reasoning",
+            reasoning,
+            is_reasoning,
+            "a ReasoningConfig, such as ReasoningConfig('reactive'), or None",
+        ),
+        ("enable_guardrails", enable_guardrails, isinstance(enable_guardrails, bool), flag),
+        ("enable_verification", enable_verification, isinstance(enable_verification, bool), flag),
+        ("enable_cost_tracking", enable_cost_tracking, isinstance(enable_cost_tracking, bool), flag),
+        ("enable_audit", enable_audit, isinstance(enable_audit, bool), flag),
+    ):
+        _check(fits, option, given, expected)
     chosen_model = model or default_model(provider)
     if "models" not in extra_layers:
         wanted = f"a model of the provider {provider!r}, which has no default model"
         _check(chosen_model is not None, "model", None, wanted)
-    tiers = ", ".join(map(repr, get_args(MemoryTier)))
-    _check(memory_tier in (None, *get_args(MemoryTier)), "memory_tier", memory_tier, f"{tiers} or None")
-    _check(anonymous in get_args(AnonymousMemory), "anonymous", anonymous, "'agent' or 'nothing'")
-    for option, path in {
-        "memory_path": memory_path,
-        "cost_path": cost_path,
-        "audit_path": audit_path,
-    }.items():
-        _check(_is_path(path), option, path, "a path")
-    _check(
-        max_iterations is None or (type(max_iterations) is int and max_iterations >= 1),
-        "max_iterations",
-        max_iterations,
-        "1 or more, or None",
-    )
-    _check(
-        reasoning is None or isinstance(reasoning, config.ReasoningConfig),
-        "reasoning",
-        reasoning,
-        "a ReasoningConfig, such as ReasoningConfig('reactive'), or None",
-    )
-    flags = {
-        "enable_guardrails": enable_guardrails,
-        "enable_verification": enable_verification,
-        "enable_cost_tracking": enable_cost_tracking,
-        "enable_audit": enable_audit,
-    }
-    for option, flag in flags.items():
-        _check(isinstance(flag, bool), option, flag, "True or False")
     verification = config.VerificationConfig() if enable_verification else None
     settings = RunSettings(
         name=agent_id,

@@ -94,7 +94,7 @@ async def agent_loop(
         run = reasoning.execute(context.selected_strategy or "", given, ready)
     loop = _until_handoff(run, handle) if services.ports.handoffs else attempt(run)
     # the strategies of this package end by themselves at the deadline
-    outcome = await in_time(loop, services.seconds_left() + services.settings.timeouts.grace_s)
+    outcome = await in_time(loop, services.seconds_to_finish() + services.settings.timeouts.grace_s)
     ended = handle.ending_error()
     if ended is not None:  # a strategy of several kernel runs may have continued after it
         return Failure(ended)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, Unpack
 
 import anyio
 from returns.result import Failure, Result, Success
+from typing_extensions import TypedDict
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
@@ -32,21 +33,23 @@ _log = logging.getLogger("reactive_agents")
 _SHOWN_ARGUMENTS = 2_000
 
 
+class EntryFields(TypedDict, total=False):
+    """Fields of an audit entry, besides those of its run."""
+
+    subject: Required[str]
+    detail: Required[str]
+    stage: GuardrailStage | None
+    call_id: CallId | None
+
+
 async def append_entry(
-    action: AuditAction,
-    services: EngineServices,
-    *,
-    subject: str,
-    detail: str,
-    stage: GuardrailStage | None = None,
-    call_id: CallId | None = None,
+    action: AuditAction, services: EngineServices, **fields: Unpack[EntryFields]
 ) -> Result[None, ServiceFailed]:
     """Append an entry if there is an audit log; fail when it cannot be written."""
     if not services.ports.audit:
         return Success(None)
     await _after_start(services)
-    entry = _entry(action, services, subject=subject, detail=detail, stage=stage, call_id=call_id)
-    return await _append(entry, services)
+    return await _append(_entry(action, services, **fields), services)
 
 
 def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> AuditEntry:
@@ -80,18 +83,10 @@ async def _after_start(services: EngineServices) -> None:
 
 
 async def append_or_report(
-    action: AuditAction,
-    services: EngineServices,
-    *,
-    subject: str,
-    detail: str,
-    stage: GuardrailStage | None = None,
-    call_id: CallId | None = None,
+    action: AuditAction, services: EngineServices, **fields: Unpack[EntryFields]
 ) -> None:
     """Append an entry; a failure is published, and ends a run that has to be audited."""
-    entered = await append_entry(
-        action, services, subject=subject, detail=detail, stage=stage, call_id=call_id
-    )
+    entered = await append_entry(action, services, **fields)
     if isinstance(entered, Failure):
         handle, fatal = services.handle, "audit" in services.settings.required_records
         error = handle.context.failure_of("audit")(entered.failure())
@@ -162,8 +157,6 @@ async def audit(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Append one entry for the run. Fails with ``ExecutionError``."""
-    if not services.ports.audit:
-        return Success(context)
     status, detail = _outcome(context)
     services.handle.reached["audit"] = "entered"  # nothing was written, should the run be cancelled meanwhile
     await _after_start(services)

@@ -8,7 +8,6 @@ has to let the next one begin.
 from __future__ import annotations
 
 import logging
-import math
 from itertools import accumulate
 
 import anyio
@@ -77,9 +76,8 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
         begun: Result[conversation.History, errors.SessionErrors | errors.ServiceFailed] = Failure(
             errors.ServiceFailed(late, "sessions", "begin")
         )
-        left_s = math.inf if context.deadline is None else context.deadline - services.ports.clock.monotonic()
         services.handle.session = key  # also when this is cancelled as soon as the run has its turn
-        with anyio.move_on_after(left_s):
+        with anyio.move_on_after(services.seconds_left()):
             begun = await call_service(
                 "sessions",
                 store,

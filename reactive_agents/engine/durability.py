@@ -55,7 +55,7 @@ from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, Ta
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BRANCH, Branch, Effect, attempt, effect
+from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
@@ -552,9 +552,8 @@ class RunJournal:
                 kind = None if doubt is None else "doubt"
                 await self.keep(key, "question", _question_of(request, kind), durable=True)
             outcome: list[Result[_A, errors.ServiceFailed]] = []
-            async with self._answered(key) as scope:
+            async with self._answered(key):
                 outcome.append(await live())
-                scope.cancel()
             if outcome and not isinstance(outcome[0], Success):
                 return outcome[0]
             if outcome:
@@ -571,7 +570,7 @@ class RunJournal:
         return Success(_decoded(body, expected))
 
     @asynccontextmanager
-    async def _answered(self, question: str) -> AsyncIterator[anyio.CancelScope]:
+    async def _answered(self, question: str) -> AsyncIterator[None]:
         """Leave the block when another process has answered a question."""
         stopped: list[RunStopped] = []
 
@@ -591,18 +590,10 @@ class RunJournal:
                 stopped.append(error)
             scope.cancel()
 
-        raised: list[BaseException] = []
-        async with anyio.create_task_group() as group:
-            group.start_soon(look, group.cancel_scope)
-            try:
-                yield group.cancel_scope
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
-                raised.append(error)
-            group.cancel_scope.cancel()
-        if raised or stopped:
-            raise [*raised, *stopped][0]
+        async with beside(look):
+            yield
+        if stopped:
+            raise stopped[0]
 
     async def _answer(self, key: str, body: JsonObject) -> None:
         assert self.record is not None
@@ -775,15 +766,16 @@ async def conduct_durably(
     """
     caller = BRANCH.get()
     parent = caller.journal if isinstance(caller, RunBranch) else None
+    if parent is not None:
+        run_id = run_id or RunId(
+            derived_id(f"{parent.run_id}", _branch_of(parent).name("r"), parent.begun_at)
+        )
+        if parent.record is None:
+            return await _replayed(engine, run_id, overrides, parent)
     record = engine.ports.record.value_or(None if parent is None else parent.record)
-    accept_changes = overrides.accept_changes or (parent is not None and parent.lenient)
-    if run_id is None and parent is not None:
-        name = _branch_of(parent).name("r")
-        run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
-    if parent is not None and parent.record is None:
-        return await _replayed(engine, run_id, overrides, parent)
     if record is None:
         raise RuntimeError("A durable run has no record.")
+    accept_changes = overrides.accept_changes or (parent is not None and parent.lenient)
     is_known = run_id is not None and not overrides.reserved
     run_id = run_id or RunId(engine.ports.ids.new())
     if task.parts:
@@ -795,19 +787,9 @@ async def conduct_durably(
             journal.follow(order)
 
     try:
-        definition = await engine_definition(engine)
+        run = await _described_run(engine, task, run_id, overrides, parent)
     except BrokenServiceError as broken:
         return _not_begun(engine, task, run_id, broken.failure)
-    if parent is None:
-        definition.update(_given_options(overrides))
-    run = RecordedRun(
-        run_id,
-        task.agent_id,
-        task,
-        definition=definition,
-        parent=None if parent is None else parent.run_id,
-        created_at=engine.ports.clock.now(),
-    )
     claimed = await _claimed(record, run, follow, overrides, is_known=is_known, accept_changes=accept_changes)
     if not isinstance(claimed, Success):
         return _not_begun(engine, task, run_id, claimed.failure())
@@ -815,18 +797,11 @@ async def conduct_durably(
     if claim.state == "ended":
         if parent is not None:
             _count_ended_run(engine, claim.run)
-        return _ended_run(
-            engine, task, claim.run, overrides.services.get("output_shape", engine.ports.output_shape)
-        )
-    refusal = _refusal(claim, run, accept_changes=accept_changes)
-    read = (
-        Success(())
-        if refusal or (claim.state == "new" and not claim.run.origin_entries)
-        else await _of_record(record, RunRecord.entries, tuple, run_id)
-    )
+        shape = overrides.services.get("output_shape", engine.ports.output_shape)
+        return _ended_run(engine, task, claim.run, shape)
+    read = await _earlier_entries(record, claim, run, accept_changes=accept_changes)
     if isinstance(read, Failure):
-        refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
-    if refusal is not None:
+        refusal = read.failure()
         if claim.holder:
             await _of_record(record, RunRecord.release, None, run_id, claim.holder)
         if parent is not None:  # its caller would see a failed call, and try another way
@@ -843,10 +818,35 @@ async def conduct_durably(
         in_doubt=callers if durability is None else durability.in_doubt,
         lenient=accept_changes or claim.run.origin is not None,
     )
-    engine = engine_of(engine, journal)
-    return await _conducted(
-        engine, journal, record, overrides, streaming=streaming, nested=parent is not None
-    )
+    engine, is_nested = engine_of(engine, journal), parent is not None
+    return await _conducted(engine, journal, record, overrides, streaming=streaming, nested=is_nested)
+
+
+async def _described_run(
+    engine: ExecutionEngine, task: Task, run_id: RunId, overrides: RunOverrides, parent: RunJournal | None
+) -> RecordedRun:
+    """Return the run as it is added to the record.
+
+    Raises:
+        BrokenServiceError: the tool service breaks its port.
+    """
+    definition, of, now = await engine_definition(engine), task.agent_id, engine.ports.clock.now()
+    if parent is not None:
+        return RecordedRun(run_id, of, task, definition, parent=parent.run_id, created_at=now)
+    return RecordedRun(run_id, of, task, {**definition, **_given_options(overrides)}, created_at=now)
+
+
+async def _earlier_entries(
+    record: RunRecord, claim: RunClaim, run: RecordedRun, *, accept_changes: bool
+) -> Result[tuple[RunEntry, ...], errors.RunRefused]:
+    """Return the entries of a claimed run, or why it is not continued."""
+    refusal = _refusal(claim, run, accept_changes=accept_changes)
+    if refusal is not None:
+        return Failure(refusal)
+    if claim.state == "new" and not claim.run.origin_entries:
+        return Success(())
+    read = await _of_record(record, RunRecord.entries, tuple, run.run_id)
+    return read.alt(lambda failed: errors.RunRefused(run.run_id, f"cannot be read: {failed.message}"))
 
 
 def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:

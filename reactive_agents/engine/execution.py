@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -310,22 +311,12 @@ class ExecutionEngine:
             ports = evolve(ports, clock=clock, ids=ids)
         run_id = run_id or RunId(ports.ids.new())
         caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
-        events = RunEvents(
-            ports.events,
-            ports.clock,
-            run_id,
-            task.id,
-            agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
-            parent_run_id=None if caller is None else caller.run_id,
-        )
-        above = () if caller is None else caller.events.readers
-        events.readers = (*above, *overrides.readers)
-        if above and caller is not None and caller.redactor is not None:
+        events = _events_of(task, run_id, settings, ports, overrides)
+        if caller is not None and caller.events.readers and caller.redactor is not None:
             redactor = caller.redactor if redactor is None else redactor.joined(caller.redactor)
         if journal is not None:
             ports = journal.recorded_ports(ports)
         control = ExecutionControl(events, None if handed is None else handed.control)
-        events.above = None if handed is None else handed.answer
         account = UsageAccount(None if caller is None else caller.account)
         meter = MeteredLLM(
             ports.llm,
@@ -343,17 +334,15 @@ class ExecutionEngine:
         if journal is not None:
             journal.account, journal.events, journal.control = account, events, control
             journal.follow(journal.run.order)  # a pause outlives its process
-        started = ports.clock.monotonic()
-        limit = settings.timeouts.run_s
-        if handed is not None and handed.seconds is not None:
-            limit = handed.seconds if limit is None else min(limit, handed.seconds)
+        started, limit = ports.clock.monotonic(), settings.timeouts.run_s
+        limit = min(inf if limit is None else limit, inf if handed is None else handed.seconds)
         context = ExecutionContext(
             run_id=run_id,
             task=task,
             session_id=SessionId(task.session or ports.ids.new()),
             started_at=ports.clock.now(),
             max_iterations=settings.iteration_limit,
-            deadline=None if limit is None else started + limit,
+            deadline=None if limit == inf else started + limit,
             selected_model=overrides.model,
         )
         handle = RunHandle(context, meter, started, control, faults, caller=caller)
@@ -427,6 +416,24 @@ class ExecutionEngine:
             failed = ValueRedactor(redactor).redacted(failed)
         services.events.deliver(failed)
         return failed
+
+
+def _events_of(
+    task: Task, run_id: RunId, settings: RunSettings, ports: EnginePorts, overrides: RunOverrides
+) -> RunEvents:
+    """Return the events of a run, which the readers of the run above get as well."""
+    caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
+    events = RunEvents(
+        ports.events,
+        ports.clock,
+        run_id,
+        task.id,
+        agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
+        parent_run_id=None if caller is None else caller.run_id,
+    )
+    events.readers = (*(() if caller is None else caller.events.readers), *overrides.readers)
+    events.above = None if handed is None else handed.answer
+    return events
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import without_instructions
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -25,7 +24,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import with_history
-from reactive_agents.engine.lifecycle import run_error_hooks
+from reactive_agents.engine.lifecycle import publish_failure, run_error_hooks
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState, RunEvents
 from reactive_agents.kernel.service_calls import call_service
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 async def check_text(
     text: str, stage: GuardrailStage, services: EngineServices, *, call_id: CallId | None = None
 ) -> Result[GuardrailReport, ServiceFailed]:
-    """Return the guardrail's report on a text; without a guardrail every text passes.
+    """Return the report on a text of the guardrail, which has to be there.
 
     Every finding is an event, and a blocked text is an audit entry too. Model calls of the guardrail count as
     usage of the run. A text with JSON escapes is checked both as it is and with the escapes resolved.
@@ -51,16 +50,11 @@ async def check_text(
     Args:
         call_id: the tool call whose result is checked.
     """
-    from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
-
-    guardrail = services.ports.guardrail.value_or(None)
-    if guardrail is None:
-        return Success(GuardrailReport(allowed=True))
     plain, places = unescaped(text)
-    checked = await _checked(guardrail, text, stage, services)
+    checked = await _checked(text, stage, services)
     if plain != text and isinstance(checked, Success):
         first = checked.unwrap()
-        again = await _checked(guardrail, plain, stage, services)
+        again = await _checked(plain, stage, services)
         checked = again.map(lambda found: _combined(text, first, _in_original(found, places)))
     if not isinstance(checked, Success):
         return checked
@@ -91,10 +85,11 @@ def publish_findings(
 
 
 async def _checked(
-    guardrail: Guardrail, text: str, stage: GuardrailStage, services: EngineServices
+    text: str, stage: GuardrailStage, services: EngineServices
 ) -> Result[GuardrailReport, ServiceFailed]:
-    from reactive_agents.core.governance import GuardrailReport
+    from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
 
+    guardrail = services.ports.guardrail.unwrap()
     return await call_service(
         "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, services.llm
     )
@@ -277,7 +272,7 @@ async def guard_output(
         return Success(replaced(context, reasoning=result))
     from reactive_agents.core.governance import GuardrailReport
 
-    checked = await in_time(check_text(output, "output", services), services.seconds_left())
+    checked = await in_time(check_text(output, "output", services), services.seconds_to_finish())
     if checked is None:
         late = "The guardrail service did not check the output before the time limit of the run."
         checked = Failure(errors.ServiceFailed(late, "guardrail", "check"))
@@ -462,6 +457,5 @@ async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], servic
 
 
 def _publish_store_failure(problem: MemoryErrors | ServiceFailed, services: EngineServices) -> None:
-    events, phase = services.events, services.handle.phase
-    error = services.handle.context.failure_of(phase)(problem)
-    events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=False)
+    phase = services.handle.phase
+    publish_failure(phase, services.handle.context.failure_of(phase)(problem), services, fatal=False)

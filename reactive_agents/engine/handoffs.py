@@ -113,7 +113,7 @@ class HandedConversation:
         agents: the agents that had it before in this task, by handoffs of models.
         path: agents that the conversation goes on to at once.
         key_prefix: the prefix of the keys of the run's tool results, which differ from earlier ones by it.
-        seconds: the most seconds that the run has; ``None`` for no limit.
+        seconds: the most seconds that the run has; infinite for no limit.
         control: the control of the run that handed it over, which pauses and stops this run as well.
         answer: the stream of that run's answer, which is the answer of this run.
     """
@@ -122,7 +122,7 @@ class HandedConversation:
     agents: tuple[str, ...]
     path: tuple[str, ...]
     key_prefix: str
-    seconds: float | None
+    seconds: float
     control: ExecutionControl
     answer: AnswerStream | None
 
@@ -339,7 +339,6 @@ def _overrides(
     changes: Mapping[str, Any] = {}
     if shape is not None and (other is None or not admits(shape.schema, other.schema)):
         changes = {"output_shape": Some(shape)}
-    left_s = None if context.deadline is None else context.deadline - ports.clock.monotonic()
     return RunOverrides(
         deps=overrides.deps,
         services=changes,
@@ -348,7 +347,7 @@ def _overrides(
             before if handoff.call is None else (*before, services.settings.name),
             handoff.path,
             f"{prefix}{handoff.target.agent.replace(' ', '-')}.",
-            left_s,
+            services.seconds_left(),
             services.handle.control,
             services.events.answer,
         ),

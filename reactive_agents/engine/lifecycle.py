@@ -158,7 +158,7 @@ async def _until_deadline(
     phase: Phase, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Run the phase's body until the deadline, but for at least ``grace_s`` seconds."""
-    with anyio.move_on_after(services.seconds_left()):
+    with anyio.move_on_after(services.seconds_to_finish()):
         return await phase.body(context, services)
     message = f"The phase {phase.name} was cancelled at the time limit of the run."
     return Failure(errors.ExecutionError(message, context.task_id, phase.name))
@@ -169,14 +169,15 @@ def _run_hooks(
 ) -> Awaitable[Result[ExecutionContext, HookError]]:
     """Run hooks, and return the context as they changed it; strict ones may fail."""
     strict, hooks = services.settings.strict_hooks, services.ports.hooks
-    time_left = None if context.deadline is None else partial(_time_left, context.deadline, context, services)
+    time_left = None if context.deadline is None else partial(_time_left, context, services)
     return hooks.run(name, timing, context, services.events, strict=strict, time_left=time_left)
 
 
-def _time_left(deadline: float, context: ExecutionContext, services: EngineServices) -> float:
+def _time_left(context: ExecutionContext, services: EngineServices) -> float:
     """Return the seconds until the deadline, but no fewer than a hook may always take."""
-    at_least = FINISHING_S if context.agent_state in _BEFORE_THE_END else services.settings.timeouts.grace_s
-    return max(deadline - services.ports.clock.monotonic(), at_least)
+    if context.agent_state in _BEFORE_THE_END:
+        return max(services.seconds_left(), FINISHING_S)
+    return services.seconds_to_finish()
 
 
 async def run_error_hooks(

@@ -91,7 +91,7 @@ async def memory_flush(
         FlushReport,
         _owned(context.task),
         context.reasoning,
-        llm=_model_to_spare(context, services),
+        llm=_model_to_spare(services),
         model=context.selected_model,
     )
     if not isinstance(flushed, Success):
@@ -109,9 +109,9 @@ async def memory_flush(
     return Success(context)
 
 
-def _model_to_spare(context: ExecutionContext, services: EngineServices) -> MeteredLLM | None:
+def _model_to_spare(services: EngineServices) -> MeteredLLM | None:
     """Return the run's model, if the run has time and budget left."""
-    late = context.deadline is not None and services.ports.clock.monotonic() >= context.deadline
+    late = services.seconds_left() <= 0
     spent = budget_reached_by_run(services.settings.budget, services.llm.account)
     stopped = services.handle.control.stopped is not None
     return None if late or spent or stopped else services.llm

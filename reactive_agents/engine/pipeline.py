@@ -11,7 +11,6 @@ Runs that fail or are cancelled are closed in ``run_records.py``.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from operator import attrgetter
@@ -96,7 +95,7 @@ async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, 
     """Open the services of the run in time; return them with its tools."""
     open_services, context = services.ports.open_services, services.handle.context
     if open_services is not None:
-        opened = await in_time(attempt_foreign(open_services, object), _left_s(services))
+        opened = await in_time(attempt_foreign(open_services, object), services.seconds_left())
         if isinstance(opened, BrokenContract):
             message = f"Opening the services {opened.problem}"
             return Failure(errors.ExecutionError(message, context.task_id, "bootstrap"))
@@ -226,15 +225,9 @@ async def prepare_run(services: EngineServices) -> Result[EngineServices, errors
     message = "The functions for instructions and tools did not end before the time limit of the run."
     late = errors.ServiceFailed(message, "instructions", "call")
     prepared: Result[EngineServices, errors.ConfigErrors | errors.ServiceFailed] = Failure(late)
-    with anyio.move_on_after(_left_s(services)):
+    with anyio.move_on_after(services.seconds_left()):
         prepared = await _with_instructions_and_tools(services)
     return prepared.alt(context.failure_of("bootstrap"))
-
-
-def _left_s(services: EngineServices) -> float:
-    """Return the seconds until the deadline of the run."""
-    deadline = services.handle.context.deadline
-    return math.inf if deadline is None else deadline - services.ports.clock.monotonic()
 
 
 async def _with_instructions_and_tools(

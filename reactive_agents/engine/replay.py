@@ -130,28 +130,26 @@ async def replay_run(
     replaying = replaying_engine(durability.engine_of(engine, journal), bus)
     branch, caller = BRANCH.set(durability.RunBranch(journal)), CALLER.set(None)
     outcome: Result[TaskResult, TaskFailed] | None = None
-    stopped: RunStopped | None = None
     try:
         outcome = await replaying.conduct_phases(
             run.task, run.run_id, NO_OVERRIDES, streaming=False, journal=journal
         )
-    except RunStopped as ended:
-        stopped = ended
+        difference, step = _compared(outcome, run) if until is None else ("", len(steps))
+    except RunStopped as stopped:
+        key = getattr(stopped, "key", "")
+        difference = (
+            stopped.difference if isinstance(stopped, durability.ReplayEnded) else stopped.error.message
+        )
+        has_ended = run.status not in ("open", "queued") and not _was_cut_off(run)
+        if not difference and has_ended and until is None:
+            difference = f"it goes on with {key or 'a call'}, where the recorded run ended"
+        used = journal.used(each.key for each in steps)
+        numbers = (each.number for each in steps if each.key in (key, f"{key}="))
+        step = next(numbers, used + 1) if difference else used
     finally:
         CALLER.reset(caller)
         BRANCH.reset(branch)
-    events = tuple(bus.events)
-    if stopped is not None:
-        told = stopped.difference if isinstance(stopped, durability.ReplayEnded) else stopped.error.message
-        ends_early = run.status not in ("open", "queued") and until is None and not _was_cut_off(run)
-        if not told and ends_early:
-            told = f"it goes on with {getattr(stopped, 'key', 'a call')}, where the recorded run ended"
-        used = journal.used(each.key for each in steps)
-        step = _step_at(getattr(stopped, "key", ""), steps, used) if told else used
-        return Replay(None, events, told, step)
-    assert outcome is not None
-    difference, step = _compared(outcome, run) if until is None else ("", len(steps))
-    return Replay(outcome, events, difference, step)
+    return Replay(outcome, tuple(bus.events), difference, step)
 
 
 def _was_cut_off(run: RecordedRun) -> bool:
@@ -161,11 +159,6 @@ def _was_cut_off(run: RecordedRun) -> bool:
         return False
     ended = known.unwrap() if isinstance(known, Success) else known.failure()
     return ended.metadata.terminated_by in ("cancelled", "stopped", "deadline")
-
-
-def _step_at(key: str, steps: Sequence[RecordedStep], used: int) -> int:
-    """Return the number of the step of that key; the next where there is none."""
-    return next((step.number for step in steps if step.key in (key, f"{key}=")), used + 1)
 
 
 def _compared(outcome: Result[TaskResult, TaskFailed], run: RecordedRun) -> tuple[str, int]:

@@ -24,7 +24,7 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, beside, effect
 from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import Phase, publish_failure, run_phase
@@ -129,10 +129,7 @@ async def cost_track(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Record the usage of the run. Fails with ``ExecutionError``."""
-    tracker = services.ports.cost_tracker.value_or(None)
-    if tracker is None:
-        return Success(context)
-    record = spending_record(context, services)
+    tracker, record = services.ports.cost_tracker.unwrap(), spending_record(context, services)
     recorded = await call_service("cost tracking", tracker, CostTracker.record, None, record)
     if not isinstance(recorded, Success):
         return Failure(context.failure_of("cost-track")(recorded.failure()))
@@ -167,7 +164,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
         try:
             again = [
                 phase
-                for phase in CLOSING
+                for phase in _provided(services)
                 if reached.get(phase.name, "entered") == "entered"
                 or (phase.repeatable and phase.name in begun_before)
             ]
@@ -194,11 +191,15 @@ async def _record(phases: Iterable[Phase], context: ExecutionContext, services: 
             publish_failure(phase.name, recorded.failure(), services, fatal=False)
 
 
+def _provided(services: EngineServices) -> tuple[Phase, ...]:
+    """Return the phases whose service there is."""
+    return tuple(each for each in CLOSING if each.service is not None and each.service(services.ports))
+
+
 async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | None:
     """Await shielded work while runs are being recorded; ``None`` if it is cut off."""
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
     value: _A | None = None
-    raised: list[BaseException] = []
 
     async def lose_patience(scope: anyio.CancelScope) -> None:
         for _ in range(MOST_WAITS):
@@ -209,25 +210,16 @@ async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | N
         scope.cancel()
 
     with anyio.CancelScope(shield=True):
-        async with anyio.create_task_group() as group:
-            group.start_soon(lose_patience, group.cancel_scope)
-            try:
-                value = await work
-            except anyio.get_cancelled_exc_class():
-                raise
-            except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
-                raised.append(error)
-            group.cancel_scope.cancel()
-    if raised:
-        raise raised[0]
+        async with beside(lose_patience):
+            value = await work
     return value
 
 
 def publish_gaps(context: ExecutionContext, services: EngineServices) -> None:
     """Publish an event for each record of the run that may be missing."""
-    for phase in CLOSING:
+    for phase in _provided(services):
         stage = services.handle.reached.get(phase.name)
-        if stage != "done" and phase.service is not None and phase.service(services.ports):
+        if stage != "done":
             known = "whether it was recorded is not known" if stage == "begun" else "it was not recorded"
             message = f"The phase {phase.name} of the run was cut off: {known}."
             error = errors.ExecutionError(message, context.task_id, phase.name)

@@ -88,25 +88,32 @@ class RunTools:
     ) -> Result[ToolResult, ToolErrors]:
         executed, recorded = await self._recorded(call, scope, approver)
         if isinstance(executed, Success):
-            given = executed.unwrap()
-            if given.parts and recorded:
-                self._know_content(given)
-            if recorded:
-                self._services.llm.account.add(given.usage)
-            elif given.usage and not given.counted:  # at once: the calls beside it may be cancelled
-                await self._services.llm.add(given.usage)
-        else:
+            await self._take_in(executed.unwrap(), recorded=recorded)
+        elif isinstance(error := executed.failure(), errors.ToolNotApproved):
+            await append_denial(call, error, self._services)
+        return await self._guard(call, executed) if self._guarded else executed
+
+    async def _take_in(self, result: ToolResult, *, recorded: bool) -> None:
+        """Count the usage of a result, and register the content of one that was recorded."""
+        if not recorded:
+            if result.usage and not result.counted:  # at once: the calls beside it may be cancelled
+                await self._services.llm.add(result.usage)
+            return
+        self._services.llm.account.add(result.usage)
+        content = content_of(self._services) if result.parts else None
+        if content is not None and not isinstance(content, ServiceMissing):
+            content.know(result.parts)
+
+    async def _guard(
+        self, call: ToolCall, executed: Result[ToolResult, ToolErrors]
+    ) -> Result[ToolResult, ToolErrors]:
+        """Return the outcome of a call as the guardrail lets the model see it."""
+        if not isinstance(executed, Success):
             error = executed.failure()
-            if isinstance(error, errors.ToolNotApproved):
-                await append_denial(call, error, self._services)
-            if not self._guarded or not isinstance(
-                error, errors.ToolFailed
-            ):  # no other holds text of the tool
+            if not isinstance(error, errors.ToolFailed):  # no other holds text of the tool
                 return executed
             detail, withheld = await self._checked(call, error.detail)
             return Failure(evolve(error, detail=withheld or joined_texts(detail)))
-        if not self._guarded:
-            return executed
         result = executed.unwrap()
         if not result.success:
             detail, withheld = await self._checked(call, result.error)
@@ -145,11 +152,6 @@ class RunTools:
         if isinstance(content, ServiceMissing):
             return evolve(result, parts=(), result=None, error=content.message)
         return await content.take_result(result)
-
-    def _know_content(self, result: ToolResult) -> None:
-        content = content_of(self._services)
-        if not isinstance(content, ServiceMissing):
-            content.know(result.parts)
 
     async def _executed(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None

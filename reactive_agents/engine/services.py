@@ -393,11 +393,13 @@ class EngineServices(Value):
         )
 
     def seconds_left(self) -> float:
-        """Return the seconds until the deadline, at least ``grace_s``; else infinity."""
+        """Return the seconds until the deadline, negative after it, infinite without it."""
         deadline = self.handle.context.deadline
-        if deadline is None:
-            return math.inf
-        return max(deadline - self.ports.clock.monotonic(), self.settings.timeouts.grace_s)
+        return math.inf if deadline is None else deadline - self.ports.clock.monotonic()
+
+    def seconds_to_finish(self) -> float:
+        """Return the seconds until the deadline, but at least ``grace_s``."""
+        return max(self.seconds_left(), self.settings.timeouts.grace_s)
 
     def documents(self) -> tuple[str, ...]:
         """Return the texts of the documents that models were shown."""

@@ -71,7 +71,7 @@ def retry_obstacle(context: ExecutionContext, services: EngineServices) -> str:
     used_up = budget_reached_by_run(services.settings.budget, services.llm.account)
     if used_up is not None or services.llm.refusal is not None:
         return "There is no second try, as the budget of the run is used up."
-    if context.deadline is not None and services.ports.clock.monotonic() >= context.deadline:
+    if services.seconds_left() <= 0:
         return "There is no second try, as the time of the run is up."
     return ""
 

@@ -204,11 +204,8 @@ class RunBudget:
         self, guard: SpendingGuard, bound: CallBound, model: str, *, shared: bool
     ) -> Result[Reservation, errors.BudgetExceeded | errors.BudgetUnavailable]:
         if bound.usd is None:
-            return Failure(
-                errors.BudgetUnavailable(
-                    f"The budget cannot be enforced with {model}: {bound.problem}", model
-                )
-            )
+            problem = f"The budget cannot be enforced with {model}: {bound.problem}"
+            return Failure(errors.BudgetUnavailable(problem, model))
         from reactive_agents.core.governance import Reservation  # of agents with a budget
 
         reserved = await call_service(
@@ -220,14 +217,13 @@ class RunBudget:
             bound.usd,
             **(_FOR_RUN_ALONE if shared else {}),
         )
-        if isinstance(reserved, Failure):
-            refusal = reserved.failure()
-            if isinstance(refusal, ServiceFailed):
-                return Failure(
-                    errors.BudgetUnavailable(f"The budget cannot be read. {refusal.message}", model)
-                )
-            return Failure(refusal)
-        return Success(reserved.unwrap())
+        return reserved.alt(
+            lambda refused: (
+                refused
+                if isinstance(refused, errors.BudgetExceeded)
+                else errors.BudgetUnavailable(f"The budget cannot be read. {refused.message}", model)
+            )
+        )
 
     def _refusal(
         self, bound: CallBound, model: str

@@ -214,9 +214,8 @@ async def _take_step(
         seconds = max(seconds, 0.0) + termination.FINISHING_S
     result = await termination.in_time(step(state, context), seconds) if seconds > 0 else None
     if result is None:
-        missing = describe_missing(requirements_of(state, context), "a final answer")
-        reason = f"The time limit of the run was reached. {missing}"
-        return termination.stop_run(state, Stop("deadline", "partial", termination.last_words(state), reason))
+        reason = "The time limit of the run was reached."
+        return termination.stop_run(state, termination.stop_early("deadline", reason, state, context))
     if not isinstance(result, Success):
         return _after_failure(state, context, result.failure())
     following = result.unwrap()
@@ -232,9 +231,7 @@ def _after_failure(
         state = with_usage(state, errors.refused_attempts(error.cause))
     refusal = budget_refusal(error)
     if refusal is not None:
-        missing = describe_missing(requirements_of(state, context), "a final answer")
-        reason = f"{refusal.message} {missing}"
-        return termination.stop_run(state, Stop("budget", "partial", termination.last_words(state), reason))
+        return termination.stop_run(state, termination.stop_early("budget", refusal.message, state, context))
     return (
         Failure(error) if isinstance(error, errors.IllegalTransition) else termination.fail_run(state, error)
     )

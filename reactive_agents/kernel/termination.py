@@ -18,6 +18,7 @@ from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.call_parsing.response_calls import without_marks
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop
 from reactive_agents.kernel.ledger import enter_guidance
+from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor
 from reactive_agents.kernel.toolset import COULD_NOT, FINAL_ANSWER
 
@@ -134,6 +135,12 @@ def last_words(state: KernelState) -> str | None:
         if message.content.strip():
             return message.content
     return state.transcript.last_words
+
+
+def stop_early(policy: str, reason: str, state: KernelState, context: KernelContext) -> Stop:
+    """Return the end of a run without an answer; it says what is missing."""
+    missing = describe_missing(requirements_of(state, context), "a final answer")
+    return Stop(policy, "partial", last_words(state), f"{reason} {missing}")
 
 
 def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTransition]:

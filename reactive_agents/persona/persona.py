@@ -48,7 +48,7 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
-from reactive_agents.effects import attempt, effect, outcome_of
+from reactive_agents.effects import attempt, beside, effect, outcome_of
 from reactive_agents.persona.cycle import (
     Cycle,
     OvertakenError,
@@ -905,7 +905,7 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
         yield
         return
 
-    async def show() -> None:
+    async def show(_: anyio.CancelScope) -> None:
         while True:
             with anyio.move_on_after(_TYPING_S):
                 try:
@@ -914,15 +914,8 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
                     _log.debug("A channel did not show that an answer is being made.", exc_info=error)
             await anyio.sleep(_TYPING_S)
 
-    group = await open_group()
-    group.start_soon(show)
-    try:
+    async with beside(show):
         yield
-    except BaseException as error:
-        await close_group(group, type(error), error, error.__traceback__)
-        raise
-    group.cancel_scope.cancel()
-    await close_group(group, None, None, None)
 
 
 @asynccontextmanager

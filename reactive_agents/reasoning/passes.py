@@ -223,31 +223,16 @@ async def run_pass(
     found = find_kernel(name, services)
     if not isinstance(found, Success):
         return Failure(found.failure())
-    earlier = strategy_input.earlier
+    earlier, leads = strategy_input.earlier, kernel_pass.leads
     left = calls_left_of_run(progress, strategy_input, services)
     turns = min(kernel_pass.max_iterations, strategy_input.max_iterations or kernel_pass.max_iterations)
     allowed = _allowed(kernel_pass.allowed_tools, left, strategy_input)
-    in_turns = not kernel_pass.kernel and has_tools(services, allowed)
-    instructions = kernel_pass.instructions
-    if in_turns:
-        is_brief = profile_of(strategy_input, services).is_brief
-        instructions = loop_instructions(turns, instructions, is_brief=is_brief)
-    if not kernel_pass.leads:
-        instructions = "\n\n".join(filter(None, (instructions, instructions_of_user(strategy_input))))
+    instructions = _instructions(kernel_pass, turns, allowed, strategy_input, services)
     given = kernel_input(strategy_input, instructions=instructions, temperature=kernel_pass.temperature)
-    if not kernel_pass.leads:
-        given = evolve(given, settings=evolve(given.settings, system_prompt=""))
-    form = strategy_input.answer_form
-    if (
-        form is not None
-        and kernel_pass.leads
-        and not kernel_pass.delivers
-        and not kernel_pass.answers_by_tool
-    ):
-        given = evolve(given, instructions="\n\n".join(filter(None, (instructions, form.instructions))))
     task = evolve(
         given,
-        answer_form=form if kernel_pass.leads and kernel_pass.delivers else None,
+        settings=given.settings if leads else evolve(given.settings, system_prompt=""),
+        answer_form=given.answer_form if leads and kernel_pass.delivers else None,
         task=kernel_pass.task,
         user_task=kernel_pass.user_task,
         part=kernel_pass.part,
@@ -269,6 +254,24 @@ async def run_pass(
     )
     run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
     return run.alt(lambda error: errors.StrategyExecutionError(strategy, error.message, cause=error))
+
+
+def _instructions(
+    kernel_pass: Pass,
+    turns: int,
+    allowed: frozenset[str] | None,
+    strategy_input: StrategyInput,
+    services: StrategyServices,
+) -> str:
+    """Return the instructions of a pass: its own, and those for working in turns."""
+    own, more, form = kernel_pass.instructions, "", strategy_input.answer_form
+    if not kernel_pass.kernel and has_tools(services, allowed):
+        own = loop_instructions(turns, own, is_brief=profile_of(strategy_input, services).is_brief)
+    if not kernel_pass.leads:
+        more = instructions_of_user(strategy_input)
+    elif form is not None and not kernel_pass.delivers and not kernel_pass.answers_by_tool:
+        more = form.instructions
+    return "\n\n".join(filter(None, (own, more)))
 
 
 def instructions_of_user(strategy_input: StrategyInput) -> str:

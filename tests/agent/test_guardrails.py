@@ -258,7 +258,9 @@ async def test_escapes_of_json_hide_nothing_from_guardrails(write: Callable[[str
     assert list(result.tool_results.values()) == ['{"mail": "[email]"}']
 
 
-async def test_plans_that_cannot_be_rewritten_are_an_event() -> None:
+async def test_plans_that_cannot_be_rewritten_are_an_event_and_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     guardrail = RuleGuardrail((), {"output": (personal_data(),)})
     plans = InMemoryPlanStore(fails_with=MemoryUnavailable("It is locked.", "list_plans"))
     made = bench(ScriptedLLM(forever(say("Write to ada@example.org."))), plans=plans, guardrail=guardrail)
@@ -266,6 +268,7 @@ async def test_plans_that_cannot_be_rewritten_are_an_event() -> None:
     (failed,) = made.recorder.of(ExecutionPhaseFailed)
     assert (failed.fatal, failed.phase) == (False, "think")
     assert "It is locked." in failed.error.message
+    assert "It is locked." in caplog.text
 
 
 async def test_an_output_that_cannot_be_checked_does_not_go_out() -> None:

@@ -20,12 +20,14 @@ import reactive_agents
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
 from reactive_agents.agent.config import read_document
 from reactive_agents.agent.run_options import RunOptions
+from reactive_agents.cli.app import SUBCOMMANDS
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core import bases, run_errors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.engine import LIFECYCLE_PHASES
 from reactive_agents.evaluation import CasesFile
 from reactive_agents.reasoning import StrategyRegistry
+from reactive_agents.server.api import OPERATIONS
 from tests.docs.site import COMPLETE
 from tests.support.command_line import parsed_command
 
@@ -271,6 +273,19 @@ def test_every_option_of_the_command_line_is_told(command: str) -> None:
 def test_every_option_of_the_memory_commands_is_told(command: str) -> None:
     page = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
     assert {option for option in options_of(command) if f"`{option}`" not in page} == {"--help"}
+
+
+def test_every_subcommand_has_a_section() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    told = " ".join(re.findall(r"^## (.*)$", page, re.M)).replace("`reactive-agents ", "`")
+    assert [name for name in SUBCOMMANDS if f"`{name}`" not in told] == []
+
+
+def test_every_operation_of_the_api_is_told() -> None:
+    page = prose_of(ROOT / "docs" / "serving.md")
+    told = {*re.findall(r"(/[^ `?]+)[`?]", page)}
+    orders = {each.path for each in OPERATIONS if f"/{each.path.rpartition('/')[2]}" in told}
+    assert {each.path for each in OPERATIONS} - told - orders == set()
 
 
 def test_the_command_and_its_page_name_every_strategy() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import get_args
 
+from attrs import evolve
 from returns.maybe import Nothing
 
 from reactive_agents.core import errors
@@ -35,10 +36,9 @@ from reactive_agents.kernel.context import (
 )
 from reactive_agents.kernel.embedded_calls import results_of_written_calls
 from reactive_agents.kernel.ledger import EMPTY_REPLY
-from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.policies import answers, limits, requirements
 from reactive_agents.kernel.state import KernelState
-from reactive_agents.kernel.termination import last_words
+from reactive_agents.kernel.termination import last_words, stop_early
 
 MOST_EMPTY = 4
 """Empty replies without a call in between that are asked again."""
@@ -150,9 +150,8 @@ def _name_of(policy: Policy) -> str:
 
 
 def _ended_by_steps(state: KernelState, context: KernelContext, kernel_steps: int) -> Stop:
-    missing = describe_missing(requirements_of(state, context), "a final answer")
-    reason = f"The kernel made {kernel_steps} steps without finishing. {missing}"
-    return Stop("iteration_limit", "partial", last_words(state), reason)
+    reason = f"The kernel made {kernel_steps} steps without finishing."
+    return stop_early("iteration_limit", reason, state, context)
 
 
 def _admitted(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
@@ -243,14 +242,11 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
     """
     if state.status != "thinking" or state.iteration < context.max_iterations:
         return None
-    missing = describe_missing(requirements_of(state, context), "a final answer")
-    delivered = results_of_written_calls(state)
-    if delivered is not None:
-        reason = (
-            f"{_limit_reached(context)} The last one was a call written as text; its result is the output."
-        )
-        return Stop("iteration_limit", "partial", delivered, f"{reason} {missing}")
-    return Stop("iteration_limit", "partial", last_words(state), f"{_limit_reached(context)} {missing}")
+    reason, delivered = _limit_reached(context), results_of_written_calls(state)
+    if delivered is None:
+        return stop_early("iteration_limit", reason, state, context)
+    reason += " The last one was a call written as text; its result is the output."
+    return evolve(stop_early("iteration_limit", reason, state, context), output=delivered)
 
 
 STANDARD_POLICIES: tuple[Policy, ...] = (

@@ -22,7 +22,7 @@ from reactive_agents.kernel.open_requirements import (
     still_to_gather,
 )
 from reactive_agents.kernel.state import KernelState
-from reactive_agents.kernel.termination import last_words
+from reactive_agents.kernel.termination import last_words, stop_early
 
 LOOP_DETECTION = "loop_detection"
 IDLE_TURNS = 3
@@ -99,10 +99,7 @@ def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next model call, with what it has."""
     answered = state.proposal is not None and bool(state.proposal.text.strip())
     spent = None if answered or state.status != "thinking" else budget_reached_by_kernel(state, context)
-    if spent is None:
-        return None
-    missing = describe_missing(requirements_of(state, context), "a final answer")
-    return Stop("budget", "partial", last_words(state), f"{spent} {missing}")
+    return None if spent is None else stop_early("budget", spent, state, context)
 
 
 def results_of(state: KernelState) -> tuple[str, ...]:
