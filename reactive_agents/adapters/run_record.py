@@ -520,11 +520,13 @@ class SqliteRunRecord:
                 return settled
             held.waiting, held.is_durable = [], False
             entries = (*held.recent_entries, *batch) if again else batch
+            since = time.monotonic()
             appended = await self._append(run_id, holder, entries, durable=durable, again=again)
-            until = time.monotonic() + LEASE_S / 2
-            while isinstance(appended, Failure) and self._server is not None and time.monotonic() < until:
+            while isinstance(appended, Failure) and self._server is not None:
+                if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
+                    break
                 await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
-                entries, durable = (*held.recent_entries, *batch), True
+                entries, durable, again = (*held.recent_entries, *batch), True, True
                 appended = await self._append(run_id, holder, entries, durable=True, again=True)
             written = _lease(run_id, appended)
             if isinstance(written, Success):
