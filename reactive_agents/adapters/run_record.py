@@ -56,6 +56,7 @@ from reactive_agents.core.run_record import (
     RunFilter,
     RunOrder,
     RunSchedule,
+    RunState,
     RunStatus,
     pause_after,
 )
@@ -1007,22 +1008,38 @@ def _listed_run(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Sea
         return evolve(_run_of(file, unread, now, seal), state="unreadable")
 
 
+def states_in(place: sqlite.DatabasePath, run_ids: Collection[str]) -> dict[str, RunState]:
+    """Return the states of those runs that a record has; empty if there is none.
+
+    Blocks while it reads.
+    """
+
+    def work(file: sql.Transaction) -> dict[str, RunState]:
+        chosen = f"SELECT {_COLUMNS} FROM runs WHERE run_id IN ({sql.marks(run_ids)})"
+        now = time.time_ns() // 1000
+        return {row[1]: _state_of(file, row, now) for row in file.execute(chosen, tuple(run_ids)).fetchall()}
+
+    return sql.look_into(place, RUNS, work).value_or({}) if run_ids else {}
+
+
+def _state_of(file: sql.Transaction, row: tuple[Any, ...], now: int) -> RunState:
+    status, wanted = row[7], row[14]
+    if status == "queued" and wanted == "pause":
+        return "paused"
+    if status != "open":
+        return status  # type: ignore[no-any-return]
+    (waiting,) = file.execute(
+        f"SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND {_IS_OPEN})", (row[0],)
+    ).fetchone()
+    if waiting:
+        return "waiting"
+    if wanted == "pause":
+        return "paused"
+    return "running" if _is_held(row[12], row[13], now) else "interrupted"
+
+
 def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
     status, wanted = row[7], row[14]
-    state = status
-    if status == "queued" and wanted == "pause":
-        state = "paused"
-    elif status == "open":
-        (waiting,) = file.execute(
-            f"SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND {_IS_OPEN})",
-            (row[0],),
-        ).fetchone()
-        if waiting:
-            state = "waiting"
-        elif wanted == "pause":
-            state = "paused"
-        else:
-            state = "running" if _is_held(row[12], row[13], now) else "interrupted"
     origin = None
     if row[4] is not None:
         found = file.execute("SELECT run_id FROM runs WHERE id = ?", (row[4],)).fetchone()
@@ -1045,7 +1062,7 @@ def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -
             result=seal.open(row[10]),
             created_at=sqlite.moment_of(row[18]),
             updated_at=sqlite.moment_of(row[19]),
-            state=state,
+            state=_state_of(file, row, now),
             is_held=status == "open" and _is_held(row[12], row[13], now),
             order=wanted,
             entries=max(0, entries - row[5]),
