@@ -13,6 +13,8 @@ a model
 * A lost connection is replaced, and the transaction repeated unless it may have been committed. If the server
 was
   reachable before, a call waits for it as long as for a lock, since it may be restarting; then it fails.
+  Once the server has been away for as long as that, calls fail at once, after one attempt for all of them.
+* No call waits forever for a server that hangs: its connection is given up like a lost one.
 * Leases use the clock of the server, which each transaction reads, since the clocks of machines differ.
 * Texts with NUL, which Postgres rejects, are stored with a mark in its place, and restored when read.
 * Each failure is a value, and a warning in the log ``reactive_agents``. URLs are shown without password.
@@ -55,6 +57,10 @@ _SEARCH_PATH = f"{SCHEMA}, public, extensions"  # the last two may have the vect
 _LOCK_SLICE_MS = 500
 _STALLED_MS = 15_000  # a stalled process must not block others
 _LONGEST_STATEMENT_MS = 60_000
+_LONGEST_ANSWER_S = 65.0  # the server ends a statement before that
+_LONGEST_MIGRATION_S = 3600.0  # it may index large tables
+_SILENT_S = 10.0
+"""Seconds in which a server answers what takes it no time, if it is alive."""
 _PAUSE_S, _AWAY_PAUSE_S = 0.005, 0.25
 _IN_NO_TRANSACTION = 0  # libpq's status of an idle connection
 _SOON = "SET LOCAL synchronous_commit = off"
@@ -66,6 +72,7 @@ _CONNECTING = {
     "tcp_user_timeout": 15_000,
     "application_name": "reactive_agents",
 }
+_SILENT = "the server accepts connections, but does not answer"
 _UNKNOWN_END = "the connection was lost at the end of a write, which may have been done"
 _NOT_UNDERSTOOD = "its address is not understood"
 
@@ -122,6 +129,12 @@ class PostgresDatabase(Generic[_E]):
     def losses(self) -> int:
         """The number of lost connections of this process to the URL."""
         return self._pool.losses
+
+    @property
+    def away_since(self) -> float:
+        """The monotonic time since which the server cannot be reached; infinity if it can."""
+        absence = self._pool.absence
+        return float("inf") if absence is None else absence.since
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view."""
@@ -235,18 +248,21 @@ class PostgresDatabase(Generic[_E]):
         again: bool = False,
     ) -> Result[_T, _E]:
         begin = _beginning(mode, lock, first)
-        deadline = anyio.current_time() + self._patience_s
+        deadline = time.monotonic() + self._patience_s
         while True:
-            pause_s = _PAUSE_S
+            pause_s, began = _PAUSE_S, time.monotonic()
             try:
                 outcome = await anyio.to_thread.run_sync(self._once, work, begin, again, limiter=limit.here())
             except _failures() as error:
-                if not self._pool.ready or not _is_away(error):  # it may be restarting
+                is_away = _is_away(error)
+                if is_away:
+                    deadline = min(deadline, self._pool.away_since(began, error) + self._patience_s)
+                if not self._pool.ready or not is_away:  # it may be restarting
                     return Failure(self._failed(operation, error))
                 outcome, pause_s = _Busy(error), _AWAY_PAUSE_S
             if not isinstance(outcome, _Busy):
                 return Success(outcome)
-            if anyio.current_time() >= deadline:
+            if time.monotonic() >= deadline:
                 return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(pause_s)
 
@@ -284,14 +300,13 @@ class PostgresDatabase(Generic[_E]):
         try:
             connection.consume_input()
             if not lent.is_sent or connection.is_busy():
-                await _wait_for_answer(connection)
+                await _wait_for_answer(lent)
             while (part := connection.get_result()) is not None:
                 answer = part
                 if connection.is_busy():
-                    await _wait_for_answer(connection)
+                    await _wait_for_answer(lent)
         except library.OperationalError:
-            self._pool.losses += 1
-            lent.connection.close()
+            self._pool.lose(lent)
             raise ConnectionError(_UNKNOWN_END) from None
         except BaseException:
             lent.connection.close()
@@ -317,11 +332,14 @@ class PostgresDatabase(Generic[_E]):
     def _once(self, work: Work[_T], begin: str, again: bool) -> _T | _Busy:
         errors = _library().errors
         self._pool.join(self)
+        self._pool.check(self._patience_s)
         reason = ""
         for _ in range(MOST_CONNECTIONS + 2):  # all idle ones may be lost
             with self._pool.borrowed(self._patience_s) as lent:
                 try:
-                    return self._in_transaction(lent, work, begin)
+                    done = self._in_transaction(lent, work, begin)
+                    self._pool.absence = None
+                    return done
                 except (
                     errors.LockNotAvailable,
                     errors.DeadlockDetected,
@@ -334,7 +352,7 @@ class PostgresDatabase(Generic[_E]):
                 except errors.OperationalError as error:
                     if not lent.connection.closed:
                         raise
-                    self._pool.losses += 1
+                    self._pool.lose(lent)
                     if lent.is_committing and not again:
                         raise ConnectionError(_UNKNOWN_END) from None
                     reason = error.diag.message_primary or str(error)
@@ -346,7 +364,9 @@ class PostgresDatabase(Generic[_E]):
                 _migrate(lent.connection, store, read_only=self._read_only)
                 self._pool.ready.add(store.name)
         try:
+            lent.connection.answer_s = _SILENT_S
             started = lent.connection.execute(begin)
+            lent.connection.answer_s = _LONGEST_ANSWER_S
             while started.nextset():
                 pass
             (server_us,) = started.fetchone()
@@ -362,17 +382,21 @@ class PostgresDatabase(Generic[_E]):
         return done
 
 
-async def _wait_for_answer(connection: Any) -> None:
+async def _wait_for_answer(lent: _Lent) -> None:
     """Wait for a whole answer; a cancellation takes effect after that.
 
     Waits for the socket here, since passing a small write to a thread costs more than the write.
     """
-    with anyio.CancelScope(shield=True):
+    connection = lent.connection.pgconn
+    with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _SILENT_S):
         while connection.flush():
             await anyio.wait_writable(connection.socket)
         while connection.is_busy():
             await anyio.wait_readable(connection.socket)
             connection.consume_input()
+        return
+    lent.connection.is_silent = True
+    raise _library().OperationalError(_SILENT)
 
 
 @lru_cache(maxsize=64)
@@ -540,6 +564,7 @@ def _migrate(connection: Any, store: Store, *, read_only: bool) -> None:
         there = f"version {found} of its {store.name}" if found else f"no {store.name}"
         raise UnusableSchema(f"it has {there}, expected version {newest} for reading")
     with connection.transaction():
+        connection.answer_s = _LONGEST_MIGRATION_S
         connection.execute(_migration_begin())
         _refuse_foreign(connection)
         found = _version(connection, store)  # another process may have been faster
@@ -631,6 +656,15 @@ class _Idle:
     since: float = field(factory=time.monotonic)
 
 
+@frozen
+class _Absence:
+    """Since when a server cannot be reached, and when and why it last could not."""
+
+    since: float
+    known_at: float
+    reason: Exception
+
+
 class _Pool:
     """The connections of this process to one URL.
 
@@ -641,6 +675,7 @@ class _Pool:
         self._url = url
         self._inherited: list[object] = []
         self.losses = 0
+        self.absence: _Absence | None = None
         self.limit = _Limit(MOST_CONNECTIONS)
         self._begin()
 
@@ -690,6 +725,33 @@ class _Pool:
             if lent is not None:
                 self._give_back(lent.connection)
             free.release()
+
+    def away_since(self, began: float, reason: Exception) -> float:
+        """Return since when the server cannot be reached, after an attempt that failed."""
+        known, now = self.absence, time.monotonic()
+        is_same = known is not None and now - known.known_at <= IDLE_S
+        since = known.since if known is not None and is_same else began
+        if known is None or known.reason is not reason:
+            self.absence = _Absence(since, now, reason)
+        return since
+
+    def check(self, patience_s: float) -> None:
+        """Fail if the server is known to have been away for longer than a call waits."""
+        known, now = self.absence, time.monotonic()
+        if known and now - known.since > patience_s and now - known.known_at < _AWAY_PAUSE_S:
+            raise known.reason.with_traceback(None)
+
+    def lose(self, lent: _Lent) -> None:
+        """Close a lost connection; if the server is silent, the idle ones are lost too."""
+        self.losses += 1
+        lent.connection.close()
+        if lent.connection.is_silent:
+            since = time.monotonic() - _SILENT_S
+            self.absence = self.absence or _Absence(since, since, ConnectionResetError(_SILENT))
+            with self._changing:
+                closing = self._idle[:]
+                self._idle.clear()
+            _close(closing, self._process)
 
     def at_hand(self, user: object, stores: Sequence[Store], among: int = 0) -> _Lent | None:
         """Lend an idle connection, without waiting.
@@ -766,14 +828,44 @@ def _library() -> Any:
 
 
 def _connect(url: str) -> Any:
-    library = _library()
+    _library()
     texts, figures, loader, number = _adapters()
-    connection = library.connect(url, autocommit=True, prepare_threshold=None, **_given_less(url))
+    connection = _connection_type().connect(url, autocommit=True, prepare_threshold=None, **_given_less(url))
     connection.adapters.register_dumper(str, texts)
     connection.adapters.register_dumper(float, figures)
     connection.adapters.register_loader("text", loader)
     connection.adapters.register_loader("numeric", number)
     return connection
+
+
+@cache
+def _connection_type() -> Any:
+    """Return the class of connections, which are closed if the server does not answer."""
+    library = _library()
+
+    class Connection(library.Connection):  # type: ignore[misc, name-defined]
+        answer_s = _LONGEST_ANSWER_S
+        is_silent = False
+
+        def wait(self, steps: Any, *options: Any, **named: Any) -> Any:
+            return super().wait(self._in_time(steps), *options, **named)
+
+        def _in_time(self, steps: Any) -> Any:
+            """Pass on the steps of a statement, until the server is silent for too long."""
+            until = time.monotonic() + self.answer_s
+            try:
+                wanted = next(steps)
+                while True:
+                    ready = yield wanted
+                    if not ready and time.monotonic() > until:
+                        self.is_silent = True
+                        self.close()
+                        raise library.OperationalError(_SILENT)
+                    wanted = steps.send(ready)
+            except StopIteration as done:
+                return done.value
+
+    return Connection
 
 
 def _given_less(url: str) -> dict[str, Any]:

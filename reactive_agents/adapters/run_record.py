@@ -522,11 +522,13 @@ class SqliteRunRecord:
                 return settled
             held.waiting, held.is_durable = [], False
             entries = (*held.recent_entries, *batch) if again else batch
+            since = time.monotonic()
             appended = await self._append(run_id, holder, entries, durable=durable, again=again)
-            until = time.monotonic() + LEASE_S / 2
-            while isinstance(appended, Failure) and self._server is not None and time.monotonic() < until:
+            while isinstance(appended, Failure) and self._server is not None:
+                if again and time.monotonic() > min(since, self._server.away_since) + LEASE_S / 2:
+                    break
                 await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
-                entries, durable = (*held.recent_entries, *batch), True
+                entries, durable, again = (*held.recent_entries, *batch), True, True
                 appended = await self._append(run_id, holder, entries, durable=True, again=True)
             written = _lease(run_id, appended)
             if isinstance(written, Success):
@@ -1062,6 +1064,21 @@ def _listed_run(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> Recor
         readable = row._replace(origin_entries=0, changes="", task=task, definition="{}", result="", due_us=0)
         readable = readable._replace(created_us=created, updated_us=updated)
         return evolve(_run_of(file, readable, now, seal), state="unreadable")
+
+
+def states_in(place: sqlite.DatabasePath, run_ids: Collection[str]) -> dict[str, RunState]:
+    """Return the states of those runs that a record has; empty if there is none.
+
+    Blocks while it reads.
+    """
+
+    def work(file: sql.Transaction) -> dict[str, RunState]:
+        chosen = f"SELECT {_COLUMNS} FROM runs WHERE run_id IN ({sql.marks(run_ids)})"
+        now = time.time_ns() // 1000
+        rows = file.execute(chosen, tuple(run_ids)).fetchall()
+        return {row.run_id: _state_of(file, row, now) for row in map(_Row._make, rows)}
+
+    return sql.look_into(place, RUNS, work).value_or({}) if run_ids else {}
 
 
 def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedRun:

@@ -27,6 +27,17 @@ ALL_ROWS = 2**62
 """A ``LIMIT`` without effect."""
 
 
+def row_limit(limit: int | None) -> int:
+    """Return the value of a ``LIMIT``; ``None`` has no effect.
+
+    Raises:
+        ValueError: it is not a whole number, 0 or more. What databases do then differs.
+    """
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise ValueError(f"limit: got {limit!r}, expected a whole number, 0 or more")
+    return ALL_ROWS if limit is None else min(limit, ALL_ROWS)
+
+
 class Rows(Protocol):
     """The rows of a statement, and the number of changed rows."""
 

@@ -850,8 +850,8 @@ class Sessions:
             turns: how many of its first runs are copied, 1 or more; by default all.
         """
         wrong = wrong_name("into", into)
-        if turns is not None and turns < 1:
-            wrong = f"turns: got {turns}, expected 1 or more"
+        if turns is not None and (type(turns) is not int or turns < 1):
+            wrong = f"turns: got {abbreviated(turns)}, expected 1 or more"
         if wrong is not None:
             raise AgentError(errors.SessionRefused(session, wrong))
         await value_of(self._store.fork(self._agent, SessionId(session), SessionId(into), turns))

@@ -11,9 +11,10 @@ from math import inf
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
+from attrs import evolve
 from returns.result import Result, Success
 
-from reactive_agents.adapters.run_record import KEY_VARIABLE, RUNS, SqliteRunRecord
+from reactive_agents.adapters.run_record import KEY_VARIABLE, RUNS, SqliteRunRecord, states_in
 from reactive_agents.adapters.sql import look_into
 from reactive_agents.adapters.sqlite import Store
 from reactive_agents.adapters.system import SystemClock, default_run_log
@@ -125,7 +126,7 @@ def list_runs(
     chosen = LoggedRunFilter(
         agent, user, session, status, tag, tool, since, before, least_cost, children, limit
     )
-    found = _runs(file, chosen, as_json=as_json)
+    found = _as_recorded(file, _runs(file, chosen, as_json=as_json))
     if as_json:
         output.print_json([run_document(each) for each in found])
         return
@@ -173,6 +174,7 @@ def show(
 ) -> None:
     """Show a run as a timeline."""
     found, logged = _run_and_events(file, run, as_json=as_json)
+    (found,) = _as_recorded(file, (found,))
     if as_json:
         output.print_json({**run_document(found), "log": [encode(each) for each in logged]})
         return
@@ -293,6 +295,13 @@ def _find_run(file: str | None, run: str, *, as_json: bool) -> LoggedRun:
             problem = f"{len(meant)} runs in the log begin with {run!r}, such as {' and '.join(meant[:2])}."
         raise output.fail(RunLogFailed(problem, "run"), output.ExitCode.FAILED, as_json=as_json)
     return found
+
+
+def _as_recorded(file: str | None, runs: tuple[LoggedRun, ...]) -> tuple[LoggedRun, ...]:
+    """Return the runs, each unended one with its state in the record beside the log."""
+    unended = [each.run_id for each in runs if each.status in ("running", "failed")]
+    states = states_in(file or str(default_run_log()), unended)
+    return tuple(evolve(each, status=states.get(each.run_id, each.status)) for each in runs)
 
 
 def _run_and_events(

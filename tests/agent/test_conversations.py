@@ -288,6 +288,9 @@ async def test_sessions_are_renamed_forked_and_deleted(place: str) -> None:
         await agent.sessions.fork("b", "b")
     with pytest.raises(AgentError, match="into: got '', expected a name"):
         await agent.sessions.fork("b", "")
+    for turns in (True, 1.5, "2"):
+        with pytest.raises(AgentError, match=f"turns: got {turns!r}, expected 1 or more"):
+            await agent.sessions.fork("b", "c", turns=turns)  # type: ignore[arg-type]
     with pytest.raises(AgentError, match="turns: got 0, expected 1 or more"):
         await agent.sessions.fork("b", "c", turns=0)
     untitled: Any = None

@@ -155,6 +155,18 @@ async def test_a_turn_that_cannot_be_written_lets_the_next_run_begin(place: str)
     assert (await begun(store, TWO)).messages == ()
 
 
+async def test_a_negative_limit_is_a_failure_in_every_database(place: str) -> None:
+    store = SqliteSessions(place, clock=FakeClock())
+    await begun(store, ONE)
+    await attempt(store.end(KEY, ONE, turn(ONE)))
+    asked = (store.sessions(AGENT, limit=-1), store.fork(AGENT, KEY.session, SessionId("copy"), -1))
+    for each in asked:
+        failed = (await attempt(each)).failure()
+        assert "limit: got -1, expected a whole number, 0 or more" in failed.message
+    assert len((await attempt(store.sessions(AGENT))).unwrap()) == 1
+    assert (await attempt(store.sessions(AGENT, limit=2**70))).unwrap()
+
+
 # --- users who leave, names that are taken --------------------------------------------------------------
 
 

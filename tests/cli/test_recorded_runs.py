@@ -13,7 +13,7 @@ import anyio
 import pytest
 from attrs import evolve
 
-from reactive_agents import ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.telemetry.console import describe, text_of
 from reactive_agents.adapters.tools.builtin import calculator
 from reactive_agents.agent.runs import Runs
@@ -108,6 +108,20 @@ def test_a_record_with_a_run_log_lists_what_the_log_has_unless_a_state_is_asked_
     )
     assert (recorded["run_id"], recorded["state"], recorded["attempt"]) == ("one", "completed", 1)
     assert json.loads(command("runs", "list", "--runs", record, "--state", "queued", "--json").stdout) == []
+
+
+def test_a_run_whose_sessions_cannot_be_used_is_interrupted_and_can_be_cancelled(tmp_path: Path) -> None:
+    record, nowhere = tmp_path / "runs.db", tmp_path / "a folder"
+    nowhere.mkdir()
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(say("Done."))).with_sessions(nowhere)
+    agent = described.with_durability(record, recover=False).with_run_log(record).build()
+    with pytest.raises(AgentError, match="was interrupted and can be resumed: The sessions file"):
+        agent.run_sync("Do it.", run_id="r", session="s")
+    listing = ("runs", "list", "--runs", record, "--json")
+    assert [each["status"] for each in json.loads(command(*listing).stdout)] == ["interrupted"]
+    assert command("runs", "cancel", "r", "--runs", record).exit_code == 0
+    assert [each["status"] for each in json.loads(command(*listing).stdout)] == ["cancelled"]
+    assert command("runs", "show", "r", "--runs", record).stdout.splitlines()[0].endswith("UTC: cancelled")
 
 
 def test_a_run_is_printed_as_a_recording_that_is_played_in_tests(tmp_path: Path) -> None:

@@ -52,6 +52,20 @@ class Server:
         """Stop the server as ``pg_ctl`` does it in a mode, and start it again."""
         self._control("-l", str(self._server.log), "-m", mode, *_WAIT, "restart")
 
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Suspend all processes of the server, so that it accepts connections and answers nothing."""
+        (pid, *_) = (self._server.pgdata / "postmaster.pid").read_text().split()
+        main = psutil.Process(int(pid))
+        suspended = [main, *main.children(recursive=True)]
+        for each in suspended:
+            each.suspend()
+        try:
+            yield
+        finally:
+            for each in suspended:
+                each.resume()
+
     def stop(self) -> None:
         """Stop the server; what it has not written yet is wanted by nobody."""
         self._control("-m", "immediate", *_WAIT, "stop")

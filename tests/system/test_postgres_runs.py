@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
@@ -15,10 +16,11 @@ import anyio.to_thread
 import psycopg
 import pytest
 
-from reactive_agents import ReactiveAgents, tool
-from reactive_agents.adapters import run_record
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters import postgres, run_record
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.errors import RunInterrupted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.core.tasks import Task
@@ -99,6 +101,45 @@ def test_a_run_survives_a_crash_of_the_server(idempotent: bool, monkeypatch: pyt
     with running_server() as server:
         anyio.run(run)
     assert noted == [0, 1, 2, 3, 4]
+
+
+def test_a_run_whose_server_hangs_is_interrupted_and_calls_no_tool_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgres, "_SILENT_S", 1.0)
+    noted: list[int] = []
+    hanging = ExitStack()
+
+    @tool
+    def note(number: int) -> str:
+        """Note a number."""
+        noted.append(number)
+        if number == 2:
+            hanging.enter_context(server.hanging())
+        return "noted"
+
+    def agent(url: str, *numbers: int) -> ReactiveAgent:
+        llm = ScriptedLLM(*[call("note", number=each) for each in numbers], answer("All is noted."))
+        described = ReactiveAgents.create().with_name("clerk").with_llm(llm).with_reasoning().with_tools(note)
+        return described.with_durability(url, recover=False).with_sessions(url).build()
+
+    async def run() -> None:
+        first = agent(server.url, 0, 1, 2, 3)
+        with hanging:
+            with pytest.raises(AgentError, match="cannot be reached") as failed:
+                await first.run("Note the numbers.", run_id="r", session="s")
+            assert isinstance(failed.value.error, RunInterrupted)
+            with pytest.raises(AgentError, match="cannot be reached"):
+                await first.runs.list()
+            await first.aclose()
+        second = agent(f"{server.url}&application_name=second", 3)  # with its own connections
+        assert [each.state for each in await second.runs.list()] == ["interrupted"]
+        assert (await second.run("Note the numbers.", run_id="r", session="s")).output == "All is noted."
+        await second.aclose()
+
+    with running_server() as server:
+        anyio.run(run)
+    assert noted == [0, 1, 2, 3]
 
 
 def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result
@@ -71,17 +71,22 @@ COST = sqlite.Store(
 
 _INSERT_RUN = "INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING"
 _INSERT_MODEL = "INSERT INTO spending_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_SUMS = (
-    "count(DISTINCT runs.run_id), coalesce(sum(nano_usd), 0), coalesce(sum(unpriced_calls), 0),"
-    " coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(total_tokens), 0),"
-    " coalesce(min(reported), 1)"
+_HALF = 2**32
+_SUMMED = ("nano_usd", "unpriced_calls", "input_tokens", "output_tokens", "total_tokens")
+_SUMS = ", ".join(
+    (
+        "count(DISTINCT runs.run_id), coalesce(min(reported), 1)",
+        # each in two halves, since a sum of SQLite is an error over 2^63
+        *(f"coalesce(sum({each} / {_HALF}), 0), coalesce(sum({each} % {_HALF}), 0)" for each in _SUMMED),
+    )
 )
+_BY_COST = "coalesce(sum(nano_usd / 1.0), 0) DESC, 1"
 _FROM = "FROM spending_runs runs {} JOIN spending_models models USING (run_id) WHERE at_us >= ?"
 _QUERIES: dict[Grouping, str] = {
-    "model": f"SELECT model, {_SUMS} {_FROM.format('')} GROUP BY model ORDER BY 3 DESC, 1",
-    "agent": f"SELECT agent, {_SUMS} {_FROM.format('LEFT')} GROUP BY agent ORDER BY 3 DESC, 1",
+    "model": f"SELECT model, {_SUMS} {_FROM.format('')} GROUP BY model ORDER BY {_BY_COST}",
+    "agent": f"SELECT agent, {_SUMS} {_FROM.format('LEFT')} GROUP BY agent ORDER BY {_BY_COST}",
     "day": f"SELECT day, {_SUMS} {_FROM.format('LEFT')} GROUP BY day ORDER BY 1",
-    "run": f"SELECT run_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY run_id ORDER BY 3 DESC, 1",
+    "run": f"SELECT run_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY run_id ORDER BY {_BY_COST}",
 }
 _EVER = -(2**63)
 
@@ -206,8 +211,11 @@ def _model_rows(spending: SpendingRecord) -> Iterator[tuple[str | int, ...]]:
         )
 
 
-def _total(row: tuple[str, int, int, int, int, int, int, int]) -> SpendingTotal:
-    name, runs, nano, unpriced, inputs, outputs, total, reported = row
+def _total(row: tuple[Any, ...]) -> SpendingTotal:
+    name, runs, reported, *halves = row
+    nano, unpriced, inputs, outputs, total = (
+        int(high) * _HALF + int(low) for high, low in zip(halves[::2], halves[1::2], strict=True)
+    )
     return SpendingTotal(name, runs, Usage(inputs, outputs, total, bool(reported)), usd(nano), unpriced)
 
 

@@ -236,18 +236,20 @@ class SqliteSessions:
             {"agent = ?": agent, "session = ?": session, '"user" = ?': user, "updated_us < ?": before_us}
         )
         of_turns = "FROM conversation_turns WHERE conversation = conversations.id"
-        return await sql.rows(
-            self._file,
-            "list",
-            lambda session, owner, title, turns, messages, created, updated: SessionInfo(
-                session, owner, title, turns, messages, moment_of(created), moment_of(updated)
-            ),
+        statement = (
             f'SELECT session, "user", title, (SELECT count(*) {of_turns}),'
             f" (SELECT coalesce(sum(message_count), 0) {of_turns}), created_us, updated_us"
-            f" FROM conversations WHERE {chosen} ORDER BY updated_us DESC, id DESC LIMIT ?",
-            *values,
-            sql.ALL_ROWS if limit is None else limit,
+            f" FROM conversations WHERE {chosen} ORDER BY updated_us DESC, id DESC LIMIT ?"
         )
+
+        def work(file: sql.Transaction) -> tuple[SessionInfo, ...]:
+            rows = file.execute(statement, (*values, sql.row_limit(limit)))
+            return tuple(
+                SessionInfo(named, owner, title, turns, messages, moment_of(created), moment_of(updated))
+                for named, owner, title, turns, messages, created, updated in rows
+            )
+
+        return await self._file.read("list", work)
 
     @effect
     async def messages(
@@ -308,7 +310,7 @@ class SqliteSessions:
                 " message_count, messages, results, text, holder) SELECT ?, number, run_id, messages_before,"
                 " message_count, messages, results, text, holder FROM conversation_turns"
                 " WHERE conversation = ? ORDER BY number LIMIT ?",
-                (*copied, *origin, sql.ALL_ROWS if turns is None else turns),
+                (*copied, *origin, sql.row_limit(turns)),
             )
             contents.copy_held(file, *origin, *copied)
             return None

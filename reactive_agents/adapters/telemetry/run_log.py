@@ -368,7 +368,7 @@ class SqliteRunLog:
             rows = file.execute(
                 f"SELECT {_COLUMNS} FROM logged_runs WHERE {where} {root}"
                 " ORDER BY started_us DESC, run_id DESC LIMIT ?",
-                (*values, chosen.limit),
+                (*values, sql.row_limit(chosen.limit)),
             )
             return tuple(_run_of(row) for row in rows)
 
@@ -407,7 +407,7 @@ class SqliteRunLog:
             rows = file.execute(
                 "SELECT sequence, at_us, kind, subject, body FROM run_events"
                 " WHERE run_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-                (run_id, after, limit or sql.ALL_ROWS),
+                (run_id, after, sql.row_limit(limit or None)),
             )
             for sequence, at_us, kind, subject, text in rows:
                 body = json.loads(text)

@@ -60,6 +60,14 @@ async def test_totals_by_model_begin_with_the_dearest(tracker: SqliteCostTracker
     )
 
 
+async def test_totals_count_more_tokens_than_a_database_can_add_up(tracker: SqliteCostTracker) -> None:
+    many = evolve(SMALL, model="many", usage=Usage(2**62, 1, 2**62 + 1), cost_usd=0.0)
+    for name in ("r4", "r5"):
+        record = tracker.record(evolve(FIRST, run_id=RunId(name), models=(many,)))
+        assert await attempt(record) == Success(None)
+    assert (await attempt(tracker.totals("model"))).unwrap()[-1].usage == Usage(2**63, 2, 2**63 + 2)
+
+
 async def test_totals_by_agent(tracker: SqliteCostTracker) -> None:
     totals = (await attempt(tracker.totals("agent"))).unwrap()
     assert [(each.name, each.runs, each.cost_usd) for each in totals] == [("a1", 2, 2.1), ("a2", 1, 0.2)]

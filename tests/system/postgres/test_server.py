@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import psutil
 import psycopg
 import pytest
 from returns.result import Failure, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents.adapters import postgres
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST
@@ -682,3 +685,48 @@ async def test_connections_that_are_lost_again_and_again_are_waited_for_like_a_r
     )
     assert isinstance(await attempt(budget.spend(RunId("r"), 1.0)), Success)
     assert (await attempt(budget.state())).unwrap().day_usd == 2.0
+
+
+async def test_calls_that_wait_for_a_hanging_server_fail_together(place: str) -> None:
+    """Otherwise they would fail eight at a time, each after its own attempt to connect."""
+    connected = 0
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        port = listener.getsockname()[1]
+        url = f"postgresql://user@127.0.0.1:{port}/base?connect_timeout=2&sslmode=disable"
+        database = PostgresDatabase(url, BUDGET, lambda sentence, _: sentence, patience_s=0.1)
+        failed: list[str] = []
+
+        async def read() -> None:
+            failed.append((await database.read("read", lambda _: None)).failure())
+
+        async with anyio.create_task_group() as group:
+            for _ in range(5 * MOST_CONNECTIONS):
+                group.start_soon(read)
+        listener.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                listener.accept()[0].close()
+                connected += 1
+    assert len(failed) == 5 * MOST_CONNECTIONS
+    assert all("cannot be reached: connection timeout expired" in each for each in failed)
+    assert connected < 2 * MOST_CONNECTIONS
+
+
+async def test_a_connection_whose_server_process_hangs_is_replaced(
+    place: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_SILENT_S", 1.0)
+    async with open_budget(place) as budget:
+        await attempt(budget.spend(RunId("r"), 1.0))
+        found = server.run(
+            "postgres", "SELECT pid FROM pg_stat_activity WHERE datname = %s", database_of(place)
+        )
+        hanging = [psutil.Process(pid) for (pid,) in found]
+        for each in hanging:
+            each.suspend()
+        try:
+            assert isinstance(await attempt(budget.spend(RunId("r"), 1.0)), Success)
+        finally:
+            for each in hanging:
+                each.resume()
+        assert (await attempt(budget.state())).unwrap().day_usd == 2.0
