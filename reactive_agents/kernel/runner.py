@@ -17,7 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY
-from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.results import DEADLINE, ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.kernel import termination
@@ -216,7 +216,7 @@ async def _take_step(
     if result is None:
         missing = describe_missing(requirements_of(state, context), "a final answer")
         reason = f"The time limit of the run was reached. {missing}"
-        return termination.stop_run(state, Stop("deadline", "partial", termination.last_words(state), reason))
+        return termination.stop_run(state, Stop(DEADLINE, "partial", termination.last_words(state), reason))
     if not isinstance(result, Success):
         return _after_failure(state, context, result.failure())
     following = result.unwrap()

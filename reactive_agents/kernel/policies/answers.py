@@ -18,7 +18,7 @@ from returns.result import Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
-from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
 from reactive_agents.kernel.announcements import act_of, denies, is_reading
@@ -583,7 +583,7 @@ async def held_to_form(
     accepted = await in_time(answer_form.accepted_text(stop.output, form), seconds_left(context))
     if accepted is None:
         reason = "The time limit of the run was reached. Missing: the validation of the answer."
-        return Stop("deadline", "partial", stop.output, reason)
+        return Stop(DEADLINE, "partial", stop.output, reason)
     if isinstance(accepted, Success):
         return evolve(stop, output=accepted.unwrap())
     problem = accepted.failure()
