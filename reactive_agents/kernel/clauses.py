@@ -394,6 +394,17 @@ def only_asks(task: str, name: str, description: str) -> bool:
     return begins_acts(wanted).isdisjoint({act_of(name.replace("_", " ")), act_of(description)})
 
 
+def is_wanted(tool: ToolDefinition, task: str) -> bool:
+    """Return whether a task may order what a tool does, other than to look up or calculate."""
+    read, act = read_tool(tool.name, tool.description), act_of(tool.description)
+    if is_reading(act) or act in UNTELLING or _COMPUTES.search(f"{tool.name} {tool.description}"):
+        return False
+    if act in begins_acts(task):
+        return True
+    is_about = not is_english(task) or bool(read.subjects & subjects_in(task))
+    return is_about and REQUEST_MARK.search(task) is None
+
+
 def forbids(task: str) -> bool:
     """Return whether a task says what not to do: "Show a call, but make none"."""
     parts = (part for each in clauses_of(task) if not QUESTION.search(each) for part in _PART.split(each))

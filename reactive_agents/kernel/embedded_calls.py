@@ -63,7 +63,10 @@ def _spelled(output: str, context: KernelContext) -> JsonObject | None:
 
 
 def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> tuple[ToolCall, ...]:
-    """Return the calls that an answer makes; one that it shows, with words of its own, is not one."""
+    """Return the calls that an answer makes.
+
+    A call that it shows, as one beside other words, is none of them.
+    """
     offered = context.toolset.available(recall=state.transcript.shown_in_part)
     if not any(definition.name == FINAL_ANSWER for definition in offered):
         offered = (*offered, FINAL_ANSWER_TOOL)

@@ -17,6 +17,7 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.tools import TRIED, ToolDefinition
@@ -237,6 +238,28 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     )
     brief = f"{tool} failed. Call it again, or another tool. If nothing works, say what failed."
     return Redirect(FAILED_CALL, context.worded(told, brief))
+
+
+def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | None:
+    """Return the failure of the last call by which something was to be done.
+
+    None if the model later made a call of any tool that does something, and it worked.
+    """
+    tools = (each for each in context.toolset.offered if each.name != FINAL_ANSWER)
+    acting = {each.name for each in tools if clauses.is_wanted(each, context.input.to_do)}
+    failed: ReasoningStep | None = None
+    made: dict[CallId | None, ReasoningStep | None] = {}
+    for step in state.steps:
+        known = step.metadata
+        if known is None or known.tool_used not in acting:
+            continue
+        if step.type == "action":
+            made[known.call_id] = failed
+        elif step.is_failed_call and not step.is_declined_call:
+            failed = step
+        elif known.success and made.get(known.call_id) is failed:
+            failed = None
+    return failed
 
 
 def _last_failure(state: KernelState) -> ReasoningStep | None:
