@@ -395,7 +395,7 @@ def only_asks(task: str, name: str, description: str) -> bool:
 
 
 def is_wanted(tool: ToolDefinition, task: str) -> bool:
-    """Return whether a task may order what a tool does, other than to look up or calculate."""
+    """Return whether a task may order what a tool does, other than a look-up."""
     read, act = read_tool(tool.name, tool.description), act_of(tool.description)
     if is_reading(act) or act in UNTELLING or _COMPUTES.search(f"{tool.name} {tool.description}"):
         return False
