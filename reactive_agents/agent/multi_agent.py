@@ -15,8 +15,9 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.tool_references import imported
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.errors import InvalidConfig, ToolFailed, root_cause
+from reactive_agents.core.errors import InvalidConfig, ToolFailed, ToolNotApproved, root_cause
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
+from reactive_agents.core.results import declined_in
 from reactive_agents.core.run_context import RunContext, is_subtype, type_name
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage
@@ -96,7 +97,10 @@ def agent_tool(
         except AgentError as error:
             failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
             return ToolReport(failed, _usage(error.metadata))
-        return ToolReport(_answer(result), _usage(result.metadata))
+        answer: object = _answer(result)
+        if declined_in(result.steps):  # the caller has not got what it asked for either
+            answer = Failure(ToolNotApproved(chosen, _answer(result)))
+        return ToolReport(answer, _usage(result.metadata))
 
     if agent.deps_type is not None:  # the builder of the caller compares it with its own
         ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]

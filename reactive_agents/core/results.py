@@ -134,6 +134,12 @@ def observed_calls(steps: Iterable[ReasoningStep]) -> Iterator[tuple[StepMetadat
             yield known, known.call_id, actions[known.call_id]
 
 
+DEADLINE = "deadline"
+"""What ends a run at its time limit."""
+NOT_APPROVED = "not_approved"
+"""What ends a run of which a call was declined."""
+
+
 def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     """Return the tools whose calls were declined, and that no later call stands for.
 

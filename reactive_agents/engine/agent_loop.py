@@ -15,7 +15,14 @@ from reactive_agents.core import errors
 from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
-from reactive_agents.core.results import ModelRetry, ReasoningResult, declined_in, failures_in
+from reactive_agents.core.results import (
+    DEADLINE,
+    NOT_APPROVED,
+    ModelRetry,
+    ReasoningResult,
+    declined_in,
+    failures_in,
+)
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
@@ -66,9 +73,6 @@ async def strategy_select(
 # --- Phase 5: the agent loop ---
 
 
-NOT_APPROVED = "not_approved"
-
-
 async def agent_loop(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, errors.RuntimeErrors]:
@@ -102,7 +106,7 @@ async def agent_loop(
         return await _handed_over(context, services)
     if outcome is None:
         reason = "The time limit of the run was reached. Missing: a final answer."
-        return await guard_output(partial_result("deadline", reason, context, services), services)
+        return await guard_output(partial_result(DEADLINE, reason, context, services), services)
     if not isinstance(outcome, Success):
         error = outcome.failure()
         refusal = budget_refusal(error)

@@ -22,7 +22,7 @@ from reactive_agents.core.codec import to_json
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import BRANCH, attempt
@@ -158,7 +158,7 @@ def _was_cut_off(run: RecordedRun) -> bool:
     if isinstance(known, errors.RunRefused):
         return False
     ended = known.unwrap() if isinstance(known, Success) else known.failure()
-    return ended.metadata.terminated_by in ("cancelled", "stopped", "deadline")
+    return ended.metadata.terminated_by in ("cancelled", "stopped", DEADLINE)
 
 
 def _compared(outcome: Result[TaskResult, TaskFailed], run: RecordedRun) -> tuple[str, int]:

@@ -124,6 +124,7 @@ _COMPUTES = lazy_pattern(
 _UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
 """Letters of Greek, Hebrew, Arabic, Korean and the scripts of India and South-East Asia."""
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
+_PART = lazy_pattern(r"[,:，、：]")
 
 
 @lru_cache(maxsize=8)  # whole answers, which may be of megabytes
@@ -391,6 +392,23 @@ def only_asks(task: str, name: str, description: str) -> bool:
         return False
     wanted = " ".join(each for each in clauses if each not in forbidden)
     return begins_acts(wanted).isdisjoint({act_of(name.replace("_", " ")), act_of(description)})
+
+
+def is_wanted(tool: ToolDefinition, task: str) -> bool:
+    """Return whether a task may order what a tool does, other than a look-up."""
+    read, act = read_tool(tool.name, tool.description), act_of(tool.description)
+    if is_reading(act) or act in UNTELLING or _COMPUTES.search(f"{tool.name} {tool.description}"):
+        return False
+    if act in begins_acts(task):
+        return True
+    is_about = not is_english(task) or bool(read.subjects & subjects_in(task))
+    return is_about and REQUEST_MARK.search(task) is None
+
+
+def forbids(task: str) -> bool:
+    """Return whether a task says what not to do: "Show a call, but make none"."""
+    parts = (part for each in clauses_of(task) if not QUESTION.search(each) for part in _PART.split(each))
+    return any(denies(part) and not (speaks_of_oneself(part) or speaks_to_reader(part)) for part in parts)
 
 
 def is_ordered(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:

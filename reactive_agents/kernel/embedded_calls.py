@@ -14,6 +14,7 @@ from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.call_parsing.response_calls import Authorship, may_hold_calls, written_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer
+from reactive_agents.kernel.clauses import WORD
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.prompt import shown_texts
@@ -62,11 +63,16 @@ def _spelled(output: str, context: KernelContext) -> JsonObject | None:
 
 
 def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> tuple[ToolCall, ...]:
-    """Return the calls that an answer makes; a call that it only shows is not one."""
+    """Return the calls that an answer makes.
+
+    A call that it shows, as one beside other words, is none of them.
+    """
     offered = context.toolset.available(recall=state.transcript.shown_in_part)
     if not any(definition.name == FINAL_ANSWER for definition in offered):
         offered = (*offered, FINAL_ANSWER_TOOL)
     written = written_calls(output, offered, authorship(state, context))
+    if WORD.search(written.prose):
+        return ()
     return tuple(
         evolve(call, id=CallId(f"embedded-{number}")) for number, call in enumerate(written.calls, 1)
     )

@@ -11,6 +11,7 @@ from reactive_agents.core import events
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, Stamp, ToolCallCompleted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.results import NOT_APPROVED, declined_in
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.service_calls import is_built_in
 from reactive_agents.kernel.state import Guidance, KernelState
@@ -185,13 +186,16 @@ class KernelHooks:
         )
 
     def on_done(self, state: KernelState) -> None:
-        """Publish the output of the run."""
+        """Publish the output of the run; partial where a call was declined."""
+        status, ended_by = state.outcome or "completed", state.terminated_by
+        if status == "completed" and declined_in(state.steps):
+            status, ended_by = "partial", NOT_APPROVED
         self._events.publish(
             FinalAnswerProduced,
             strategy=state.strategy,
             answer=state.output or "",
-            status=state.outcome or "completed",
-            terminated_by=state.terminated_by,
+            status=status,
+            terminated_by=ended_by,
             iteration=state.iteration,
             total_tokens=state.tokens,
         )

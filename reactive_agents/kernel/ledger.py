@@ -183,7 +183,8 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
     idle, settled, repeated = True, True, False
     for entry in entries:
         if entry.result.origin not in TRIED:
-            if entry.result.origin == "refused" and has_side_effects(entry.definition):
+            may_act = entry.call.written or has_side_effects(entry.definition)
+            if entry.result.origin == "refused" and may_act:
                 questioned |= {entry.call.fingerprint}
             repeated = repeated or entry.result.origin == "stored"
             continue

@@ -17,7 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY
-from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.results import DEADLINE, ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.kernel import termination
@@ -215,7 +215,7 @@ async def _take_step(
     result = await termination.in_time(step(state, context), seconds) if seconds > 0 else None
     if result is None:
         reason = "The time limit of the run was reached."
-        return termination.stop_run(state, termination.stop_early("deadline", reason, state, context))
+        return termination.stop_run(state, termination.stop_early(DEADLINE, reason, state, context))
     if not isinstance(result, Success):
         return _after_failure(state, context, result.failure())
     following = result.unwrap()

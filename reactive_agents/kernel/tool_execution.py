@@ -20,9 +20,10 @@ from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
+from reactive_agents.kernel.announcements import act_of, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.call_parsing.response_calls import MOST_CALLS, needs_care
-from reactive_agents.kernel.clauses import only_asks
+from reactive_agents.kernel.clauses import WORD, forbids, only_asks
 from reactive_agents.kernel.context import KernelContext, Provenance
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import tool_of
@@ -165,12 +166,21 @@ def _not_asked_for(
     """Return the result of a call with an effect that the task does not want.
 
     That is the case if the task only asks a question and forbids something. The model may make the call once
-    more.
+    more. A call in a text may be an example where the task forbids anything; with other words beside it, it
+    is not run at all.
     """
     definition = context.toolset.definition(call.name)
-    if definition is None or not has_side_effects(definition) or call.fingerprint in state.ledger.questioned:
+    if definition is None or not state.iteration:
         return None
-    if not state.iteration or not only_asks(context.input.to_do, call.name, definition.description):
+    task, is_again = context.input.to_do, call.fingerprint in state.ledger.questioned
+    if call.written and not is_reading(act_of(definition.description)) and forbids(task):
+        said = state.messages[-1].content if state.messages else ""
+        if is_again and not WORD.search(said):
+            return None
+        how = "If it needs this call, make it once more, without other words."
+        return refused(call, f"Not run: the task says what not to do. {how}")
+    only = not is_again and has_side_effects(definition)
+    if not (only and only_asks(task, call.name, definition.description)):
         return None
     return refused(
         call,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from attrs import evolve
 from returns.result import Failure
 
-from reactive_agents.core import errors
+from reactive_agents.core import errors, results
 from reactive_agents.core.personas import (
     ErrorKind,
     PersonaPlan,
@@ -88,9 +88,9 @@ def classify_failure(outcome: StepOutcome) -> ErrorKind:
     match outcome.error:
         case None:
             return classify_message(outcome.detail)
-        case errors.StepTimedOut() | errors.StepIncomplete(terminated_by="deadline"):
+        case errors.StepTimedOut() | errors.StepIncomplete(terminated_by=results.DEADLINE):
             return "timeout"
-        case errors.StepIncomplete(terminated_by="not_approved"):  # the reason is a person's
+        case errors.StepIncomplete(terminated_by=results.NOT_APPROVED):  # the reason is a person's
             return "access_denied"
         case errors.StepIncomplete(reason=reason):
             return classify_message(f"{outcome.detail}\n{reason}")

@@ -14,7 +14,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, results
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
-from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.values import Value
 from reactive_agents.effects import attempt, effect
@@ -298,7 +298,7 @@ def limit_reached(strategy_input: StrategyInput, services: StrategyServices) -> 
     if services.control is not None and services.control.ending is not None:
         return Limit("controller", services.control.ending.reason)
     if seconds_left(strategy_input, services) <= 0:
-        return Limit("deadline", "The time limit of the run was reached.")
+        return Limit(DEADLINE, "The time limit of the run was reached.")
     used_up = budget_reached_by_run(strategy_input.settings.budget, services.meter.account)
     if used_up is None and services.meter.refusal is not None:
         used_up = services.meter.refusal.message

@@ -261,6 +261,16 @@ async def test_the_approver_of_the_caller_decides_for_an_agent_without_one(appro
     assert erased[:1] == (["a"] if approved else [])
 
 
+async def test_what_an_agent_was_not_allowed_to_do_is_not_done_for_its_caller_either() -> None:
+    erased.clear()
+    llm = ScriptedLLM(call("clerk", task="Erase a."), forever(answer("a is erased.")))
+    lead = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(agent_tool(clerk().build()))
+    result = await lead.with_required_tools("clerk").with_approval(lambda _: False).build().run("Tidy up.")
+    assert (erased, result.status) == ([], "partial")
+    assert "The call of erase was not approved" in result.steps[1].content
+    assert "clerk" in result.reason
+
+
 async def test_an_agents_own_approver_goes_before_that_of_the_caller() -> None:
     erased.clear()
     llm = ScriptedLLM(call("clerk", task="Erase a."), say("Done."))

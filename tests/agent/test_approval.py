@@ -20,6 +20,7 @@ from reactive_agents.core.events import (
     AgentEvent,
     ApprovalDecided,
     ApprovalRequested,
+    FinalAnswerProduced,
     ToolCallCompleted,
     VerificationActed,
 )
@@ -309,9 +310,13 @@ async def test_a_run_is_partial_whatever_the_answer_says_of_a_call_that_was_decl
     text: str, deliver: Callable[[str], Turn]
 ) -> None:
     model = ScriptedLLM(call("wipe", disk="sda"), deliver(text))
-    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe)
-    result = await agent.with_approval(lambda _: False).build().run("Wipe sda.")
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wipe)
+    agent, recorder = builder.with_approval(lambda _: False).build(), EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run("Wipe sda.")
     assert (result.status, result.output, result.metadata.terminated_by) == ("partial", text, "not_approved")
+    (ended,) = recorder.of(FinalAnswerProduced)
+    assert (ended.status, ended.terminated_by) == ("partial", "not_approved")
     assert result.reason.startswith("The call of wipe was not approved")
 
 

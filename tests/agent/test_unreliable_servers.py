@@ -177,3 +177,49 @@ def test_a_call_that_was_cut_off_is_not_completed(cut_off: Answer) -> None:
         agent = builder_for(server).with_tools(note).build()
         result = agent.run_sync("Write the note Milk in red.")
     assert (result.status, noted) == ("completed", [("Milk", "red")])
+
+
+CLOSED = "The order is already closed."
+
+
+def refund(order: str, amount: float) -> str:
+    """Refund an amount to the customer of an order."""
+    raise ValueError(CLOSED)
+
+
+def send_mail(to: str) -> str:
+    """Send an email."""
+    return f"Sent to {to}."
+
+
+def look_up(order: str) -> str:
+    """Look up an order."""
+    return "49.90 EUR, paid"
+
+
+REFUND = Answer(None, (Call("refund", {"order": "4711", "amount": 49.9}),))
+MAIL = Answer(None, (Call("send_mail", {"to": "ana@example.com"}, "call-b"),))
+LOOK = Answer(None, (Call("look_up", {"order": "4711"}, "call-c"),))
+DONE = Answer("I have refunded 49.90 EUR for order 4711.")
+NOT_DONE = Answer("I could not refund order 4711: it is already closed.")
+
+
+@pytest.mark.parametrize(
+    ("task", "turns", "status"),
+    [
+        ("Refund 49.90 EUR for order 4711.", [REFUND, DONE, DONE], "partial"),
+        ("Refund 49.90 EUR for order 4711.", [REFUND, NOT_DONE], "abstained"),
+        ("Look up order 4711 and refund 49.90 EUR.", [LOOK, REFUND, NOT_DONE], "partial"),
+        ("Refund 49.90 EUR for order 4711, or mail ana@example.com.", [REFUND, MAIL, NOT_DONE], "completed"),
+        ("Was order 4711 paid?", [LOOK, Answer("Yes, 49.90 EUR were paid.")], "completed"),
+    ],
+)
+def test_what_was_ordered_and_failed_is_not_completed_whatever_the_answer_says(
+    task: str, turns: list[Answer], status: str
+) -> None:
+    with OpenAIServer(*turns) as server:
+        builder = ReactiveAgents.create().with_model("openai/local", base_url=server.base_url, api_key="none")
+        agent = builder.with_reasoning().with_tools(refund, send_mail, look_up).build()
+        result = agent.run_sync(task)
+    assert result.status == status, result.reason
+    assert ("refund failed" in result.reason) is (status == "partial")

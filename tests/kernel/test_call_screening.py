@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.settings import BudgetConfig, CallLimit, ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelContext, KernelState
@@ -169,6 +169,21 @@ def test_a_call_with_an_effect_is_questioned_where_the_task_only_asks_and_forbid
     assert origins(again, bench, made) == ["run"]
     assert origins(started, bench, call("look", at="a")) == ["run"]
     assert origins(new_state(), bench, made) == ["run"]  # that of a plan, which no model made
+
+
+@pytest.mark.parametrize(
+    "task", ["Show me such a call. Do not make it.", "Zeig mir einen, aber ändere nichts."]
+)
+def test_a_call_in_a_text_may_be_an_example_where_the_task_says_what_not_to_do(task: str) -> None:
+    made, bench = evolve(call("edit", at="a"), written=True), context(task=task)
+    bare = evolve(new_state(), iteration=1, messages=(AssistantMessage("", (made,)),))
+    shown = evolve(bare, messages=(AssistantMessage("Here is an example:", (made,)),))
+    asked = CallLedger(questioned=frozenset([made.fingerprint]))
+    assert origins(bare, bench, made) == origins(shown, bench, made) == ["refused"]
+    assert origins(evolve(bare, ledger=asked), bench, made) == ["run"]
+    assert origins(evolve(shown, ledger=asked), bench, made) == ["refused"]
+    assert origins(bare, bench, evolve(made, written=False)) == ["run"]
+    assert origins(bare, context(task="Change a."), made) == ["run"]
 
 
 def test_two_equal_calls_of_one_turn_are_run_once_where_they_change_something() -> None:

@@ -83,6 +83,16 @@ async def test_the_last_words_of_a_run_at_its_limit_are_guarded_too() -> None:
     assert_balanced(bench, state)
 
 
+@pytest.mark.parametrize("lead", ["Ejemplo:", "So sieht ein Aufruf aus:", "Here is an example of a call:"])
+async def test_a_call_that_an_answer_shows_with_words_of_its_own_is_not_run(lead: str) -> None:
+    shown = f'{lead}\n```json\n{{"name": "web-search", "arguments": {{"query": "test"}}}}\n```'
+    bench = kernel_bench(forever(answer(shown)), tools={"web-search": search})
+    state = await bench.run()
+    assert state.output == shown
+    assert bench.tools is not None
+    assert bench.tools.calls == []
+
+
 @pytest.mark.parametrize("text", ["The sum is 3.", 'Use web-search({"query": "test"}) to find it.'])
 async def test_prose_is_left_alone(text: str) -> None:
     bench = kernel_bench(answer(text), tools={"web-search": search})

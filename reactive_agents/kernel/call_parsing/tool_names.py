@@ -116,11 +116,11 @@ def find_tool(written: str, known: Collection[str]) -> str | None:
     """Return the registered name that a written one means; ``None`` if uncertain.
 
     Tries in this order, each only if a single tool matches: another spelling; with or without the suffix
-    ``tool``; a known synonym; a typo within one long word that keeps its first letter and all digits, so that
-    ``get-user`` never matches ``set-user``.
+    ``tool``; a name of several words without a namespace before it; a known synonym; a typo within one long
+    word that keeps its first letter and all digits, so that ``get-user`` never matches ``set-user``.
     """
     index = index_names(known)
-    found = index.resolve(written) or index.resolve(_without_ending(written))
+    found = index.resolve(written) or index.resolve(_without_ending(written)) or _in_namespace(written, index)
     if found is not None or len(written) > _LONGEST:
         return found
     squashed = squash(written)
@@ -132,6 +132,12 @@ def find_tool(written: str, known: Collection[str]) -> str | None:
         if fitting:
             return fitting[0] if len(fitting) == 1 else None
     return None
+
+
+def _in_namespace(written: str, index: NameIndex) -> str | None:
+    """Return the name of several words after the last dot: ``orders.get_order``."""
+    _, dot, name = written.rpartition(".")
+    return index.resolve(name) if dot and len(words(name)) > 1 else None
 
 
 def _without_ending(name: str) -> str:

@@ -17,8 +17,9 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage
-from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
 from reactive_agents.kernel.announcements import act_of, denies, is_reading
@@ -237,6 +238,33 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     )
     brief = f"{tool} failed. Call it again, or another tool. If nothing works, say what failed."
     return Redirect(FAILED_CALL, context.worded(told, brief))
+
+
+def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | None:
+    """Return the failure of the last call by which something was to be done.
+
+    None if the model later made a call of any tool that does something, and it worked. In a task that is not
+    English, a tool that worked before is not known to be the one that the task orders.
+    """
+    task, counted = context.input.to_do, state.ledger.counted
+    if not counted.failed_in_a_row:
+        return None
+    tools = (each for each in context.toolset.offered if each.name != FINAL_ANSWER)
+    acting = {each.name for each in tools if clauses.is_wanted(each, task)}
+    failed: ReasoningStep | None = None
+    made: dict[CallId | None, ReasoningStep | None] = {}
+    for step in state.steps:
+        known = step.metadata
+        if known is None or known.tool_used not in acting:
+            continue
+        if step.type == "action":
+            made[known.call_id] = failed
+        elif step.is_failed_call and not step.is_declined_call:
+            failed = step
+        elif known.success and made.get(known.call_id) is failed:
+            failed = None
+    tool = None if failed is None or failed.metadata is None else failed.metadata.tool_used
+    return failed if tool not in counted.succeeded or clauses.is_english(task) else None
 
 
 def _last_failure(state: KernelState) -> ReasoningStep | None:
@@ -583,7 +611,7 @@ async def held_to_form(
     accepted = await in_time(answer_form.accepted_text(stop.output, form), seconds_left(context))
     if accepted is None:
         reason = "The time limit of the run was reached. Missing: the validation of the answer."
-        return Stop("deadline", "partial", stop.output, reason)
+        return Stop(DEADLINE, "partial", stop.output, reason)
     if isinstance(accepted, Success):
         return evolve(stop, output=accepted.unwrap())
     problem = accepted.failure()

@@ -19,10 +19,11 @@ from returns.maybe import Nothing
 
 from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
-from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.texts import counted
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
+from reactive_agents.kernel import answer_check
 from reactive_agents.kernel.context import (
     KernelContext,
     Policy,
@@ -224,7 +225,19 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             reason = "The model gave its final answer."
             if _called_nothing(state, context):
                 reason += " No tool was called."
+            undone = answers.undone_act(state, context)
+            if undone is not None:
+                return _without_act(undone, proposal.text, state)
             return Stop("final_answer", "completed", proposal.text, reason)
+
+
+def _without_act(failure: ReasoningStep, text: str, state: KernelState) -> Stop:
+    """Return the verdict on an answer after the failure of what was to be done."""
+    tool = (failure.metadata and failure.metadata.tool_used) or "a tool"
+    if not state.ledger.counted.succeeded and answer_check.tells_failure(text, failure.content):
+        return Stop(requirements.ABSTENTION, "abstained", text, requirements.describe_abstention(text))
+    reason = f"The last call of {tool} failed. Missing: what it was called for."
+    return Stop(answers.FAILED_CALL, "partial", text, reason)
 
 
 def _called_nothing(state: KernelState, context: KernelContext) -> bool:

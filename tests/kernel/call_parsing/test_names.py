@@ -43,6 +43,8 @@ def test_resolving(written: str, known: list[str], found: str | None) -> None:
         ("calculate", ["calculator"], "calculator"),
         ("calculater", ["calculator"], "calculator"),
         ("weather_tool", ["weather"], "weather"),
+        ("orders.get_order", ["get_order", "delete"], "get_order"),
+        ("files.delete", ["get_order", "delete"], None),
         ("get_user", ["set_user"], None),
         ("enable_notifications", ["disable_notifications"], None),
         ("run_step_1", ["run_step_2"], None),
