@@ -124,7 +124,7 @@ def context_function(function: Callable[..., Any]) -> ContextFunction | None:
 
 
 def can_take(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with so many arguments, as far as its signature is known."""
+    """Whether a function can take so many arguments, as far as is known."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of a built-in one
