@@ -116,7 +116,7 @@ class InvalidConfig(Value):
 
 @frozen(eq=False, repr=False)
 class ServiceMissing(Value):
-    """A service is enabled or needed, but ``provider``, its place in the container, is empty."""
+    """A service is needed, but ``provider``, its place in the container, is empty."""
 
     service: str
     provider: str
