@@ -412,7 +412,9 @@ class ReactiveAgent(Generic[R, D]):
 
             record = self.container.memory.record().value_or(None)
             if record is None:
-                raise AgentError(errors.ServiceMissing("with_durability", "memory.record"))
+                raise AgentError(
+                    errors.ServiceMissing("runs", "memory.record", "build the agent with_durability(path)")
+                )
             queues = self.container.memory.queues().value_or(None)
             self._runs.append(Runs(engine, record, self.present, lambda: self._engine, queues))
         return self._runs[-1]

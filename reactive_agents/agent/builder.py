@@ -404,6 +404,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_system_prompt(self, prompt: str) -> Self:
         """Set the text of the agent's instructions; it replaces an earlier one."""
+        if callable(prompt):
+            expected = "a text; with_instructions takes functions"
+            return self._with_problem(InvalidConfig("system_prompt", abbreviated(prompt), expected))
         return self._evolve(system_prompt=prompt)
 
     def with_instructions(

@@ -18,7 +18,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig, ToolFailed, ToolNotApproved, root_cause
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
 from reactive_agents.core.results import declined_in
-from reactive_agents.core.run_context import RunContext, is_subtype, type_name
+from reactive_agents.core.run_context import RunContext, can_take, is_subtype, type_name
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.engine.handoffs import HandoffHandler, HandoffTarget, HistoryFilter, admits
@@ -221,9 +221,9 @@ def handoff(
     if not isinstance(agent, ReactiveAgent) and not callable(agent):
         expected = "an agent that is built, or a function that returns it"
         raise TypeError(f"agent: got {abbreviated(agent)}, expected {expected}")
-    for option, function in (("filter", filter), ("on_handoff", on_handoff)):
-        if function is not None and not callable(function):
-            raise TypeError(f"{option}: got {abbreviated(function)}, expected a function")
+    for option, function, of in (("filter", filter, "messages"), ("on_handoff", on_handoff, "a HandoffInfo")):
+        if function is not None and not (callable(function) and can_take(function, 1)):
+            raise TypeError(f"{option}: got {abbreviated(function)}, expected a function of {of}")
     chosen = agent.name if name is None and isinstance(agent, ReactiveAgent) else name
     if not chosen:
         raise TypeError("name: got none, expected the name of the agent that the function returns")

@@ -17,6 +17,7 @@ from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.run_context import can_take
 from reactive_agents.core.tasks import AgentResult, TaskResult, TypedResult
 from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel.call_parsing.argument_schema import branches, properties_of, types_of
@@ -201,16 +202,9 @@ def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, In
     expected = "a function of the answer, or of a RunContext and the answer"
     if not callable(function):
         return Failure(InvalidConfig("output_validator", abbreviated(function), expected))
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of a built-in one
-        return Success(OutputValidator(name, function, takes_context=False))
-    for arguments in ((None,), (None, None)):
-        try:
-            signature.bind(*arguments)
-        except TypeError:
-            continue
-        return Success(OutputValidator(name, function, takes_context=len(arguments) == 2))
+    for count in (1, 2):
+        if can_take(function, count):
+            return Success(OutputValidator(name, function, takes_context=count == 2))
     return Failure(InvalidConfig("output_validator", name, expected))
 
 

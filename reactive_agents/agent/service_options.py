@@ -12,7 +12,9 @@ from attrs import evolve
 from reactive_agents.agent import validation
 from reactive_agents.agent.description import AgentDescription
 from reactive_agents.core import config
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.core.run_context import can_take
 from reactive_agents.core.tools import ASK_USER
 
 if TYPE_CHECKING:
@@ -219,6 +221,10 @@ class ServiceOptions(AgentDescription):
                 recalled note, ``block`` asks the model for a real call.
         """
         functions = tuple(each for each in checks if callable(each))
+        for each in functions:
+            if not can_take(each, 1):
+                wrong = InvalidConfig("guardrails", abbreviated(each), "a function of a text")
+                return self._with_problem(wrong)
         if classifier is not None:
             if not callable(classifier):
                 expected = "a function from a text to a probability"

@@ -18,7 +18,13 @@ from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ExternalToolConfig
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.run_context import ContextFunction, context_function, is_subtype, type_name
+from reactive_agents.core.run_context import (
+    ContextFunction,
+    can_take,
+    context_function,
+    is_subtype,
+    type_name,
+)
 from reactive_agents.core.tools import RESERVED_NAMES
 
 
@@ -189,8 +195,9 @@ def read_toolset(
     taken = None if only is None or isinstance(only, str) or not isinstance(only, Collection) else only
     if (only is not None and taken is None) or not all(isinstance(each, str) for each in taken or ()):
         return Failure(InvalidConfig("toolset.only", abbreviated(only), "names of tools"))
-    if keeps is not None and not callable(keeps):
-        return Failure(InvalidConfig("toolset.filter", abbreviated(keeps), "a function"))
+    if keeps is not None and not (callable(keeps) and can_take(keeps, 2)):
+        expected = "a function of the RunContext and the ToolDefinition"
+        return Failure(InvalidConfig("toolset.filter", abbreviated(keeps), expected))
     source = _source(tools)
     if isinstance(source, Failure):
         return source
@@ -266,7 +273,12 @@ def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:
 
 def _checked_tool(source: Tool | Callable[..., Any]) -> Result[Tool, InvalidConfig]:
     if not callable(source):
-        return Failure(InvalidConfig("tools", abbreviated(source), "a function, a tool, or the name of one"))
+        expected = "a function, a tool, or the name of one"
+        if isinstance(source, list | tuple):
+            expected += "; those of a list as with_tools(*tools)"
+        elif hasattr(source, "run_effect"):
+            expected += "; agent_tool(agent) makes a tool of an agent"
+        return Failure(InvalidConfig("tools", abbreviated(source), expected))
     try:
         tool = as_tool(source)
         name = tool.definition.name

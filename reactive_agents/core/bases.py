@@ -116,14 +116,19 @@ class InvalidConfig(Value):
 
 @frozen(eq=False, repr=False)
 class ServiceMissing(Value):
-    """A service is enabled, but ``provider``, its place in the container, is empty."""
+    """A service is needed, but ``provider``, its place in the container, is empty."""
 
     service: str
     provider: str
+    remedy: str = ""
 
-    message = sentence(
-        "{0.service} is enabled, but {0.provider} provides no service: add one, or switch it off."
-    )
+    @property
+    def message(self) -> str:
+        """One sentence that says what is missing and what to do."""
+        if self.remedy:
+            return f"{self.service} needs {self.provider}, which provides no service: {self.remedy}."
+        missing = f"{self.service} is enabled, but {self.provider} provides no service"
+        return f"{missing}: add one, or switch it off."
 
 
 @frozen(eq=False, repr=False)

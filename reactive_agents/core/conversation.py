@@ -68,8 +68,9 @@ def wrong_history(messages: Sequence[object]) -> str | None:
     for index, message in enumerate(messages):
         place = f"history[{index}]"
         if not isinstance(message, get_args(Message)):
-            is_of_openai = isinstance(message, Mapping) and "role" in message
-            hint = ": messages_from_openai reads it" if is_of_openai else ""
+            fields = message if isinstance(message, Mapping) else ()
+            form = "openai" if "role" in fields else "json" if "tag" in fields else ""
+            hint = form and f": messages_from_{form} reads it"
             return f"{place}: got {abbreviated(message)}, expected a message{hint}"
         wrong = _wrong_field(message)
         if wrong is not None:

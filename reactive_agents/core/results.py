@@ -399,7 +399,7 @@ class VerificationReport(Value):
 
 
 class ModelRetry(Exception):
-    """Raised by a validator that does not accept an answer: the model is asked again.
+    """Raised by a validator that does not accept an answer, or a tool its call.
 
-    ``str(error)`` is the reason, which the model is shown.
+    ``str(error)`` is the reason, which the model is shown; it is asked again.
     """

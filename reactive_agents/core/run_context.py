@@ -123,6 +123,19 @@ def context_function(function: Callable[..., Any]) -> ContextFunction | None:
     return ContextFunction(function, bool(needed))
 
 
+def can_take(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can take so many arguments, as far as is known."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a built-in one
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

@@ -8,6 +8,7 @@ not possible is an error of the call, which the model reads before it continues.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
+_log = logging.getLogger("reactive_agents")
 _REASON_KEY = "handoff-reason"
 MOST_HANDOFFS = 5
 """Handoffs that models may ask for while one task is worked on."""
@@ -163,6 +165,7 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
             with anyio.fail_after(services.settings.timeouts.tool_call_s):
                 await call_function(target.on_handoff, info)
     except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code
+        _log.warning("The on_handoff of the handoff to %s raised.", target.agent, exc_info=error)
         handle.claimed_handoff = ""
         return _refused(call, f"{type(error).__name__}: {error}")
     shown = redacted_arguments({"reason": reason}, services)

@@ -19,8 +19,10 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import ExecutionHookFired
+from reactive_agents.core.run_context import can_take
 from reactive_agents.effects import is_cancelled
 from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
@@ -50,7 +52,9 @@ def wrong_hook(phase: object, timing: object, handler: object) -> InvalidConfig 
         return InvalidConfig("hook.phase", repr(phase), f"one of {', '.join(LIFECYCLE_PHASES)}")
     if timing not in HOOK_TIMINGS:
         return InvalidConfig("hook.timing", repr(timing), f"one of {', '.join(HOOK_TIMINGS)}")
-    return None if callable(handler) else InvalidConfig("hook.handler", repr(handler), "a function")
+    if callable(handler) and can_take(handler, 1):
+        return None
+    return InvalidConfig("hook.handler", abbreviated(handler), "a function of the ExecutionContext")
 
 
 @frozen(eq=False)

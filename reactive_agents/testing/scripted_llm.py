@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import AsyncIterator
-from typing import Never, assert_never
+from collections.abc import AsyncIterator, Callable
+from typing import Never, TypeAlias, assert_never
 
 import anyio
 import anyio.lowlevel
@@ -230,6 +230,15 @@ SHOWN_CHARACTERS = 600
 _WORD = re.compile(r"\s*\S+|\s+")
 
 
+TurnOfRequest: TypeAlias = Callable[[models.ModelRequest], Turn]
+
+
+def _checked(turn: object) -> Turn:
+    if not isinstance(turn, Turn):
+        raise TypeError(f"ScriptedLLM: got {type(turn).__name__}, expected turns, as say and call make them")
+    return turn
+
+
 class ScriptedLLM:
     """A fake model: each request takes the first unused turn that fits.
 
@@ -242,7 +251,8 @@ class ScriptedLLM:
 
     Args:
         turns: the script, from :func:`say`, :func:`answer`, :func:`call`, :func:`calls`, :func:`fail`,
-            :func:`streamed` and :func:`forever`.
+            :func:`streamed` and :func:`forever`; and functions from a request to a turn, which answer
+            every request that no turn before them fits.
         model: the model's name, for requests that name none.
         price: the price of a token of any model; ``None`` for an unknown price, which no budget in dollars
             allows.
@@ -255,13 +265,14 @@ class ScriptedLLM:
     """
 
     def __init__(
-        self, *turns: Turn, model: str = "scripted/test", price: models.TokenPrice | None = None
+        self,
+        *turns: Turn | TurnOfRequest,
+        model: str = "scripted/test",
+        price: models.TokenPrice | None = None,
     ) -> None:
         for turn in turns:
-            if not isinstance(turn, Turn):
-                raise TypeError(
-                    f"ScriptedLLM: got {type(turn).__name__}, expected turns, as say and call make them"
-                )
+            if not callable(turn):
+                _checked(turn)
         self.requests: list[models.ModelRequest] = []
         self._model = model
         self._price = price
@@ -277,7 +288,7 @@ class ScriptedLLM:
     @property
     def remaining(self) -> int:
         """Number of unused turns, without endless ones."""
-        return sum(not turn.endless for turn in self._unused)
+        return sum(isinstance(turn, Turn) and not turn.endless for turn in self._unused)
 
     def price(self, model: str | None) -> Effect[models.TokenPrice | None, Never]:
         """Return the price given at construction."""
@@ -347,6 +358,8 @@ class ScriptedLLM:
         self.requests.append(request)
         prompt: str | None = None
         for position, turn in enumerate(self._unused):
+            if not isinstance(turn, Turn):
+                return _checked(turn(request))
             if turn.when:
                 if prompt is None:  # rendering a long conversation is dear: only for turns that look at it
                     prompt = render_messages(request.messages)
@@ -375,7 +388,8 @@ class ScriptedLLM:
             message = f"The script is used up: {asked} came after its last turn, number {self._turn_count}."
         else:
             message = f"No turn of the script fits {asked}; turns unused: {len(self._unused)}."
-            rendered.extend(f"unused turn: wants {turn.when!r}" for turn in self._unused)
+            wanted = [turn.when for turn in self._unused if isinstance(turn, Turn)]
+            rendered.extend(f"unused turn: wants {when!r}" for when in wanted)
         return ScriptExhausted(message, "\n".join(rendered))
 
 

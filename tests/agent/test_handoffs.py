@@ -482,6 +482,8 @@ def test_wrong_handoffs_are_named() -> None:
         untyped(billing(), filter="none")
     with pytest.raises(TypeError, match="on_handoff: got 7, expected a function"):
         untyped(billing(), on_handoff=7)
+    with pytest.raises(TypeError, match="on_handoff: got a function, expected a function of a HandoffInfo"):
+        untyped(billing(), on_handoff=lambda context, given: None)
     with pytest.raises(AgentError, match="handoffs: got 'no_such_module:agent'"):
         triage("no_such_module:agent").build()
     with pytest.raises(TypeError, match="expected the name of the agent"):

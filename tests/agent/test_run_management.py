@@ -685,6 +685,7 @@ async def test_without_durability_there_are_no_recorded_runs() -> None:
     with pytest.raises(AgentError) as missing:
         _ = plain.runs
     assert isinstance(missing.value.error, ServiceMissing)
+    assert "with_durability(path)" in str(missing.value)
 
 
 async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:

@@ -86,7 +86,10 @@ async def test_tools_of_several_objects_stand_side_by_side() -> None:
         ),
         ({"only": "search"}, "toolset.only: got 'search', expected names of tools."),
         ({"only": ["x"]}, "toolset.only: got 'x', expected names of the toolset's tools: delete, search."),
-        ({"filter": 3}, "toolset.filter: got 3, expected a function."),
+        (
+            {"filter": 3},
+            "toolset.filter: got 3, expected a function of the RunContext and the ToolDefinition.",
+        ),
     ],
 )
 def test_a_wrong_toolset_is_refused_by_build(options: dict[str, Any], message: str) -> None:

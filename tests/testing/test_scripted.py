@@ -263,6 +263,13 @@ async def test_a_plain_script_takes_no_more_work_for_a_long_transcript_or_a_late
     assert await operations(1) == await operations(100) == early
 
 
+async def test_a_function_answers_what_no_turn_before_it_fits() -> None:
+    model = ScriptedLLM(say("first"), lambda request: say(f"{len(request.messages)} messages"))
+    said = [(await attempt(model.complete(ask()))).unwrap().content for _ in range(3)]
+    assert said == ["first", "2 messages", "2 messages"]
+    assert model.remaining == 0
+
+
 async def test_what_is_no_turn_is_refused_at_once() -> None:
     wrong: Any = "hi"
     with pytest.raises(TypeError, match="ScriptedLLM: got str, expected turns, as say and call make them"):

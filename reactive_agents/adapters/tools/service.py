@@ -35,6 +35,7 @@ from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
 from reactive_agents.core.json import Json, copied_json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.results import ModelRetry
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ToolContext, ToolDefinition, ToolResult, ToolScope
@@ -165,6 +166,8 @@ def _is_its_own(error: BaseException) -> bool:
 
 
 def _raised(tool_name: str, error: BaseException) -> ToolFailed:
+    if isinstance(error, ModelRetry):  # the tool's own words to the model, not a fault
+        return ToolFailed(tool_name, _detail(error))
     # the model sees one sentence; the traceback is for the author of the tool
     _log.warning("The tool %r raised.", tool_name, exc_info=error)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

@@ -35,6 +35,7 @@ from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.results import ModelRetry
 from reactive_agents.core.tools import ToolContext, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.ports import Approver, Clock, ToolService
@@ -254,6 +255,17 @@ async def test_what_a_tool_raises_becomes_a_failure_without_a_trace(
         raise raised
 
     assert (await run(make_service(fail), "fail")).failure() == ToolFailed("fail", detail, kind)
+
+
+async def test_what_a_tool_asks_of_the_model_is_no_fault_of_the_tool(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def look(word: str) -> str:
+        raise ModelRetry("Take a longer word.")
+
+    error = (await run(make_service(look), "look", word="a")).failure()
+    assert error.message == "The tool 'look' failed: Take a longer word."
+    assert not caplog.records
 
 
 def raise_cancelled() -> None:
