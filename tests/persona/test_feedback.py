@@ -181,7 +181,7 @@ async def test_a_plan_whose_last_call_failed_meets_nothing_whatever_the_model_sa
     praise = answer("It is refunded, sorry for the RuntimeError."), assessed(LESSON)
     bench = persona_bench(ScriptedLLM(*REFUND, *praise), tools=FakeTools({"refund": refund}))
     outcome = await bench.process()
-    assert (outcome.status, outcome.evaluation and outcome.evaluation.evidence) == ("completed", "calls")
+    assert (outcome.status, outcome.evaluation and outcome.evaluation.evidence) == ("failed", "calls")
     assert outcomes(bench) == (False,)
     [plan] = bench.store.plans.values()
     assert plan.succeeded is False
