@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPMENT := $(VENV)/.installed-dev
 AUDIT := .venv-audit
+OLDEST := .venv-oldest
 AUDIT_OPTIONS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK_OPTIONS := --no-deps --require-hashes -r requirements-dev.lock
@@ -20,7 +21,7 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo studio screenshots test requests system crash explore mutants lint types mypy pyright audit collections lock lab bench bench-serving bench-peers docs clean
+.PHONY: help install install-dev demo studio screenshots test oldest requests system crash explore mutants lint types mypy pyright audit collections lock lab bench bench-serving bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -59,6 +60,11 @@ screenshots: $(DEVELOPMENT) ## Write the pictures of docs/studio.md again; needs
 
 test: $(DEVELOPMENT) ## Run the tests; COVERAGE=yes also fails below 90 % of the code, and takes half as long again
 	$(PYTEST) -m 'not system' --numprocesses=$(WORKERS) --dist=worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+
+oldest: $(DEVELOPMENT) ## Run the tests with the oldest versions of the libraries that pyproject.toml accepts
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(OLDEST)
+	$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct -e '.[dev]'
+	$(OLDEST)/bin/python -m pytest -q --max-worker-restart=0 -m 'not system' --numprocesses=$(WORKERS) --dist=worksteal
 
 requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a change of a prompt
 	WRITE_REQUESTS=yes $(BIN)/python -m pytest -q tests/reasoning/test_requests.py
