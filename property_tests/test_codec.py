@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Result, Success
+from typing_extensions import TypeVar
 
 from property_tests.strategies import (
     accepts,
@@ -207,6 +208,8 @@ def fits(data: Any, kind: Any) -> bool:
     """Whether JSON data is of a JSON type that an encoded ``kind`` may be of."""
     if kind is Json:
         return True
+    if isinstance(kind, TypeVar):  # of the class itself
+        return fits(data, kind.__default__)
     if members := union_members(kind):
         return any(fits(data, member) for member in members)
     if supertype := getattr(kind, "__supertype__", None):

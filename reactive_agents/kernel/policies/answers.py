@@ -64,7 +64,8 @@ _NO_CALL = (
 _MOST_NAMED = 8
 
 
-_where_tools_answer = applies_where(
+_where_tools_answer = applies_where(lambda context: context.toolset.permits(FINAL_ANSWER))
+_where_asked_again = applies_where(
     lambda context: context.max_iterations > 1 and context.toolset.permits(FINAL_ANSWER)
 )
 
@@ -159,6 +160,8 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if not state.ledger.counted.attempts and answer_check.is_composed(text, context.input.to_do, tools):
         return None
+    if context.max_iterations == 1 and (clauses.asks_back(text) or not answer_check.announces(text, seen)):
+        return None  # what it means cannot be asked
     judgement = answer_check.judge_text(text, tools, seen)
     lacks_figure = _lacks_figure(text, state, context)
     if lacks_figure and not evidence.ends_with_evidence(text, seen):
@@ -190,7 +193,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
 
 
-@_where_tools_answer
+@_where_asked_again
 @about_answers
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
@@ -295,7 +298,7 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
     return None
 
 
-@_where_tools_answer
+@_where_asked_again
 @about_answers
 def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer that comes before all items of a list were looked up.
@@ -465,7 +468,7 @@ def _texts_given(call: str) -> tuple[str, ...]:
     return tuple(each for each in given if isinstance(each, str))
 
 
-@_where_tools_answer
+@_where_asked_again
 @about_answers
 def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question figures that nothing seen supports, and a total that is missing.

@@ -180,8 +180,24 @@ def test_delivered_answers_and_runs_without_the_tool_are_not_asked() -> None:
     assert text_answer(delivered, CONTEXT) is None
     assert text_answer(moment(), CONTEXT) is None
     assert text_answer not in kernel_bench().context().asked
-    assert text_answer not in kernel_bench(tools={"add": add}).context(max_iterations=1).asked
     assert text_answer in kernel_bench(tools={"add": add}).context().asked
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("I will add them.", "partial"),
+        ("Let me check.", "partial"),
+        ('{"name": "addition", "arguments": {"a": 1}}', "partial"),
+        ("I think so.", "completed"),
+        ("Which numbers do you mean?", "completed"),
+        ("I cannot add them.", "completed"),
+    ],
+)
+async def test_in_a_run_of_one_turn_only_a_plain_announcement_is_no_answer(text: str, status: str) -> None:
+    state = await kernel_bench(say(text), tools={"add": add}).run(max_iterations=1)
+    assert (state.outcome, state.output) == (status, text)
 
 
 @pytest.mark.anyio
