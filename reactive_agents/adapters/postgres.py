@@ -315,6 +315,7 @@ class PostgresDatabase(Generic[_E]):
             self._pool.give_back(lent)
         if answer is None:  # of one statement
             raise ConnectionError(_UNKNOWN_END)
+        self._pool.absence = None
         if not answer.error_message:
             return _text_row(answer)
         error = library.errors.error_from_result(answer)
@@ -388,10 +389,12 @@ async def _wait_for_answer(lent: _Lent) -> None:
     Waits for the socket here, since passing a small write to a thread costs more than the write.
     """
     connection = lent.connection.pgconn
-    with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _SILENT_S):
+    with anyio.CancelScope(shield=True) as scope:
         while connection.flush():
+            scope.deadline = anyio.current_time() + _SILENT_S
             await anyio.wait_writable(connection.socket)
         while connection.is_busy():
+            scope.deadline = anyio.current_time() + _SILENT_S
             await anyio.wait_readable(connection.socket)
             connection.consume_input()
         return
@@ -857,7 +860,9 @@ def _connection_type() -> Any:
                 wanted = next(steps)
                 while True:
                     ready = yield wanted
-                    if not ready and time.monotonic() > until:
+                    if ready:  # of a long result or many statements, a part has come
+                        until = time.monotonic() + self.answer_s
+                    elif time.monotonic() > until:
                         self.is_silent = True
                         self.close()
                         raise library.OperationalError(_SILENT)
