@@ -315,7 +315,7 @@ class PostgresDatabase(Generic[_E]):
             self._pool.give_back(lent)
         if answer is None:  # of one statement
             raise ConnectionError(_UNKNOWN_END)
-        self._pool.absence = None
+        self._pool.hear()
         if not answer.error_message:
             return _text_row(answer)
         error = library.errors.error_from_result(answer)
@@ -339,7 +339,7 @@ class PostgresDatabase(Generic[_E]):
             with self._pool.borrowed(self._patience_s) as lent:
                 try:
                     done = self._in_transaction(lent, work, begin)
-                    self._pool.absence = None
+                    self._pool.hear()
                     return done
                 except (
                     errors.LockNotAvailable,
@@ -679,6 +679,7 @@ class _Pool:
         self._inherited: list[object] = []
         self.losses = 0
         self.absence: _Absence | None = None
+        self._heard_at = 0.0
         self.limit = _Limit(MOST_CONNECTIONS)
         self._begin()
 
@@ -729,11 +730,15 @@ class _Pool:
                 self._give_back(lent.connection)
             free.release()
 
+    def hear(self) -> None:
+        """Note that the server has answered."""
+        self.absence, self._heard_at = None, time.monotonic()
+
     def away_since(self, began: float, reason: Exception) -> float:
         """Return since when the server cannot be reached, after an attempt that failed."""
         known, now = self.absence, time.monotonic()
         is_same = known is not None and now - known.known_at <= IDLE_S
-        since = known.since if known is not None and is_same else began
+        since = known.since if known is not None and is_same else max(began, self._heard_at)
         if known is None or known.reason is not reason:
             self.absence = _Absence(since, now, reason)
         return since
