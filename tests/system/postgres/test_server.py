@@ -772,7 +772,7 @@ async def test_an_answer_ends_the_absence_of_a_server(place: str, server: Server
 async def test_a_server_is_not_away_before_its_last_answer(place: str, server: Server) -> None:
     """Otherwise no call would wait for a restart that cuts off one that took long."""
     database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence, patience_s=0.1)
-    begun, go_on, name = threading.Event(), threading.Event(), database_of(place)
+    begun, go_on, name, later = threading.Event(), threading.Event(), database_of(place), float("inf")
 
     def read_late(file: sql.Transaction) -> None:
         begun.set()
