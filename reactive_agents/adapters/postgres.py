@@ -315,6 +315,7 @@ class PostgresDatabase(Generic[_E]):
             self._pool.give_back(lent)
         if answer is None:  # of one statement
             raise ConnectionError(_UNKNOWN_END)
+        self._pool.hear()
         if not answer.error_message:
             return _text_row(answer)
         error = library.errors.error_from_result(answer)
@@ -338,7 +339,7 @@ class PostgresDatabase(Generic[_E]):
             with self._pool.borrowed(self._patience_s) as lent:
                 try:
                     done = self._in_transaction(lent, work, begin)
-                    self._pool.absence = None
+                    self._pool.hear()
                     return done
                 except (
                     errors.LockNotAvailable,
@@ -388,10 +389,12 @@ async def _wait_for_answer(lent: _Lent) -> None:
     Waits for the socket here, since passing a small write to a thread costs more than the write.
     """
     connection = lent.connection.pgconn
-    with anyio.CancelScope(shield=True, deadline=anyio.current_time() + _SILENT_S):
+    with anyio.CancelScope(shield=True) as scope:
         while connection.flush():
+            scope.deadline = anyio.current_time() + _SILENT_S
             await anyio.wait_writable(connection.socket)
         while connection.is_busy():
+            scope.deadline = anyio.current_time() + _SILENT_S
             await anyio.wait_readable(connection.socket)
             connection.consume_input()
         return
@@ -676,6 +679,7 @@ class _Pool:
         self._inherited: list[object] = []
         self.losses = 0
         self.absence: _Absence | None = None
+        self._heard_at = 0.0
         self.limit = _Limit(MOST_CONNECTIONS)
         self._begin()
 
@@ -726,11 +730,15 @@ class _Pool:
                 self._give_back(lent.connection)
             free.release()
 
+    def hear(self) -> None:
+        """Note that the server has answered."""
+        self.absence, self._heard_at = None, time.monotonic()
+
     def away_since(self, began: float, reason: Exception) -> float:
         """Return since when the server cannot be reached, after an attempt that failed."""
         known, now = self.absence, time.monotonic()
         is_same = known is not None and now - known.known_at <= IDLE_S
-        since = known.since if known is not None and is_same else began
+        since = known.since if known is not None and is_same else max(began, self._heard_at)
         if known is None or known.reason is not reason:
             self.absence = _Absence(since, now, reason)
         return since
@@ -857,7 +865,9 @@ def _connection_type() -> Any:
                 wanted = next(steps)
                 while True:
                     ready = yield wanted
-                    if not ready and time.monotonic() > until:
+                    if ready:  # of a long result or many statements, a part has come
+                        until = time.monotonic() + self.answer_s
+                    elif time.monotonic() > until:
                         self.is_silent = True
                         self.close()
                         raise library.OperationalError(_SILENT)

@@ -1200,15 +1200,22 @@ def _release(
 
 
 def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
-    """Cancel what an ended run had begun and cut off, since no one continues it."""
+    """Cancel what an ended run had begun and cut off, since no one continues it.
+
+    A sub-run that a tool has begun in the background, and that still runs, ends by itself.
+    """
     callers: list[str] = [run_id]
     while callers:
-        left = file.execute(
-            "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0, updated_us = ?"
-            " WHERE parent = ? AND status = 'open' RETURNING run_id",
-            (now, callers.pop()),
-        )
-        callers += [name for (name,) in left.fetchall()]
+        below = f"SELECT {_COLUMNS} FROM runs WHERE parent = ? AND status = 'open'"
+        for row in map(_Row._make, file.execute(below, (callers.pop(),)).fetchall()):
+            if _is_held(row, now):
+                continue
+            ended = file.execute(
+                "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0, updated_us = ?"
+                " WHERE id = ? AND holder = ? AND status = 'open'",
+                (now, row.id, row.holder),
+            )
+            callers += [row.run_id] * ended.rowcount
 
 
 def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:

@@ -203,7 +203,7 @@ def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, In
     if not callable(function):
         return Failure(InvalidConfig("output_validator", abbreviated(function), expected))
     for count in (1, 2):
-        if can_take(function, count):
+        if can_take(function, count, follow_wrapped=True):
             return Success(OutputValidator(name, function, takes_context=count == 2))
     return Failure(InvalidConfig("output_validator", name, expected))
 

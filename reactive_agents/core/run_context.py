@@ -123,10 +123,14 @@ def context_function(function: Callable[..., Any]) -> ContextFunction | None:
     return ContextFunction(function, bool(needed))
 
 
-def can_take(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can take so many arguments, as far as is known."""
+def can_take(function: Callable[..., Any], count: int, *, follow_wrapped: bool = False) -> bool:
+    """Whether a function can take so many arguments, as far as is known.
+
+    Args:
+        follow_wrapped: whether those of the function count that it wraps, which may differ.
+    """
     try:
-        signature = inspect.signature(function)
+        signature = inspect.signature(function, follow_wrapped=follow_wrapped)
     except (TypeError, ValueError):  # of a built-in one
         return True
     try:

@@ -950,3 +950,35 @@ async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ende
     assert (await other.runs.find(question.run_id)).state == "cancelled"
     with pytest.raises(AgentError):
         await other.runs.approve(question.run_id)
+
+
+async def test_a_sub_run_that_a_tool_began_in_the_background_outlives_its_caller(tmp_path: Path) -> None:
+    begun, go_on, path = asyncio.Event(), asyncio.Event(), tmp_path / "r.db"
+
+    @tool
+    async def work() -> str:
+        """Work for long."""
+        begun.set()
+        await go_on.wait()
+        return "worked"
+
+    clerk = agent(path, ScriptedLLM(call("work"), say("It is done.")), work)
+    outcomes = list["asyncio.Task[Any]"]()
+
+    @tool
+    async def start() -> str:
+        """Begin the work in the background."""
+
+        async def run() -> Any:
+            return await clerk.run("Work.", run_id="background")
+
+        outcomes.append(asyncio.create_task(run()))
+        await begun.wait()
+        return "begun"
+
+    one = agent(path, ScriptedLLM(call("start"), say("It is under way.")), start)
+    await one.run("Do it.")
+    assert (await one.runs.find("background")).state == "running"
+    go_on.set()
+    assert (await outcomes[0]).output == "It is done."
+    assert (await one.runs.find("background")).state == "completed"

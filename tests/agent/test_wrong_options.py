@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from reactive_agents import AgentConfig, AgentError, Personas, ReactiveAgents
 from reactive_agents.agent import persona_config, validation
 from reactive_agents.core import config, personas
 from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.testing import ScriptedLLM, say
 
 Build = Callable[[Any], Any]
@@ -100,6 +102,28 @@ CASES: tuple[tuple[Build, str, str], ...] = (
     (lambda _: Personas.create(None), "name", "None"),  # type: ignore[arg-type]
     (lambda _: Personas.from_config(None), "config", "None"),  # type: ignore[arg-type]
 )
+
+
+def test_a_decorated_function_takes_what_its_decorator_takes() -> None:
+    def with_store(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def given(*arguments: Any) -> Any:
+            return function(*arguments, "store")
+
+        return given
+
+    @with_store
+    def hook(context: ExecutionContext, store: str) -> None:
+        seen.append(store)
+
+    @with_store
+    def check(text: str, store: str) -> list[Any]:
+        return []
+
+    seen: list[str] = []
+    built = ReactiveAgents.create().with_llm(ScriptedLLM(say("done")))
+    built.with_hook("think", "before", hook).with_guardrails(check).build().run_sync("Do it.")
+    assert seen == ["store"]
 
 
 @pytest.mark.parametrize(("build", "option", "value"), CASES)

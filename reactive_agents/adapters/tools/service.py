@@ -166,17 +166,18 @@ def _is_its_own(error: BaseException) -> bool:
 
 
 def _raised(tool_name: str, error: BaseException) -> ToolFailed:
-    if isinstance(error, ModelRetry):  # the tool's own words to the model, not a fault
-        return ToolFailed(tool_name, _detail(error))
-    # the model sees one sentence; the traceback is for the author of the tool
-    _log.warning("The tool %r raised.", tool_name, exc_info=error)
+    raised = error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group's message is only "1 sub-exception"
+    if isinstance(error, ModelRetry) and (words := _detail(error)):  # the tool's own words, not a fault
+        return ToolFailed(tool_name, words)
+    # the model sees one sentence; the traceback is for the author of the tool
+    _log.warning("The tool %r raised.", tool_name, exc_info=raised)
     kind = type(error).__name__
     if isinstance(error, BaseExceptionGroup):
-        raised = list(_single(error))
-        share = max(_DETAIL_CHARS // len(raised), _LEAST_CHARS)
-        what = "; ".join(_detail(f"{type(each).__name__}: {as_text(each)}", share) for each in raised)
+        several = list(_single(error))
+        share = max(_DETAIL_CHARS // len(several), _LEAST_CHARS)
+        what = "; ".join(_detail(f"{type(each).__name__}: {as_text(each)}", share) for each in several)
         return ToolFailed(tool_name, _detail(f"{as_text(error)}: {what}"), kind)
     return ToolFailed(tool_name, _detail(error) or kind, kind)
 

@@ -257,15 +257,27 @@ async def test_what_a_tool_raises_becomes_a_failure_without_a_trace(
     assert (await run(make_service(fail), "fail")).failure() == ToolFailed("fail", detail, kind)
 
 
+ASKED = ModelRetry("Take a longer word.")
+
+
+@pytest.mark.parametrize("raised", [ASKED, ExceptionGroup("of a task group", [ASKED])])
 async def test_what_a_tool_asks_of_the_model_is_no_fault_of_the_tool(
-    caplog: pytest.LogCaptureFixture,
+    raised: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     def look(word: str) -> str:
-        raise ModelRetry("Take a longer word.")
+        raise raised
 
     error = (await run(make_service(look), "look", word="a")).failure()
     assert error.message == "The tool 'look' failed: Take a longer word."
     assert not caplog.records
+
+
+async def test_a_tool_that_asks_for_nothing_has_failed() -> None:
+    def look() -> str:
+        raise ModelRetry
+
+    error = (await run(make_service(look), "look")).failure()
+    assert error == ToolFailed("look", "ModelRetry", "ModelRetry")
 
 
 def raise_cancelled() -> None:

@@ -6,6 +6,8 @@ import json
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -20,7 +22,7 @@ import pytest
 from returns.result import Failure, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents
-from reactive_agents.adapters import postgres
+from reactive_agents.adapters import postgres, sql
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST
@@ -730,3 +732,63 @@ async def test_a_connection_whose_server_process_hangs_is_replaced(
             for each in hanging:
                 each.resume()
         assert (await attempt(budget.state())).unwrap().day_usd == 2.0
+
+
+async def test_a_statement_that_is_answered_in_parts_is_not_cut_off(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_LONGEST_ANSWER_S", 0.6)
+    database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence)
+    parts = "DO $$ BEGIN FOR i IN 1 .. 12 LOOP RAISE NOTICE 'part'; PERFORM pg_sleep(0.1); END LOOP; END $$"
+    assert await database.write("parts", lambda file: file.execute(parts) and None) == Success(None)
+    assert database.losses == 0
+    await database.aclose()
+
+
+async def test_an_answer_ends_the_absence_of_a_server(place: str, server: Server) -> None:
+    """Otherwise the next restart would be waited for less long, as if it had begun then."""
+    database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence, patience_s=0.1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def keep_connection(_: object) -> None:
+        begun.set()
+        go_on.wait()
+        raise ValueError("no answer of the server")
+
+    assert await database.read("warm up", lambda _: None) == Success(None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(database.read, "keep", keep_connection)
+        await anyio.to_thread.run_sync(begun.wait)
+        server.run("postgres", f"ALTER DATABASE {database_of(place)} ALLOW_CONNECTIONS false")
+        assert isinstance(await database.read("read", lambda _: None), Failure)
+        server.run("postgres", f"ALTER DATABASE {database_of(place)} ALLOW_CONNECTIONS true")
+        go_on.set()
+    assert database.away_since < float("inf")
+    assert await database.returning("answer", "SELECT CAST(? AS bigint), CAST(? AS text)") != Success(None)
+    assert database.away_since == float("inf")
+    await database.aclose()
+
+
+async def test_a_server_is_not_away_before_its_last_answer(place: str, server: Server) -> None:
+    """Otherwise no call would wait for a restart that cuts off one that took long."""
+    database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence, patience_s=0.1)
+    begun, go_on, name, later = threading.Event(), threading.Event(), database_of(place), float("inf")
+
+    def read_late(file: sql.Transaction) -> None:
+        begun.set()
+        go_on.wait()
+        file.execute("SELECT 1")
+
+    assert await database.read("warm up", lambda _: None) == Success(None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(database.read, "late", read_late)
+        await anyio.to_thread.run_sync(begun.wait)
+        later = time.monotonic()
+        assert await database.read("read", lambda _: None) == Success(None)
+        server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        server.run("postgres", ended, name)
+        go_on.set()
+    server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    assert later < database.away_since < float("inf")
+    await database.aclose()
