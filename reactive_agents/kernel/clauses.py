@@ -143,7 +143,7 @@ _TRY = lazy_pattern(
     re.IGNORECASE,
 )
 _IF = lazy_pattern(
-    r"\b(?:if|when|wenn|falls|si|se|als|jeśli|jeżeli|eğer|если)\b|如果|若|もし|إذا", re.IGNORECASE
+    r"\b(?:if|when|wenn|falls|si|s['’]ils?|se|als|jeśli|jeżeli|eğer|если)\b|如果|若|もし|إذا", re.IGNORECASE
 )
 _FAILS = lazy_pattern(
     r"\b(?:fail|impossible|unable|scheiter|fehlschl|échou|falla|fallisc|falh)|失败", re.IGNORECASE
@@ -417,23 +417,29 @@ def only_asks(task: str, name: str, description: str) -> bool:
     return begins_acts(wanted).isdisjoint({act_of(name.replace("_", " ")), act_of(description)})
 
 
-def is_wanted(tool: ToolDefinition, task: str) -> bool:
-    """Return whether a task may order what a tool does, other than a look-up."""
-    if not may_act(tool.name, tool.description):
+def is_wanted(tool: ToolDefinition, task: str, acted: Iterable[ToolDefinition] = ()) -> bool:
+    """Return whether a task may order what a tool does, other than a look-up.
+
+    Args:
+        acted: other tools that have acted; what they are about orders nothing else.
+    """
+    if not may_act(tool):
         return False
     if is_named_in(tool, task):
         return True
-    about = read_tool(tool.name, tool.description).subjects
-    is_about = not is_english(task) or bool(about & subjects_in(task))
-    return is_about and REQUEST_MARK.search(task) is None
+    about, is_read = read_tool(tool.name, tool.description).subjects & subjects_in(task), is_english(task)
+    for each in acted:
+        about -= read_tool(each.name, each.description).subjects
+        is_read = is_read or is_named_in(each, task)
+    return (bool(about) or not is_read) and REQUEST_MARK.search(task) is None
 
 
-def may_act(name: str, description: str) -> bool:
+def may_act(tool: ToolDefinition) -> bool:
     """Return whether a tool may be for more than its result, by its description."""
-    act = act_of(description)
-    if is_reading(act) or act in UNTELLING or _FOR_RESULT.match(description):
+    act = act_of(tool.description)
+    if is_reading(act) or act in UNTELLING or _FOR_RESULT.match(tool.description):
         return False
-    return _COMPUTES.search(f"{name} {description}") is None
+    return _COMPUTES.search(f"{tool.name} {tool.description}") is None
 
 
 def is_named_in(tool: ToolDefinition, task: str) -> bool:

@@ -194,8 +194,8 @@ def _not_asked_for(
 
 def _has_acted(state: KernelState, context: KernelContext) -> bool:
     """Return whether a tool was run that does more than look something up."""
-    described = context.toolset.descriptions
-    return any(may_act(name, described.get(name, "")) for name in state.ledger.counted.attempts)
+    made = map(context.toolset.definition, state.ledger.counted.attempts)
+    return any(each is not None and may_act(each) for each in made)
 
 
 def _was_shown(call: ToolCall, state: KernelState, context: KernelContext) -> bool:

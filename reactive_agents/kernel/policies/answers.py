@@ -213,6 +213,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
+    if is_foreseen(last, proposal.text, context):
+        return None
     is_found = evidence.ends_with_evidence(proposal.text, _seen(state, context))
     if about is None and is_found:
         return None
@@ -251,7 +253,12 @@ def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | No
     if not counted.failed_in_a_row:
         return None
     tools = {each.name: each for each in context.toolset.offered if each.name != FINAL_ANSWER}
-    wanted = {name for name, each in tools.items() if clauses.is_wanted(each, task)}
+    acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
+    wanted = {
+        name
+        for name, each in tools.items()
+        if clauses.is_wanted(each, task, [other for other in acted if other is not each])
+    }
     looking = {
         name for name, each in tools.items() if each.description and is_reading(act_of(each.description))
     }
@@ -271,6 +278,17 @@ def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | No
                 failed = None
     tool = None if failed is None or failed.metadata is None else failed.metadata.tool_used
     return failed if tool not in counted.succeeded or clauses.is_english(task) else None
+
+
+def is_foreseen(failure: ReasoningStep, text: str, context: KernelContext) -> bool:
+    """Return whether a task says what to do on failure, and the answer reports it."""
+    task = context.input.to_do
+    if not clauses.foresees_failure(task):
+        return False
+    if not clauses.is_english(task) and answer_check.denies_in_part(text):
+        return True  # the words of the error are English
+    told = answer_check.tells_failure(text, failure.content, is_repeated=True)
+    return told or answer_check.explains(text, context.input.asked, [failure.content])
 
 
 def _last_failure(state: KernelState) -> ReasoningStep | None:

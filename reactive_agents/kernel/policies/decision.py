@@ -23,7 +23,7 @@ from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.texts import counted
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
-from reactive_agents.kernel import answer_check, clauses
+from reactive_agents.kernel import answer_check
 from reactive_agents.kernel.context import (
     KernelContext,
     Policy,
@@ -226,20 +226,9 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             if _called_nothing(state, context):
                 reason += " No tool was called."
             undone = answers.undone_act(state, context)
-            if undone is not None and not _is_foreseen(undone, proposal.text, context):
+            if undone is not None and not answers.is_foreseen(undone, proposal.text, context):
                 return _without_act(undone, proposal.text, state)
             return Stop("final_answer", "completed", proposal.text, reason)
-
-
-def _is_foreseen(failure: ReasoningStep, text: str, context: KernelContext) -> bool:
-    """Return whether a task says what to do on failure, and the answer reports it."""
-    task = context.input.to_do
-    if not clauses.foresees_failure(task):
-        return False
-    if not clauses.is_english(task) and answer_check.denies_in_part(text):
-        return True  # the words of the error are English
-    told = answer_check.tells_failure(text, failure.content, is_repeated=True)
-    return told or answer_check.explains(text, context.input.asked, [failure.content])
 
 
 def _without_act(failure: ReasoningStep, text: str, state: KernelState) -> Stop:
