@@ -226,12 +226,12 @@ FETCH = ("fetch", "Fetch a page.", BEES)
         ("Delete the file old.log.", (DELETE, LISTED), "I deleted it; a.log and b.log are left.", "partial"),
         ("Summarise the article on bees.", (SCRAPE, FETCH), BEES, "completed"),
         ("Fasse den Artikel zusammen.", (MIRROR, FETCH), BEES, "completed"),
-        (
-            "Write a.txt and verify it.",
-            (WRITE, VERIFY),
-            "a.txt is written; there is no checksum.",
-            "completed",
-        ),
+        ("Write a.txt and verify it.", (WRITE, VERIFY), "It is written; no checksum.", "completed"),
+        ("Refund order 7.", (REFUND, NOTIFY), "Order 7 is refunded; there is no address.", "completed"),
+        ("Refund order 7 and notify me.", (REFUND, NOTIFY), "Order 7 is refunded.", "partial"),
+        ("Refund order 7, with an email to me.", (REFUND, EMAIL), "Order 7 is refunded.", "partial"),
+        ("Supprime old.log ; s'il n'existe pas, dis-le.", (DELETE,), "old.log n'existe pas.", "completed"),
+        ("删除文件 old.log,如果不存在请告诉我。", (DELETE,), "文件 old.log 不存在。", "completed"),
     ],
 )
 def test_a_failure_that_leaves_nothing_undone_is_no_partial_run(
