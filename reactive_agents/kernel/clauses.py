@@ -125,6 +125,29 @@ _UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\u
 """Letters of Greek, Hebrew, Arabic, Korean and the scripts of India and South-East Asia."""
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
 _PART = lazy_pattern(r"[,:，、：]")
+_FIRST = lazy_pattern(r"\W*(?:(?:please|kindly|now|can|could|would|will|you) )*([^\W\d_]+)", re.IGNORECASE)
+_CALLING = frozenset(
+    ["call", "exec", "invo", "make", "run", "runn", "tool", "führ", "aufr", "exéc", "ejec", "eseg"]
+)
+"""Beginnings of words by which a task says that nothing is to be called."""
+_FOR_RESULT = lazy_pattern(
+    r"\W*(?:analy[sz]|ask|brows|click|compar|consult|count|crawl|examin|execut|explor|extract|go\b|hover|inspect"
+    r"|investigat|load|measur|monitor|navigat|pars|research|run|scan|scrap|scroll|summar|test|translat|valid"
+    r"|verif|visit|wait|watch)",
+    re.IGNORECASE,
+)
+"""Verbs of tools whose result is what they are for, or that lead to one."""
+_TRY = lazy_pattern(
+    r"\b(?:try|otherwise|unless|versuch\w*|sonst|andernfalls|essa(?:ie|yez)|sinon|intent[ae]|si no|prova"
+    r"|altrimenti|tent[ae]|senão)\b|尝试|试着|否则",
+    re.IGNORECASE,
+)
+_IF = lazy_pattern(
+    r"\b(?:if|when|wenn|falls|si|s['’]ils?|se|als|jeśli|jeżeli|eğer|если)\b|如果|若|もし|إذا", re.IGNORECASE
+)
+_FAILS = lazy_pattern(
+    r"\b(?:fail|impossible|unable|scheiter|fehlschl|échou|falla|fallisc|falh)|失败", re.IGNORECASE
+)
 
 
 @lru_cache(maxsize=8)  # whole answers, which may be of megabytes
@@ -394,21 +417,61 @@ def only_asks(task: str, name: str, description: str) -> bool:
     return begins_acts(wanted).isdisjoint({act_of(name.replace("_", " ")), act_of(description)})
 
 
-def is_wanted(tool: ToolDefinition, task: str) -> bool:
-    """Return whether a task may order what a tool does, other than a look-up."""
-    read, act = read_tool(tool.name, tool.description), act_of(tool.description)
-    if is_reading(act) or act in UNTELLING or _COMPUTES.search(f"{tool.name} {tool.description}"):
+def is_wanted(tool: ToolDefinition, task: str, acted: Iterable[ToolDefinition] = ()) -> bool:
+    """Return whether a task may order what a tool does, other than a look-up.
+
+    Args:
+        acted: other tools that have acted; what they are about orders nothing else.
+    """
+    if not may_act(tool):
         return False
-    if act in begins_acts(task):
+    if is_named_in(tool, task):
         return True
-    is_about = not is_english(task) or bool(read.subjects & subjects_in(task))
-    return is_about and REQUEST_MARK.search(task) is None
+    about, is_read = read_tool(tool.name, tool.description).subjects & subjects_in(task), is_english(task)
+    for each in acted:
+        about -= read_tool(each.name, each.description).subjects
+        is_read = is_read or is_named_in(each, task)
+    return (bool(about) or not is_read) and REQUEST_MARK.search(task) is None
 
 
-def forbids(task: str) -> bool:
-    """Return whether a task says what not to do: "Show a call, but make none"."""
+def may_act(tool: ToolDefinition) -> bool:
+    """Return whether a tool may be for more than its result, by its description."""
+    act = act_of(tool.description)
+    if is_reading(act) or act in UNTELLING or _FOR_RESULT.match(tool.description):
+        return False
+    return _COMPUTES.search(f"{tool.name} {tool.description}") is None
+
+
+def is_named_in(tool: ToolDefinition, task: str) -> bool:
+    """Return whether a task has the verb of a tool's description."""
+    return act_of(tool.description) in begins_acts(task)
+
+
+def foresees_failure(task: str) -> bool:
+    """Return whether a task says what to do on failure: "If it is gone, say so"."""
+    return any(
+        _TRY.search(each) or (_IF.search(each) and (denies(each) or _FAILS.search(each)))
+        for each in clauses_of(task)
+    )
+
+
+def forbidden_in(task: str) -> str:
+    """Return what a task says not to do: "Show a call, but make none"."""
     parts = (part for each in clauses_of(task) if not QUESTION.search(each) for part in _PART.split(each))
-    return any(denies(part) and not (speaks_of_oneself(part) or speaks_to_reader(part)) for part in parts)
+    return " ".join(
+        part for part in parts if denies(part) and not (speaks_of_oneself(part) or speaks_to_reader(part))
+    )
+
+
+def only_limits(forbidden: str, act: str) -> bool:
+    """Return whether what is forbidden is no call and no act: "no more than 3"."""
+    return begins_acts(forbidden).isdisjoint(_CALLING | {act})
+
+
+def begins_with(task: str, act: str) -> bool:
+    """Return whether the first verb of an order is that of a tool."""
+    first = _FIRST.match(task)
+    return first is not None and act_of(first[1]) == act
 
 
 def is_ordered(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:

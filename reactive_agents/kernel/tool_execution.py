@@ -20,10 +20,10 @@ from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
-from reactive_agents.kernel.announcements import act_of, is_reading
+from reactive_agents.kernel.announcements import act_of, is_reading, read_clause, sign_of
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.call_parsing.response_calls import MOST_CALLS, needs_care
-from reactive_agents.kernel.clauses import WORD, forbids, only_asks
+from reactive_agents.kernel.clauses import WORD, begins_with, forbidden_in, may_act, only_asks, only_limits
 from reactive_agents.kernel.context import KernelContext, Provenance
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import tool_of
@@ -166,16 +166,19 @@ def _not_asked_for(
     """Return the result of a call with an effect that the task does not want.
 
     That is the case if the task only asks a question and forbids something. The model may make the call once
-    more. A call in a text may be an example where the task forbids anything; with other words beside it, it
-    is not run at all.
+    more. A call in a text may be an example where the task forbids something, until a call has acted; with
+    words beside it that announce nothing, it is not run at all. It is run at once where the task begins with
+    the tool's verb, and forbids no call.
     """
     definition = context.toolset.definition(call.name)
     if definition is None or not state.iteration:
         return None
     task, is_again = context.input.to_do, call.fingerprint in state.ledger.questioned
-    if call.written and not is_reading(act_of(definition.description)) and forbids(task):
+    act, forbidden = act_of(definition.description), forbidden_in(task) if call.written else ""
+    if forbidden and not is_reading(act) and not _has_acted(state, context):
         said = state.messages[-1].content if state.messages else ""
-        if is_again and not WORD.search(said):
+        is_meant = begins_with(task, act) or (is_again and sign_of(read_clause(said), set(), task) == "plain")
+        if (is_again and not WORD.search(said)) or (is_meant and only_limits(forbidden, act)):
             return None
         how = "If it needs this call, make it once more, without other words."
         return refused(call, f"Not run: the task says what not to do. {how}")
@@ -187,6 +190,12 @@ def _not_asked_for(
         "Not run: it has an effect, and the task only asks something and says what not to do. Only if the "
         "task needs it, make the same call once more.",
     )
+
+
+def _has_acted(state: KernelState, context: KernelContext) -> bool:
+    """Return whether a tool was run that does more than look something up."""
+    made = map(context.toolset.definition, state.ledger.counted.attempts)
+    return any(each is not None and may_act(each) for each in made)
 
 
 def _was_shown(call: ToolCall, state: KernelState, context: KernelContext) -> bool:

@@ -179,3 +179,67 @@ def test_tools_that_only_read_produce_nothing() -> None:
 
     turns = (call("look", path="a.txt"), answer("It is empty."))
     assert agent(*turns, using=look).build().run_sync("What is in a.txt?").deliverables == ()
+
+
+def tool_of(name: str, description: str, *returns: str | Exception) -> Callable[..., str]:
+    """Return a function that plays what it returns or raises."""
+    left = list(returns)
+
+    def function(what: str = "") -> str:
+        now = left.pop(0)
+        if isinstance(now, Exception):
+            raise now
+        return now
+
+    function.__name__, function.__doc__ = name, description
+    return function
+
+
+GONE = LookupError("no such file: old.log")
+DELETE = ("delete_file", "Delete a file.", GONE)
+LISTED = ("list_files", "List the files of a folder.", "a.log b.log")
+SQL = ("execute_sql", "Execute an SQL statement against the database.", "42", ValueError("syntax error"))
+SHELL = ("shell", "Run a command.", "removed old.log")
+ZAP = ("zap", "", "zapped old.log")
+WRITE = ("write_file", "Write a file.", "wrote a.txt")
+VERIFY = ("verify", "Verify a file.", ValueError("no checksum"))
+REFUND = ("refund", "Refund an order.", "refunded order 7")
+NOTIFY = ("notify", "Notify the customer of an order.", ValueError("no address"))
+EMAIL = ("send_mail", "Send an email.", ValueError("no address"))
+SCRAPE = ("scrape", "Scrape an article.", GONE)
+MIRROR = ("mirror", "Mirror an article.", GONE)
+IF_GONE = "Delete old.log. If it does not exist, say so."
+IF_GONE_DE = "Lösche old.log. Wenn es die Datei nicht gibt, sag es."
+BEES = "Bees dance to tell where flowers are."
+FETCH = ("fetch", "Fetch a page.", BEES)
+
+
+@pytest.mark.parametrize(
+    ("task", "tools", "said", "status"),
+    [
+        (IF_GONE, (LISTED, DELETE), "There is no such file.", "completed"),
+        (IF_GONE_DE, (LISTED, DELETE), "old.log gibt es nicht.", "completed"),
+        (IF_GONE, (LISTED, DELETE), "I deleted old.log.", "partial"),
+        ("Count the customers in the database.", (SQL, SQL), "There are 42 customers.", "completed"),
+        ("Delete the file old.log.", (DELETE, SHELL), "It is removed.", "completed"),
+        ("Delete the file old.log.", (DELETE, ZAP), "It is zapped.", "completed"),
+        ("Delete the file old.log.", (DELETE, LISTED), "I deleted it; a.log and b.log are left.", "partial"),
+        ("Summarise the article on bees.", (SCRAPE, FETCH), BEES, "completed"),
+        ("Fasse den Artikel zusammen.", (MIRROR, FETCH), BEES, "completed"),
+        ("Write a.txt and verify it.", (WRITE, VERIFY), "It is written; no checksum.", "completed"),
+        ("Refund order 7.", (REFUND, NOTIFY), "Order 7 is refunded; there is no address.", "completed"),
+        ("Refund order 7 and notify me.", (REFUND, NOTIFY), "Order 7 is refunded.", "partial"),
+        ("Refund order 7, with an email to me.", (REFUND, EMAIL), "Order 7 is refunded.", "partial"),
+        ("Supprime old.log ; s'il n'existe pas, dis-le.", (DELETE,), "old.log n'existe pas.", "completed"),
+        ("删除文件 old.log,如果不存在请告诉我。", (DELETE,), "文件 old.log 不存在。", "completed"),
+    ],
+)
+def test_a_failure_that_leaves_nothing_undone_is_no_partial_run(
+    task: str, tools: tuple[tuple[Any, ...], ...], said: str, status: str
+) -> None:
+    made = {each[0]: tool_of(*each) for each in tools}
+    turns = [call(each[0], what=f"{number} old.log") for number, each in enumerate(tools)]
+    script = ScriptedLLM(*turns, *(answer(said) for _ in range(3)))
+    built = ReactiveAgents.create().with_llm(script).with_tools(*made.values()).with_reasoning().build()
+    result = built.run_sync(task)
+    assert result.status == status, result.reason

@@ -271,6 +271,17 @@ async def test_what_an_agent_was_not_allowed_to_do_is_not_done_for_its_caller_ei
     assert "clerk" in result.reason
 
 
+async def test_a_run_is_partial_where_the_call_of_its_agent_was_declined_whatever_it_says() -> None:
+    llm = ScriptedLLM(
+        call("clerk", task="Erase a."), forever(answer("The clerk was not allowed to erase a."))
+    )
+    lead = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(agent_tool(clerk().build()))
+    result = await lead.with_approval(lambda _: False).build().run("Tidy up.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_approved")
+    assert "clerk" in result.reason
+    assert result.metadata.model_calls > len(llm.requests)
+
+
 async def test_an_agents_own_approver_goes_before_that_of_the_caller() -> None:
     erased.clear()
     llm = ScriptedLLM(call("clerk", task="Erase a."), say("Done."))

@@ -186,6 +186,39 @@ def test_a_call_in_a_text_may_be_an_example_where_the_task_says_what_not_to_do(t
     assert origins(bare, context(task="Change a."), made) == ["run"]
 
 
+@pytest.mark.parametrize(
+    ("task", "first"),
+    [
+        ("Change it, but don't spend more than 100.", "run"),
+        ("Please change it, no more than 3 times.", "run"),
+        ("Change a: show me the call, but don't execute it.", "refused"),
+        ("Ändere es, aber höchstens dreimal und nicht öfter.", "refused"),
+    ],
+)
+def test_a_written_call_is_questioned_once_in_a_run_where_the_task_only_limits_it(
+    task: str, first: str
+) -> None:
+    made, bench = evolve(call("edit", at="a"), written=True), context(task=task)
+    says = "I'll edit a now." if "don't execute" not in task else ""
+    started = evolve(new_state(), iteration=1, messages=(AssistantMessage(says, (made,)),))
+    assert origins(started, bench, made) == [first]
+    asked = evolve(started, ledger=CallLedger(questioned=frozenset([made.fingerprint])))
+    assert origins(asked, bench, made) == ["run"]
+    acted = evolve(started, ledger=CallLedger(calls=CallCounts({"edit": 1}, {"edit": 1})))
+    assert origins(acted, bench, evolve(call("edit", at="b"), written=True)) == ["run"]
+
+
+@pytest.mark.parametrize("says", ["Here's the call I'd use:", "I'll show it:"])
+def test_a_call_that_is_shown_again_is_not_run_where_the_task_forbids_the_call(says: str) -> None:
+    made, bench = (
+        evolve(call("edit", at="a"), written=True),
+        context(task="Show the edit call. Do not make it."),
+    )
+    shown = evolve(new_state(), iteration=1, messages=(AssistantMessage(says, (made,)),))
+    asked = CallLedger(questioned=frozenset([made.fingerprint]))
+    assert origins(evolve(shown, ledger=asked), bench, made) == ["refused"]
+
+
 def test_two_equal_calls_of_one_turn_are_run_once_where_they_change_something() -> None:
     made = call("edit", at="a")
     assert origins(new_state(), context(), made, made) == ["run", "refused"]

@@ -32,7 +32,13 @@ from reactive_agents.adapters.tools import call_checks
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
-from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
+from reactive_agents.core.errors import (
+    ToolErrors,
+    ToolFailed,
+    ToolNotApproved,
+    ToolNotFound,
+    ToolTimedOut,
+)
 from reactive_agents.core.json import Json, copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ModelRetry
@@ -414,9 +420,12 @@ class LocalToolService:
             )
         if not usage:
             return Failure(outcome.failure())
-        error = outcome.failure().message  # a failure value cannot report usage
+        error = outcome.failure()
+        failed = ToolResult(  # a failure value cannot report usage
+            call.id, call.name, error=error.message, duration_ms=duration_ms, usage=usage, counted=True
+        )
         return Success(
-            ToolResult(call.id, call.name, error=error, duration_ms=duration_ms, usage=usage, counted=True)
+            attrs.evolve(failed, origin="declined") if isinstance(error, ToolNotApproved) else failed
         )
 
     def _remaining_s(self, scope: ToolScope) -> float | None:

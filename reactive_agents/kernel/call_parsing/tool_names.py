@@ -135,9 +135,18 @@ def find_tool(written: str, known: Collection[str]) -> str | None:
 
 
 def _in_namespace(written: str, index: NameIndex) -> str | None:
-    """Return the name of several words after the last dot: ``orders.get_order``."""
-    _, dot, name = written.rpartition(".")
-    return index.resolve(name) if dot and len(words(name)) > 1 else None
+    """Return the name of several words after the last dot: ``orders.get_order``.
+
+    It is the tool of that namespace where there is one: ``orders-get_order``. A namespace whose tools have
+    its name has no others.
+    """
+    namespace, dot, name = written.rpartition(".")
+    if not dot:
+        return None
+    within = words(namespace.replace(".", "_"))
+    if any(len(own := words(known)) > len(within) and own[: len(within)] == within for known in index.exact):
+        return index.by_squashed.get(squash("".join((*within, name))))
+    return index.resolve(name) if len(words(name)) > 1 else None
 
 
 def _without_ending(name: str) -> str:

@@ -216,6 +216,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
+    if is_foreseen(last, proposal.text, context):
+        return None
     is_found = evidence.ends_with_evidence(proposal.text, _seen(state, context))
     if about is None and is_found:
         return None
@@ -246,28 +248,50 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of the last call by which something was to be done.
 
-    None if the model later made a call of any tool that does something, and it worked. In a task that is not
-    English, a tool that worked before is not known to be the one that the task orders.
+    None if the model later made a call of a tool that may do something, and it worked. Any call that worked
+    counts after a failure of a tool whose verb is not in the task; and in a task that is not English, a tool
+    that worked before is not known to be the one that the task orders.
     """
     task, counted = context.input.to_do, state.ledger.counted
     if not counted.failed_in_a_row:
         return None
-    tools = (each for each in context.toolset.offered if each.name != FINAL_ANSWER)
-    acting = {each.name for each in tools if clauses.is_wanted(each, task)}
+    tools = {each.name: each for each in context.toolset.offered if each.name != FINAL_ANSWER}
+    acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
+    wanted = {
+        name
+        for name, each in tools.items()
+        if clauses.is_wanted(each, task, [other for other in acted if other is not each])
+    }
+    looking = {
+        name for name, each in tools.items() if each.description and is_reading(act_of(each.description))
+    }
     failed: ReasoningStep | None = None
     made: dict[CallId | None, ReasoningStep | None] = {}
     for step in state.steps:
         known = step.metadata
-        if known is None or known.tool_used not in acting:
+        if known is None or known.tool_used not in tools:
             continue
         if step.type == "action":
             made[known.call_id] = failed
-        elif step.is_failed_call and not step.is_declined_call:
+        elif step.is_failed_call and not step.is_declined_call and known.tool_used in wanted:
             failed = step
-        elif known.success and made.get(known.call_id) is failed:
-            failed = None
+        elif failed is not None and known.success and made.get(known.call_id) is failed:
+            by = failed.metadata and tools[failed.metadata.tool_used or ""]
+            if known.tool_used not in looking or not (by and clauses.is_named_in(by, task)):
+                failed = None
     tool = None if failed is None or failed.metadata is None else failed.metadata.tool_used
     return failed if tool not in counted.succeeded or clauses.is_english(task) else None
+
+
+def is_foreseen(failure: ReasoningStep, text: str, context: KernelContext) -> bool:
+    """Return whether a task says what to do on failure, and the answer reports it."""
+    task = context.input.to_do
+    if not clauses.foresees_failure(task):
+        return False
+    if not clauses.is_english(task) and answer_check.denies_in_part(text):
+        return True  # the words of the error are English
+    told = answer_check.tells_failure(text, failure.content, is_repeated=True)
+    return told or answer_check.explains(text, context.input.asked, [failure.content])
 
 
 def _last_failure(state: KernelState) -> ReasoningStep | None:

@@ -226,7 +226,7 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             if _called_nothing(state, context):
                 reason += " No tool was called."
             undone = answers.undone_act(state, context)
-            if undone is not None:
+            if undone is not None and not answers.is_foreseen(undone, proposal.text, context):
                 return _without_act(undone, proposal.text, state)
             return Stop("final_answer", "completed", proposal.text, reason)
 
