@@ -3,16 +3,13 @@
 It has the same guarantees as the module for SQLite files, on a server that many machines share:
 
 * The tables are in a schema of the package, with the version of each store. A schema of another program, or
-of a
-  newer version of this one, is refused. Processes that start at the same time migrate it once.
+  of a newer version of this one, is refused. Processes that start at the same time migrate it once.
 * A write locks its store, or the named part of it, before it reads, so that its reads are still valid when it
   writes. Writers of different parts do not wait for each other.
 * Connections are few, shared by the stores of a process, and borrowed for one transaction each, never during
-a model
-  call. Every setting lasts for its transaction only, as connection poolers require.
+  a model call. Every setting lasts for its transaction only, as connection poolers require.
 * A lost connection is replaced, and the transaction repeated unless it may have been committed. If the server
-was
-  reachable before, a call waits for it as long as for a lock, since it may be restarting; then it fails.
+  was reachable before, a call waits for it as long as for a lock, since it may be restarting; then it fails.
   Once the server has been away for as long as that, calls fail at once, after one attempt for all of them.
 * No call waits forever for a server that hangs: its connection is given up like a lost one.
 * Leases use the clock of the server, which each transaction reads, since the clocks of machines differ.
@@ -256,7 +253,7 @@ class PostgresDatabase(Generic[_E]):
             except _failures() as error:
                 is_away = _is_away(error)
                 if is_away:
-                    deadline = min(deadline, self._pool.away_since(began, error) + self._patience_s)
+                    deadline = min(deadline, self._pool.miss(began, error) + self._patience_s)
                 if not self._pool.ready or not is_away:  # it may be restarting
                     return Failure(self._failed(operation, error))
                 outcome, pause_s = _Busy(error), _AWAY_PAUSE_S
@@ -734,8 +731,8 @@ class _Pool:
         """Note that the server has answered."""
         self.absence, self._heard_at = None, time.monotonic()
 
-    def away_since(self, began: float, reason: Exception) -> float:
-        """Return since when the server cannot be reached, after an attempt that failed."""
+    def miss(self, began: float, reason: Exception) -> float:
+        """Note that an attempt failed; return since when the server cannot be reached."""
         known, now = self.absence, time.monotonic()
         is_same = known is not None and now - known.known_at <= IDLE_S
         since = known.since if known is not None and is_same else max(began, self._heard_at)

@@ -726,11 +726,8 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> tuple[RunId, ...]:
             now = self._now()
-            rows = _candidates(
-                file,
-                "parent IS NULL AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
-                agent_id,
-            )
+            chosen = "agent = ? AND parent IS NULL AND status = 'open' AND attempt > 0 AND wanted <> 'pause'"
+            rows = _candidates(file, f"{chosen} ORDER BY id", agent_id)
             free = [row for row in rows if not _is_held(row, now)]
             left[:] = [row for row in free if _has_to_wait(row, now)]
             return tuple(row.run_id for row in free if not _has_to_wait(row, now))
@@ -974,7 +971,7 @@ _COLUMNS = ", ".join(_Row._fields)
 
 
 class _Candidate(NamedTuple):
-    """The columns by which a run is begun or continued, without its texts."""
+    """The columns that say whether a run goes on, and where: not its texts."""
 
     id: int
     run_id: RunId
@@ -988,11 +985,8 @@ class _Candidate(NamedTuple):
     updated_us: int
 
 
-def _candidates(
-    file: sql.Transaction, condition: str, agent_id: AgentId, *values: object
-) -> list[_Candidate]:
-    columns = ", ".join(_Candidate._fields)
-    rows = file.execute(f"SELECT {columns} FROM runs WHERE agent = ? AND {condition}", (agent_id, *values))
+def _candidates(file: sql.Transaction, condition: str, *values: object) -> list[_Candidate]:
+    rows = file.execute(f"SELECT {', '.join(_Candidate._fields)} FROM runs WHERE {condition}", values)
     return [_Candidate._make(row) for row in rows]
 
 
@@ -1073,10 +1067,8 @@ def states_in(place: sqlite.DatabasePath, run_ids: Collection[str]) -> dict[str,
     """
 
     def work(file: sql.Transaction) -> dict[str, RunState]:
-        chosen = f"SELECT {_COLUMNS} FROM runs WHERE run_id IN ({sql.marks(run_ids)})"
-        now = time.time_ns() // 1000
-        rows = file.execute(chosen, tuple(run_ids)).fetchall()
-        return {row.run_id: _state_of(file, row, now) for row in map(_Row._make, rows)}
+        rows, now = _candidates(file, f"run_id IN ({sql.marks(run_ids)})", *run_ids), time.time_ns() // 1000
+        return {row.run_id: _state_of(file, row, now) for row in rows}
 
     return sql.look_into(place, RUNS, work).value_or({}) if run_ids else {}
 
@@ -1116,7 +1108,7 @@ def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedR
         raise ValueError(f"the run {row.run_id} has a damaged value: {error}") from None
 
 
-def _state_of(file: sql.Transaction, row: _Row, now: int) -> RunState:
+def _state_of(file: sql.Transaction, row: _Row | _Candidate, now: int) -> RunState:
     if row.status == "open":
         (waiting,) = file.execute(
             f"SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND {_IS_OPEN})", (row.id,)
@@ -1206,8 +1198,7 @@ def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
     """
     callers: list[str] = [run_id]
     while callers:
-        below = f"SELECT {_COLUMNS} FROM runs WHERE parent = ? AND status = 'open'"
-        for row in map(_Row._make, file.execute(below, (callers.pop(),)).fetchall()):
+        for row in _candidates(file, "parent = ? AND status = 'open'", callers.pop()):
             if _is_held(row, now):
                 continue
             ended = file.execute(
@@ -1251,7 +1242,8 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
     of_queue = (wanted.agent_id, wanted.queue)
     begun = _candidates(
         file,
-        "queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0 ORDER BY priority DESC, id",
+        "agent = ? AND queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0"
+        " ORDER BY priority DESC, id",
         *of_queue,
     )
     free = [row for row in begun if not _is_held(row, now)]
@@ -1260,7 +1252,7 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
     tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)
     found = [row for row in going_on if not (row.holder and row.attempt >= ENDED_PROCESSES)]
     found += tried[:1]  # it may end this process as well
-    reserved = _candidates(file, "queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
+    reserved = _candidates(file, "agent = ? AND queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
     given_up = [row for row in reserved if not _is_held(row, now)]
     limits, room = wanted.limits, wanted.at_most
     if limits.total is not None:
@@ -1278,8 +1270,8 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
     if room:
         waiting = _candidates(
             file,
-            "queue = ? AND status = 'queued' AND holder = '' AND due_us <= ? AND wanted <> 'pause'"
-            " ORDER BY priority DESC, id LIMIT ?",
+            "agent = ? AND queue = ? AND status = 'queued' AND holder = '' AND due_us <= ?"
+            " AND wanted <> 'pause' ORDER BY priority DESC, id LIMIT ?",
             *of_queue,
             now,
             room + len(wanted.without),

@@ -97,10 +97,10 @@ def agent_tool(
         except AgentError as error:
             failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
             return ToolReport(failed, _usage(error.metadata))
-        answer: object = _answer(result)
+        answer, usage = _answer(result), _usage(result.metadata)
         if declined_in(result.steps):  # the caller has not got what it asked for either
-            answer = Failure(ToolNotApproved(chosen, _answer(result)))
-        return ToolReport(answer, _usage(result.metadata))
+            return ToolReport(Failure(ToolNotApproved(chosen, answer)), usage)
+        return ToolReport(answer, usage)
 
     if agent.deps_type is not None:  # the builder of the caller compares it with its own
         ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]

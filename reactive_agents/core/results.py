@@ -135,9 +135,9 @@ def observed_calls(steps: Iterable[ReasoningStep]) -> Iterator[tuple[StepMetadat
 
 
 DEADLINE = "deadline"
-"""What ends a run at its time limit."""
+"""``terminated_by`` of a run that reached its time limit."""
 NOT_APPROVED = "not_approved"
-"""What ends a run of which a call was declined."""
+"""``terminated_by`` of a run that would be completed, had no call been declined."""
 
 
 def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:

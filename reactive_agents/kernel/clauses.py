@@ -409,8 +409,7 @@ def only_asks(task: str, name: str, description: str) -> bool:
     """
     clauses = clauses_of(task)
     asks = any(map(QUESTION.search, clauses))
-    forbidden = [each for each in clauses if denies(each) and not QUESTION.search(each)]
-    forbidden = [each for each in forbidden if not (speaks_of_oneself(each) or speaks_to_reader(each))]
+    forbidden = [each for each in clauses if _forbids(each) and not QUESTION.search(each)]
     if not asks or not forbidden:
         return False
     wanted = " ".join(each for each in clauses if each not in forbidden)
@@ -458,9 +457,12 @@ def foresees_failure(task: str) -> bool:
 def forbidden_in(task: str) -> str:
     """Return what a task says not to do: "Show a call, but make none"."""
     parts = (part for each in clauses_of(task) if not QUESTION.search(each) for part in _PART.split(each))
-    return " ".join(
-        part for part in parts if denies(part) and not (speaks_of_oneself(part) or speaks_to_reader(part))
-    )
+    return " ".join(filter(_forbids, parts))
+
+
+def _forbids(text: str) -> bool:
+    """Return whether a text denies something, but nothing of the speaker or reader."""
+    return denies(text) and not (speaks_of_oneself(text) or speaks_to_reader(text))
 
 
 def only_limits(forbidden: str, act: str) -> bool:

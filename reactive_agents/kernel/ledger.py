@@ -183,8 +183,8 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
     idle, settled, repeated = True, True, False
     for entry in entries:
         if entry.result.origin not in TRIED:
-            may_act = entry.call.written or has_side_effects(entry.definition)
-            if entry.result.origin == "refused" and may_act:
+            is_asked_about = entry.call.written or has_side_effects(entry.definition)
+            if entry.result.origin == "refused" and is_asked_about:
                 questioned |= {entry.call.fingerprint}
             repeated = repeated or entry.result.origin == "stored"
             continue

@@ -421,11 +421,16 @@ class LocalToolService:
         if not usage:
             return Failure(outcome.failure())
         error = outcome.failure()
-        failed = ToolResult(  # a failure value cannot report usage
-            call.id, call.name, error=error.message, duration_ms=duration_ms, usage=usage, counted=True
-        )
-        return Success(
-            attrs.evolve(failed, origin="declined") if isinstance(error, ToolNotApproved) else failed
+        return Success(  # a failure value cannot report usage
+            ToolResult(
+                call.id,
+                call.name,
+                error=error.message,
+                duration_ms=duration_ms,
+                origin="declined" if isinstance(error, ToolNotApproved) else "executed",
+                usage=usage,
+                counted=True,
+            )
         )
 
     def _remaining_s(self, scope: ToolScope) -> float | None:

@@ -262,25 +262,23 @@ def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | No
         for name, each in tools.items()
         if clauses.is_wanted(each, task, [other for other in acted if other is not each])
     }
-    looking = {
-        name for name, each in tools.items() if each.description and is_reading(act_of(each.description))
-    }
     failed: ReasoningStep | None = None
+    by = ""
     made: dict[CallId | None, ReasoningStep | None] = {}
     for step in state.steps:
         known = step.metadata
-        if known is None or known.tool_used not in tools:
+        tool = tools.get(known.tool_used or "") if known is not None else None
+        if known is None or tool is None:
             continue
         if step.type == "action":
             made[known.call_id] = failed
-        elif step.is_failed_call and not step.is_declined_call and known.tool_used in wanted:
-            failed = step
+        elif step.is_failed_call and not step.is_declined_call and tool.name in wanted:
+            failed, by = step, tool.name
         elif failed is not None and known.success and made.get(known.call_id) is failed:
-            by = failed.metadata and tools[failed.metadata.tool_used or ""]
-            if known.tool_used not in looking or not (by and clauses.is_named_in(by, task)):
+            only_looks = tool.description and is_reading(act_of(tool.description))
+            if not (only_looks and clauses.is_named_in(tools[by], task)):
                 failed = None
-    tool = None if failed is None or failed.metadata is None else failed.metadata.tool_used
-    return failed if tool not in counted.succeeded or clauses.is_english(task) else None
+    return failed if by not in counted.succeeded or clauses.is_english(task) else None
 
 
 def is_foreseen(failure: ReasoningStep, text: str, context: KernelContext) -> bool:
