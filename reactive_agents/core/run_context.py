@@ -7,6 +7,7 @@ content never enters an event, a record, a memory or JSON, since dependencies ar
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -114,13 +115,26 @@ class ContextFunction(Value):
 def context_function(function: Callable[..., Any]) -> ContextFunction | None:
     """Return the function as it is called; ``None`` if it needs other arguments."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     except (TypeError, ValueError):
         return None
     needed = [each for each in parameters if each.default is each.empty and each.kind not in _VARIABLE]
     if len(needed) > 1 or any(each.kind is each.KEYWORD_ONLY for each in needed):
         return None
     return ContextFunction(function, bool(needed))
+
+
+def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -> inspect.Signature:
+    """Return a function's signature; its annotations may name what is not imported.
+
+    Raises:
+        TypeError, ValueError: it has none.
+    """
+    if sys.version_info >= (3, 14):  # where annotations are evaluated when they are read
+        from annotationlib import Format
+
+        return inspect.signature(function, follow_wrapped=follow_wrapped, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function, follow_wrapped=follow_wrapped)
 
 
 def can_take(function: Callable[..., Any], count: int, *, follow_wrapped: bool = False) -> bool:
@@ -130,7 +144,7 @@ def can_take(function: Callable[..., Any], count: int, *, follow_wrapped: bool =
         follow_wrapped: whether those of the function count that it wraps, which may differ.
     """
     try:
-        signature = inspect.signature(function, follow_wrapped=follow_wrapped)
+        signature = signature_of(function, follow_wrapped=follow_wrapped)
     except (TypeError, ValueError):  # of a built-in one
         return True
     try:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from math import inf
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 from attrs import evolve, field, frozen
@@ -372,6 +372,6 @@ def _named(kind: Any) -> str:
     if not arguments:
         return getattr(kind, "__name__", str(kind))
     origin = get_origin(kind)
-    if not isinstance(origin, type) or origin.__module__ == "types":
+    if origin in (Union, UnionType):
         return " or ".join(_named(each) for each in arguments)
     return f"a {origin.__name__} of {', '.join(_named(each) for each in arguments if each is not ...)}"

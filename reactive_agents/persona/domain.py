@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from reactive_agents.core import personas
 from reactive_agents.core.errors import InvalidConfig, InvalidEvent
 from reactive_agents.core.persona_queue import Utterance
+from reactive_agents.core.run_context import signature_of
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Channel
@@ -151,7 +152,7 @@ class PersonaDomain:
             return await self.channel.send(event, text, key, again=again)
         if self.deliver is None:
             return ""
-        takes_key = "key" in inspect.signature(self.deliver).parameters
+        takes_key = "key" in signature_of(self.deliver).parameters
         sent: object = await (self.deliver(event, text, key=key) if takes_key else self.deliver(event, text))
         return sent if isinstance(sent, str) else ""
 

@@ -19,6 +19,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted
+from reactive_agents.core.run_context import signature_of
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.ports import Approver, EventHandler, ToolService
@@ -244,7 +245,7 @@ class FakeTools:
 
 async def _run(function: Callable[..., Any], call: ToolCall) -> Result[Any, errors.ToolErrors]:
     try:
-        inspect.signature(function).bind(**call.arguments)
+        signature_of(function).bind(**call.arguments)
     except TypeError as error:
         problem = errors.ArgumentProblem("arguments", str(call.arguments), str(error))
         return Failure(errors.InvalidToolArguments(call.name, (problem,)))
@@ -261,7 +262,7 @@ def _define(name: str, answer: Answer) -> ToolDefinition:
         return ToolDefinition(name, description, {"type": "object"})
     properties: JsonObject = {}
     required: list[Json] = []
-    for parameter in inspect.signature(answer).parameters.values():
+    for parameter in signature_of(answer).parameters.values():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         annotation = parameter.annotation

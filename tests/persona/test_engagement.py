@@ -104,7 +104,7 @@ def test_it_is_quiet_at_night_but_for_what_is_urgent() -> None:
     assert (declined.engage, declined.refused) == (False, True)
     assert decide(an_event(priority=0.9), policy=night).engage
     later = f"{NOW + timedelta(minutes=1):%H:%M}"
-    elsewhere = EngagementPolicy(quiet_hours=(f"{clock}-{later}",), timezone="Japan")
+    elsewhere = EngagementPolicy(quiet_hours=(f"{clock}-{later}",), timezone="Asia/Tokyo")
     assert decide(policy=elsewhere).engage
 
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from attrs import field, frozen
 
-from reactive_agents.core.run_context import RunContext
+from reactive_agents.core.run_context import RunContext, signature_of
 from reactive_agents.core.tools import ToolContext
 from reactive_agents.core.values import Value, lazy_pattern
 
@@ -84,7 +84,7 @@ def _read_parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, .
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolDefinitionError(f"{_name(function)} yields its values: let it return a list instead.")
     try:
-        parameters = tuple(inspect.signature(function).parameters.values())
+        parameters = tuple(signature_of(function).parameters.values())
     except ValueError as error:  # some functions in C have no signature
         raise ToolDefinitionError(
             f"{_name(function)} has no readable signature: wrap it in a def."
@@ -110,7 +110,8 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
     }
     known = {"ToolContext": ToolContext, "RunContext": RunContext, **getattr(function, "__globals__", {})}
     for parameter, annotation in annotated.items():
-        if isinstance(annotation, str) and _OF_A_RUN.match(annotation):
+        is_text = isinstance(annotation, str)
+        if _OF_A_RUN.match(annotation) if is_text else typing.get_origin(annotation) is RunContext:
             try:
                 typing.get_type_hints(_annotated({parameter: annotation}), known, names)
             except _UNRESOLVED:  # the model does not see the type, which may be missing at run time

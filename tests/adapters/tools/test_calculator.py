@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_answers(expression: str, expected: float) -> None:
         ("1e309 - 1e309", "undefined"),
         ("round(1, -10 ** 9)", "at most 500 digits"),
         ("(-8) ** 0.5", "complex"),
-        ("sqrt(-1)", "math domain error"),
+        ("sqrt(-1)", "math domain error" if sys.version_info < (3, 14) else "expected a nonnegative input"),
         ("x + 1", "'x' is not defined"),
         ("1,000 + 1", "1000 and not 1,000"),
         ("2(3 + 4)", "2 * 3 and not 2(3)"),

@@ -19,6 +19,7 @@ from reactive_agents.adapters.tools import schema
 from reactive_agents.adapters.tools.decorator import Tool, as_tool, tool
 from reactive_agents.adapters.tools.schema import build_schema
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.core.run_context import RunContext, can_take
 from reactive_agents.core.tools import ToolContext, ToolDefinition
 
 if TYPE_CHECKING:
@@ -342,3 +343,24 @@ def test_a_warning_says_that_models_are_not_told_of_tools_without_docstrings() -
     )
     done = subprocess.run([sys.executable, "-OO", "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr.count("Python was started with -OO, which removes docstrings") == 1
+
+
+def test_a_type_that_is_missing_at_run_time_is_named_unless_the_model_does_not_see_it() -> None:
+    unseen = "User" if sys.version_info >= (3, 14) else "'User'"  # evaluated when it is read since 3.14
+    names: dict[str, Any] = {"RunContext": RunContext}
+    source = f"""
+def stock(product: str, context: RunContext[{unseen}]) -> {unseen}:
+    return product
+
+def lookup(user: {unseen}) -> str:
+    return ""
+
+def check(text: {unseen}, context: {unseen}) -> str:
+    return ""
+"""
+    exec(compile(source, "shop.py", "exec", dont_inherit=True), names)
+    assert as_tool(names["stock"]).run_parameter == "context"
+    with pytest.raises(ToolDefinitionError, match=r"'lookup'.*'User'"):
+        _ = as_tool(names["lookup"]).definition
+    assert can_take(names["check"], 2)
+    assert not can_take(names["check"], 1)
