@@ -131,7 +131,7 @@ def new_holder() -> str:
 def is_gone(holder: str) -> bool:
     """Return whether a holder has certainly ended, or was given up in this process.
 
-    ``False`` for a holder on another machine or in another container, whose lease has to expire.
+    ``False`` for a holder on another machine, in another container or on Windows, whose lease has to expire.
     """
     try:
         _, machine, pid, started = holder.split(" ")
@@ -139,6 +139,8 @@ def is_gone(holder: str) -> bool:
             return False
         if int(pid) == os.getpid():
             return holder in _GIVEN_UP or started != _started(os.getpid())
+        if sys.platform == "win32":  # where the signal 0 is a Ctrl-C
+            return False
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True

@@ -109,3 +109,11 @@ def test_a_holder_is_gone_with_its_process_also_where_another_one_has_its_number
         assert is_gone(holder), "nobody has waited for it, but it has ended"
     assert is_gone(holder)
     assert not is_gone(new_holder())
+
+
+def test_on_windows_no_process_gets_a_signal_to_see_whether_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "kill", lambda *of: sent.append(of))
+    assert not is_gone(f"f00 {this_machine()} {os.getppid()} 7")
+    assert not sent
