@@ -32,6 +32,7 @@ words = st.text(
 values = st.one_of(words, st.integers(-(10**6), 10**6), st.booleans(), st.lists(words, max_size=3))
 arguments = st.dictionaries(st.sampled_from(["path", "content", "to", "amount"]), values, max_size=4)
 
+
 def in_base85(text: str) -> str:
     """The text in a code of which only sixteen characters and more are told from words."""
     return base64.b85encode(text.encode().ljust(13)).decode()
