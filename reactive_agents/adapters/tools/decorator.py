@@ -16,8 +16,10 @@ from attrs import define, evolve, field, frozen
 from typing_extensions import ParamSpec, TypeVar
 
 from reactive_agents.adapters.tools.signature import (
+    ResolvedSignature,
     ToolDefinitionError,
     ToolSignature,
+    may_be_annotation,
     read_docstring,
     read_signature,
     resolve_signature,
@@ -295,19 +297,55 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
     known = None if signature.enclosing else contracts.get(function)
     if known is not None:
         return known
-    from reactive_agents.adapters.tools.schema import build_schema
-
     if sys.flags.optimize > 1:
         _warn_of_optimization()
-    documentation = read_docstring(inspect.getdoc(signature.function))
+    documentation = inspect.getdoc(signature.function)
     resolved = resolve_signature(signature)
-    schema = build_schema(name, resolved, documentation.arguments)
-    contract = _Contract(
-        documentation.text, schema, resolved.context_parameter, resolved.run_parameter, resolved.deps_type
-    )
+    shape = _shape_of(name, documentation, resolved)
+    contract = _SHAPES.get(shape) if shape is not None else None
+    if contract is None:
+        contract = _read_contract(name, documentation, resolved)
+        if len(_SHAPES) >= _MOST_SHAPES:
+            _SHAPES.clear()
+        if shape is not None:
+            _SHAPES[shape] = contract
     if not signature.enclosing:
         contracts[function] = contract
     return contract
+
+
+_SHAPES: dict[tuple[object, ...], _Contract] = {}
+"""Contracts of functions by all that they depend on: routes define their tools anew for each request."""
+_MOST_SHAPES = 128
+_PLAIN = {str, int, float, bool, type(None)}
+
+
+def _shape_of(
+    name: str, documentation: str | None, signature: ResolvedSignature
+) -> tuple[object, ...] | None:
+    """Return all that a contract depends on; ``None`` where that cannot be told."""
+    defaults = [each.default for each in signature.parameters if each.default is not each.empty]
+    if any(map(may_be_annotation, signature.names.values())) or not {*map(type, defaults)} <= _PLAIN:
+        return None
+    kinds = (*signature.annotations.items(), signature.deps_type)
+    # as text too, since `int | str` equals `str | int`, and 1 equals True
+    described = repr((kinds, [(each.name, each.default) for each in signature.parameters]))
+    shape = (name, documentation, signature.context_parameter, signature.run_parameter, kinds, described)
+    try:
+        hash(shape)
+    except TypeError:
+        return None
+    return None if "<locals>" in described else shape
+
+
+def _read_contract(name: str, documentation: str | None, signature: ResolvedSignature) -> _Contract:
+    from reactive_agents.adapters.tools.schema import build_schema
+
+    read = read_docstring(documentation)
+    schema = build_schema(name, signature, read.arguments)
+    return _Contract(
+        read.text, schema, signature.context_parameter, signature.run_parameter, signature.deps_type
+    )
 
 
 @cache

@@ -192,10 +192,11 @@ def _context_in(hint: object) -> tuple[object, object]:
 def _local_types(frame: types.FrameType | None) -> dict[str, Any]:
     if frame is None or frame.f_locals is frame.f_globals:
         return {}
-    return {name: value for name, value in frame.f_locals.items() if _may_be_annotation(value)}
+    return {name: value for name, value in frame.f_locals.items() if may_be_annotation(value)}
 
 
-def _may_be_annotation(value: object) -> bool:
+def may_be_annotation(value: object) -> bool:
+    """Return whether a value may be a type, or a module that has types."""
     kinds = (type, types.ModuleType, typing.NewType, typing.TypeVar)
     return isinstance(value, kinds) or typing.get_origin(value) is not None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import subprocess
 import sys
 import weakref
@@ -306,6 +307,52 @@ def test_functions_that_became_tools_are_not_kept() -> None:
     gone = tool_of_a_request()
     gc.collect()
     assert gone() is None
+
+
+def test_functions_that_are_defined_anew_are_read_once() -> None:
+    def tool_of_a_request(user: str) -> Tool:
+        def orders(since: int | str, most: int = 9) -> str:
+            """Return the orders of the user.
+
+            Args:
+                since: the year.
+            """
+            return f"{user} {since} {most}"
+
+        return as_tool(orders)
+
+    one, other = tool_of_a_request("ada"), tool_of_a_request("bob")
+    assert one.schema is other.schema
+    assert one.definition is other.definition
+    assert (one(2026), other(2026)) == ("ada 2026 9", "bob 2026 9")
+
+
+def _alike(kind: Any, default: Any, text: str = "Look up.") -> Tool:
+    def look(item: Any = default) -> str:
+        return str(item)
+
+    look.__annotations__["item"] = kind
+    look.__doc__ = text
+    return as_tool(look)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (_alike(int | str, 1), _alike(str | int, 1)),
+        (_alike(int, 1), _alike(int, True)),
+        (_alike(int, 1), _alike(float, 1)),
+        (_alike(int, 1), _alike(int, 1, "Look it up.")),
+        (_alike(list[int], None), _alike(list[bool], None)),
+        (_alike(Annotated[int, Field(gt=1)], 2), _alike(Annotated[int, Field(gt=3)], 4)),
+        (_alike(list[int], [1]), _alike(list[int], [2])),
+    ],
+)
+def test_functions_that_differ_in_anything_are_described_each_by_itself(one: Tool, other: Tool) -> None:
+    described = [
+        (each.definition.description, json.dumps(each.definition.parameters)) for each in (one, other)
+    ]
+    assert described[0] != described[1]
 
 
 def test_local_types_are_those_of_the_place_where_the_function_became_a_tool() -> None:

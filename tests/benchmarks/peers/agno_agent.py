@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -67,19 +68,24 @@ async def work(number: int, text: str) -> str:
     return f"{number}{text}"
 
 
-def plain_work(number: int, text: str) -> str:
-    """Do some work.
+def plain_tool() -> Callable[..., str]:
+    """Return a function that is defined anew, as inside a request."""
 
-    Args:
-        number: which work.
-        text: what to do it with.
-    """
-    return f"{number}{text}"
+    def plain_work(number: int, text: str) -> str:
+        """Do some work.
+
+        Args:
+            number: which work.
+            text: what to do it with.
+        """
+        return f"{number}{text}"
+
+    return plain_work
 
 
 def agent(turns: int, *, plain: bool) -> Agent:
     """Return an agent as its documentation builds it: a model, a tool, no telemetry."""
-    tool = plain_work if plain else work
+    tool = plain_tool() if plain else work
     return Agent(model=LoopModel(turns, tool.__name__), tools=[tool], telemetry=False)
 
 

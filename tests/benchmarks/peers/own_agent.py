@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 
 from reactive_agents import ReactiveAgent, ReactiveAgents
 from tests.benchmarks.framework import LoopModel
@@ -21,19 +22,24 @@ async def work(number: int, text: str) -> str:
     return f"{number}{text}"
 
 
-def plain_work(number: int, text: str) -> str:
-    """Do some work.
+def plain_tool() -> Callable[..., str]:
+    """Return a function that is defined anew, as inside a request."""
 
-    Args:
-        number: which work.
-        text: what to do it with.
-    """
-    return f"{number}{text}"
+    def plain_work(number: int, text: str) -> str:
+        """Do some work.
+
+        Args:
+            number: which work.
+            text: what to do it with.
+        """
+        return f"{number}{text}"
+
+    return plain_work
 
 
 def agent(turns: int, *, plain: bool) -> ReactiveAgent:
     """Return an agent with reasoning whose model calls the tool for so many turns."""
-    tool = plain_work if plain else work
+    tool = plain_tool() if plain else work
     builder = ReactiveAgents.create().with_llm(LoopModel(turns, tool=tool.__name__))
     return builder.with_reasoning().with_tools(tool).with_max_iterations(1000).build()
 
