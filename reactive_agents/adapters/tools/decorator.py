@@ -84,7 +84,8 @@ class Tool(Generic[_P, _R, _D]):
         given_description: replaces the docstring's description.
         given_schema: replaces the schema of the function's annotations.
         was_done: returns after a crash whether the call with an idempotency key took effect.
-        requires_approval, risk, output, idempotent, volatile, external, resumable: as in the definition.
+        requires_approval, risk, output, idempotent, volatile, external, resumable, return_direct: as in the
+            definition.
     """
 
     function: Callable[_P, _R]
@@ -98,6 +99,7 @@ class Tool(Generic[_P, _R, _D]):
     external: bool = False
     resumable: bool = False
     was_done: WasDone | None = None
+    return_direct: bool = False
     signature: ToolSignature = field(kw_only=True, repr=False)
     given_description: str | None = field(default=None, kw_only=True, repr=False)
     given_schema: ArgumentSchema | None = field(default=None, kw_only=True, repr=False)
@@ -127,6 +129,7 @@ class Tool(Generic[_P, _R, _D]):
             volatile=self.volatile,
             external=self.external,
             resumable=self.resumable,
+            return_direct=self.return_direct,
         )
         known = contract.definition
         if known is None or known != definition:
@@ -196,6 +199,7 @@ def tool(
     external: bool = False,
     resumable: bool = False,
     was_done: WasDone | None = None,
+    return_direct: bool = False,
 ) -> ToolDecorator: ...
 
 
@@ -214,6 +218,7 @@ def tool(
     external: bool = False,
     resumable: bool = False,
     was_done: WasDone | None = None,
+    return_direct: bool = False,
 ) -> Any:
     """Create a tool from a typed function; used bare or with options.
 
@@ -239,6 +244,8 @@ def tool(
             call. Returns its result, or ``True``, if it took effect; ``False`` or ``None`` if not, so that it
             is run now. If it raises, returns a ``Failure`` or exceeds ``timeout_s``, the call stays in
             doubt. Sync, in a thread, or async.
+        return_direct: whether the result of a call that worked ends the run as the answer, without another
+            turn of the model.
 
     Raises:
         ToolDefinitionError: the function cannot be a tool as it stands; the message says what to change.
@@ -266,6 +273,7 @@ def tool(
             external=external,
             resumable=resumable,
             was_done=was_done,
+            return_direct=return_direct,
             signature=signature,
             given_description=description,
         )
