@@ -127,6 +127,7 @@ class RunBudget:
         self._lock = Lock()  # runs that a tool began may be in other threads
         self._held_tokens = 0
         self._held_usd = 0.0
+        self._held_calls = 0
 
     async def reserve(
         self, request: ModelRequest, model: str
@@ -243,12 +244,21 @@ class RunBudget:
                 usd + most_usd > limits.cost_usd or (bound.usd is None and usd >= limits.cost_usd)
             ):
                 return errors.BudgetExceeded("run", limits.cost_usd, usd, most_usd)
+            if limits.requests is not None and used.calls + self._held_calls >= limits.requests:
+                return errors.BudgetUnavailable(
+                    f"The caller's budget is exhausted: {used.calls + self._held_calls} of {limits.requests} "
+                    "model calls are answered or under way.",
+                    model,
+                )
+            self._held_calls += 1
             self._held_tokens += bound.tokens
             self._held_usd += most_usd
         return None
 
     def _hold(self, tokens: int, usd: float) -> None:
+        """Change what is held for a call that has ended."""
         with self._lock:
+            self._held_calls -= 1
             self._held_tokens += tokens
             self._held_usd += usd
 
