@@ -90,6 +90,8 @@ async def _checked(
     from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
 
     guardrail = services.ports.guardrail.unwrap()
+    in_run = getattr(guardrail, "in_run", None)
+    guardrail = guardrail if in_run is None else in_run(services.run_context)
     return await call_service(
         "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, services.llm
     )
