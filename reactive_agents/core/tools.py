@@ -65,6 +65,7 @@ class ToolDefinition(Value):
         resumable: whether its only effects are runs of agents, which continue after a crash; it is then run
             again.
         return_direct: whether its result ends the run as the answer, without another turn of the model.
+        retries: how often it may be called again after it has failed, in a row; ``None`` for no limit.
     """
 
     name: str
@@ -80,6 +81,7 @@ class ToolDefinition(Value):
     external: bool = False
     resumable: bool = False
     return_direct: bool = field(default=False, metadata=OMITTED)
+    retries: int | None = field(default=None, metadata=OMITTED)
 
     @computed
     def schema_text(self) -> str:

@@ -33,6 +33,7 @@ from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
     allowance,
     describe_open,
+    failures_allowed,
     how_to_deliver,
     requirements_of,
 )
@@ -100,6 +101,11 @@ def _answer(
         calls = "1 call" if limit == 1 else f"{limit} calls"
         deliver = how_to_deliver(state, context, requirements_of(state, context))
         return refused(call, f"Not run: the budget of {calls} for {call.name} is used up. {deliver}")
+    failures = state.ledger.counted.failed_in_a_row.get(call.name, 0)
+    if failures >= failures_allowed(call.name, context.toolset):
+        deliver = how_to_deliver(state, context, requirements_of(state, context))
+        failed = f"{call.name} failed {counted(failures, 'time')} in a row and is not called again"
+        return refused(call, f"Not run: {failed}. Do without it, and say what is missing. {deliver}")
     if running and not context.input.settings.parallel_tool_calls:
         return refused(call, ONE_AT_A_TIME)
     return None
