@@ -473,6 +473,25 @@ async def test_a_function_may_take_the_context_of_the_run() -> None:
         await agent.run("Greet me.", deps="Ada")
 
 
+async def test_a_guardrail_that_runs_an_agent_leaves_the_context_to_the_next_one() -> None:
+    seen: list[str] = []
+
+    def note(ctx: RunContext[str], text: str) -> tuple[GuardrailFinding, ...]:
+        seen.append(ctx.deps)
+        return ()
+
+    judge = ReactiveAgents.create(deps=str).with_llm(ScriptedLLM(forever(say("Fine."))))
+    judging = judge.with_guardrails(note).build()
+
+    async def ask(ctx: RunContext[str], text: str) -> tuple[GuardrailFinding, ...]:
+        await judging.run(f"Is this fine? {text}", deps="judge")
+        return ()
+
+    asked = ReactiveAgents.create(deps=str).with_llm(ScriptedLLM(say("Hello.")))
+    await asked.with_guardrails(ask, note).build().run("Greet me.", deps="own")
+    assert seen == ["judge", "judge", "own"] * 2
+
+
 @pytest.mark.parametrize("stage", ["input", "tool-result", "output"])
 async def test_a_function_can_be_limited_to_some_stages(stage: GuardrailStage) -> None:
     seen: list[str] = []

@@ -33,6 +33,8 @@ from reactive_agents.testing import (
     forever,
     say,
 )
+from tests.support.models import RuledLLM
+from tests.support.sensible import sensible
 
 pytestmark = pytest.mark.anyio
 
@@ -275,6 +277,19 @@ async def test_the_model_calls_of_a_run_are_limited(strategy: str) -> None:
     result = await agent.run("Look.", budget={"requests": 4})
     assert (result.status, result.metadata.model_calls) == ("partial", 4)
     assert "The limit of 4 model calls was reached." in result.reason
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_model_calls_that_are_made_side_by_side_stay_within_the_limit(limit: int) -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    builder = ReactiveAgents.create().with_llm(RuledLLM(sensible)).with_reasoning("tree-of-thought")
+    agent = builder.with_tools(add).build()
+    result = await agent.run("Add 1 and 2.", budget={"requests": limit})
+    assert (result.status, result.metadata.model_calls) == ("partial", limit)
+    assert f"The limit of {limit} model call" in result.reason
 
 
 @pytest.mark.parametrize("strategy", ["reactive", "direct", "reflexion", ""])

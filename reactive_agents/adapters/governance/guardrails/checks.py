@@ -13,7 +13,7 @@ from attrs.validators import deep_iterable, in_, min_len
 
 from reactive_agents.core.config import ALL_STAGES
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, GuardrailStage
-from reactive_agents.core.run_context import RunContext, can_take
+from reactive_agents.core.run_context import CHECKED_RUN, RunContext, can_take
 from reactive_agents.core.texts import fold, folded_pattern
 
 _log = logging.getLogger("reactive_agents")
@@ -43,11 +43,12 @@ class FunctionCheck:
     def __name__(self) -> str:
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
-    def __call__(self, text: str, context: RunContext[Any] | None = None) -> Findings | Awaitable[Findings]:
+    def __call__(self, text: str) -> Findings | Awaitable[Findings]:
         """Call the function; outside of a run the context has no dependencies."""
         if can_take(self.function, 1):
             return self.function(text)
-        return self.function(RunContext(None) if context is None else context, text)
+        context = CHECKED_RUN.get()
+        return self.function(RunContext(None) if context is None else context(), text)
 
 
 # --- a classifier ---------------------------------------------------------------------------------------

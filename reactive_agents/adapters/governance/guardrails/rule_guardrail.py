@@ -7,10 +7,10 @@ import json
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, assert_never, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, assert_never, get_args
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.guardrails.checks import (
@@ -31,7 +31,6 @@ from reactive_agents.core.json import JsonObject, object_within
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.redaction import bounded_finding, redact
-from reactive_agents.core.run_context import RunContext
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import LLM
 
@@ -49,16 +48,10 @@ class RuleGuardrail:
     Args:
         checks: checks of every stage, in order.
         by_stage: checks of one stage only, after the others.
-        context: returns the context of the run, for functions that take it; ``None`` outside of runs.
     """
 
     checks: Sequence[Check]
     by_stage: Mapping[GuardrailStage, Sequence[Check]] = field(factory=dict)
-    context: Callable[[], RunContext[Any]] | None = field(default=None, repr=False)
-
-    def in_run(self, context: Callable[[], RunContext[Any]]) -> RuleGuardrail:
-        """Return the guardrail for the texts of a run."""
-        return evolve(self, context=context)
 
     def looks_at(self, stage: GuardrailStage) -> bool:
         """Return whether texts of a stage are checked."""
@@ -79,8 +72,6 @@ class RuleGuardrail:
             try:
                 if len(text) > _CHECKED_HERE and check in built_in:
                     findings = await call_function(check, text)
-                elif isinstance(check, FunctionCheck):
-                    findings = check(text, self.context and self.context())
                 else:
                     findings = check(text, llm) if isinstance(check, ModelJudge) else check(text)
                 if inspect.isawaitable(findings):
