@@ -67,11 +67,13 @@ def tools() -> FakeTools:
         "broken": ToolFailed("broken", "out of order"),
         "change": "changed",
         "report": "delivered",
+        "page": "the page",
     }
     definitions = (
         ToolDefinition("flaky", "Works every other time.", SCHEMA),
         ToolDefinition("change", "Changes something.", SCHEMA, risk="medium"),
         ToolDefinition("report", "Delivers the report.", SCHEMA, output=True),
+        ToolDefinition("page", "Returns the page.", SCHEMA, return_direct=True),
     )
     return FakeTools(answers, definitions=definitions)
 
@@ -412,6 +414,7 @@ GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
 }
 STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "no_tool_service": ([call("look")] * 3, {}),
+    "return_direct": ([call("look", at="a"), call("page")], {}),
     "budget": (LOOKS, {"budget": BudgetConfig(tokens=20)}),
     "loop_detection": ([call("look", at="a")] * 9, {}),
     "required_tools": (

@@ -760,7 +760,7 @@ class ReactiveAgent(Generic[R, D]):
         if not isinstance(new_task, Success):
             return Failure(new_task.failure())
         ready = new_task.unwrap()
-        checked = run_changes(options, self.deps_type, lambda: self.container.settings().budget)
+        checked = run_changes(options, self.deps_type)
         if isinstance(checked, Failure):
             return Failure(errors.TaskError(checked.failure().message, ready.id))
         changes = checked.unwrap()

@@ -21,7 +21,7 @@ from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
 from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.agent.output_types import output_validator
-from reactive_agents.agent.run_options import BudgetOptions, changed_budget
+from reactive_agents.agent.run_options import BudgetOptions, budget_of
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextTier, ModelPrice, ReasoningConfig
@@ -502,19 +502,30 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         tokens: int | None = None,
         cost_usd: float | None = None,
         calls: Mapping[str, int] | None = None,
+        requests: int | None = None,
+        tool_calls: int | None = None,
     ) -> Self:
-        """Limit the tokens, cost and tool calls of a run.
+        """Limit the tokens, cost, model calls and tool calls of a run.
 
-        A run that reaches a limit of tokens or cost ends as ``partial``. A later call keeps the limits that
-        it does not name. ``with_timeout(run=…)`` limits the time.
+        A run that reaches one of the limits except ``calls`` ends as ``partial``. A later call keeps the
+        limits that it does not name. ``with_timeout(run=…)`` limits the time.
 
         Args:
             tokens: total tokens of all model calls, 1 or more.
             cost_usd: US dollars, above 0, of the model calls whose price is known.
             calls: how often each tool may be called, 1 or more; further calls are refused.
+            requests: how many model calls may be answered, 1 or more; the next one is not made.
+            tool_calls: calls of all tools together, 1 or more; a turn that asks for more runs none.
         """
-        given: BudgetOptions = {"tokens": tokens, "cost_usd": cost_usd, "calls": calls}
-        return self._with_read("budget", changed_budget(self.config.budget, given))
+        given: BudgetOptions = {
+            "tokens": tokens,
+            "cost_usd": cost_usd,
+            "calls": calls,
+            "requests": requests,
+            "tool_calls": tool_calls,
+        }
+        limits = budget_of(given).map(lambda named: named.over(self.config.budget))
+        return self._with_read("budget", limits)
 
     def with_context_profile(
         self, tier: ContextTier | None = None, **fields: Unpack[validation.ContextProfileOptions]

@@ -55,6 +55,7 @@ class TaskOptions(TypedDict, total=False):
             model does not see it.
         tags: names, which are passed on like the metadata.
         settings: parameters of the run's requests to models; the agent's hold for all others.
+        budget: limits of this run, which replace the agent's limits of the same name.
     """
 
     session: str | None
@@ -63,6 +64,7 @@ class TaskOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     tags: Sequence[str] | None
     settings: ModelSettings | None
+    budget: BudgetOptions | None
 
 
 class BudgetOptions(TypedDict, total=False):
@@ -72,11 +74,15 @@ class BudgetOptions(TypedDict, total=False):
         tokens: total tokens of all model calls, 1 or more.
         cost_usd: US dollars, above 0, of the model calls whose price is known.
         calls: how often each tool may be called, 1 or more; further calls are refused.
+        requests: how many model calls may be answered, 1 or more.
+        tool_calls: calls of all tools together, 1 or more.
     """
 
     tokens: int | None
     cost_usd: float | None
     calls: Mapping[str, int] | None
+    requests: int | None
+    tool_calls: int | None
 
 
 class RunOptions(TaskOptions, total=False):
@@ -85,7 +91,6 @@ class RunOptions(TaskOptions, total=False):
     Attributes:
         model: the model of this run, by name or as an object; no router chooses another.
         tools: further tools of this run, as in ``with_tools``.
-        budget: limits of this run, which replace the agent's limits of the same name.
         approver: decides on calls of this run that need approval: a function as in ``with_approval``, or an
             ``Approver``.
         run_id: the id of the run, such as the number of the order that it is for. With durability the run is
@@ -96,7 +101,6 @@ class RunOptions(TaskOptions, total=False):
 
     model: str | LLM | None
     tools: Sequence[ToolLike] | None
-    budget: BudgetOptions | None
     approver: Approver | ApprovalHandler | None
     run_id: str | None
     accept_changes: bool | None
@@ -146,6 +150,11 @@ def task_fields(options: Mapping[str, Any]) -> Result[dict[str, Any], str]:
         fields["history"] = tuple(fields["history"])
     if "settings" in fields:
         fields["model_settings"] = fields.pop("settings")
+    if "budget" in fields:
+        budget = budget_of(fields["budget"])
+        if isinstance(budget, Failure):
+            return Failure(budget.failure().message)
+        fields["budget"] = budget.unwrap()
     if "metadata" in fields:
         metadata = json_copy(fields["metadata"])
         if metadata is None:
@@ -172,6 +181,29 @@ def _wrong_metadata(given: object) -> str:
         if json_copy({key: value}) is None:
             return f"metadata[{abbreviated(key)}]: got {abbreviated(value)}, expected JSON data."
     return f"metadata: got data that changes or is too large or deep, expected {expected}."
+
+
+def budget_of(given: object) -> Result[BudgetConfig, InvalidConfig]:
+    """Return limits that are given by name."""
+    expected = f"limits by name: {', '.join(BudgetOptions.__annotations__)}"
+    if not isinstance(given, Mapping):
+        return Failure(InvalidConfig("budget", abbreviated(given), expected))
+    unknown = [name for name in given if name not in BudgetOptions.__annotations__]
+    if unknown:
+        return Failure(InvalidConfig("budget", abbreviated(unknown[0]), expected))
+    calls, cost_usd = given.get("calls"), given.get("cost_usd")
+    counts = {name: given.get(name) for name in ("tokens", "requests", "tool_calls")}
+    wrong = validation.wrong_counts("budget.calls", calls) or validation.wrong_value(
+        "budget.cost_usd", cost_usd, float | None, "US dollars above 0", validation.is_above_zero
+    )
+    for name, count in counts.items():
+        wrong = wrong or validation.wrong_value(
+            f"budget.{name}", count, int | None, "a whole number, 1 or more", validation.is_count
+        )
+    if wrong is not None:
+        return Failure(wrong)
+    limits = tuple(CallLimit(*each) for each in (calls or {}).items())
+    return Success(BudgetConfig(cost_usd=cost_usd, calls=limits, **counts))
 
 
 def json_copy(given: object) -> JsonObject | None:
@@ -203,19 +235,15 @@ class RunChanges(Value):
 
 
 _AS_THE_AGENT: Result[RunChanges, InvalidConfig] = Success(RunChanges())
-_Budget: TypeAlias = Callable[[], BudgetConfig]
 
 
-def run_changes(
-    options: Mapping[str, Any], deps_type: Any, budget: _Budget
-) -> Result[RunChanges, InvalidConfig]:
+def run_changes(options: Mapping[str, Any], deps_type: Any) -> Result[RunChanges, InvalidConfig]:
     """Return the changes that options make in their run.
 
     Fails with ``InvalidConfig`` for the first wrong option.
 
     Args:
         deps_type: the type of the agent's dependencies; ``None`` for none.
-        budget: returns the agent's budget.
     """
     if not options and deps_type is None:
         return _AS_THE_AGENT
@@ -229,50 +257,14 @@ def run_changes(
         return _AS_THE_AGENT
     changes = RunChanges(RunOverrides(deps))
     for name, value in given.items():
-        changed = _CHANGES[name](changes, value, budget)
+        changed = _CHANGES[name](changes, value)
         if isinstance(changed, Failure):
             return changed
         changes = changed.unwrap()
     return Success(changes)
 
 
-def changed_budget(known: BudgetConfig, given: BudgetOptions) -> Result[BudgetConfig, InvalidConfig]:
-    """Return a budget in which the given limits replace the known ones."""
-    tokens, cost_usd, calls = given.get("tokens"), given.get("cost_usd"), given.get("calls")
-    wrong = (
-        validation.wrong_counts("budget.calls", calls)
-        or validation.wrong_value(
-            "budget.tokens", tokens, int | None, "a whole number, 1 or more", validation.is_count
-        )
-        or validation.wrong_value(
-            "budget.cost_usd", cost_usd, float | None, "US dollars above 0", validation.is_above_zero
-        )
-    )
-    if wrong is not None:
-        return Failure(wrong)
-    named = calls or {}
-    kept = (limit for limit in known.calls if limit.name not in named)
-    return Success(
-        BudgetConfig(
-            known.tokens if tokens is None else tokens,
-            known.cost_usd if cost_usd is None else cost_usd,
-            (*kept, *(CallLimit(*each) for each in named.items())),
-        )
-    )
-
-
-def _with_budget(changes: RunChanges, given: Any, budget: _Budget) -> Result[RunChanges, InvalidConfig]:
-    expected = f"limits by name: {', '.join(BudgetOptions.__annotations__)}"
-    if not isinstance(given, Mapping):
-        return Failure(InvalidConfig("budget", abbreviated(given), expected))
-    unknown = [name for name in given if name not in BudgetOptions.__annotations__]
-    if unknown:
-        return Failure(InvalidConfig("budget", abbreviated(unknown[0]), expected))
-    changed: Result[BudgetConfig, InvalidConfig] = changed_budget(budget(), given)  # type: ignore[arg-type]
-    return changed.map(lambda limits: _with(changes, settings={"budget": limits}))
-
-
-def _with_model(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+def _with_model(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     if isinstance(given, str):
         wrong = validation.wrong_text("model", given, "the name of a model that is not blank")
         if wrong is not None:
@@ -291,12 +283,12 @@ def _with_model(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChange
     return Success(_with(changes, services=services))
 
 
-def _with_tools(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+def _with_tools(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     found = find_tools(given)
     return found.map(lambda tools: evolve(changes, overrides=evolve(changes.overrides, tools=tools)))
 
 
-def _with_approver(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+def _with_approver(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     if callable(getattr(given, "decide", None)):
         return Success(_with(changes, services={"approver": Some(given)}))
     if validation.wrong_functions("approver", given) is not None:
@@ -308,7 +300,7 @@ def _with_approver(changes: RunChanges, given: Any, _: _Budget) -> Result[RunCha
     return Success(_with(changes, services={"approver": Some(LocalRequestDesk(handler))}))
 
 
-def _with_output(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+def _with_output(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     try:
         found = _known_shape(given)
     except TypeError:  # a type that cannot be hashed
@@ -326,19 +318,18 @@ def _known_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     return output_shape(output_type)
 
 
-def _with_run_id(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+def _with_run_id(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     named = evolve(changes.overrides, named=True)
     return Success(evolve(changes, overrides=named, run_id=RunId(given)))
 
 
-def _with_accepted_changes(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+def _with_accepted_changes(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     return Success(evolve(changes, overrides=evolve(changes.overrides, accept_changes=bool(given))))
 
 
-_CHANGES: Mapping[str, Callable[[RunChanges, Any, _Budget], Result[RunChanges, InvalidConfig]]] = {
+_CHANGES: Mapping[str, Callable[[RunChanges, Any], Result[RunChanges, InvalidConfig]]] = {
     "model": _with_model,
     "tools": _with_tools,
-    "budget": _with_budget,
     "output": _with_output,
     "approver": _with_approver,
     "run_id": _with_run_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from attrs import evolve
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.governance.guardrails.checks import Check, CheckInRun
     from reactive_agents.adapters.governance.requests import ApprovalHandler, QuestionHandler
     from reactive_agents.adapters.run_record import RecordKey
     from reactive_agents.adapters.telemetry.console import RunConsole
@@ -197,7 +197,7 @@ class ServiceOptions(AgentDescription):
 
     def with_guardrails(
         self,
-        *checks: str | config.CheckConfig | Check,
+        *checks: str | config.CheckConfig | Check | CheckInRun,
         judge_model: str | None = None,
         classifier: Callable[[str], float] | None = None,
         untrusted_arguments: UntrustedArguments | None = None,
@@ -206,9 +206,10 @@ class ServiceOptions(AgentDescription):
         """Check tasks, tool results and answers: block, redact, or warn.
 
         Args:
-            checks: names such as ``toxicity``, checks with options, and functions from a text to findings,
-                which check every text. By default prompt injection is blocked and personal data is redacted.
-                These checks are rules, which rewording often passes.
+            checks: names such as ``toxicity``, checks with options, and functions that return findings for a
+                text. They take the text, or the ``RunContext`` and the text, and check every text; a
+                ``FunctionCheck`` checks those of some stages. By default prompt injection is blocked and
+                personal data is redacted. These checks are rules, which rewording often passes.
             judge_model: a model that judges each text as well; its calls count for the run.
             classifier: a function from a task or tool result to the probability, 0 to 1, that it is an
                 attack. It is called in a worker thread; texts with 0.8 or more, and texts that it fails on,
@@ -220,17 +221,20 @@ class ServiceOptions(AgentDescription):
                 runs it if the model was not shown it, ``ask`` asks an approver after the first tool result or
                 recalled note, ``block`` asks the model for a real call.
         """
-        functions = tuple(each for each in checks if callable(each))
-        for each in functions:
-            if not can_take(each, 1):
-                wrong = InvalidConfig("guardrails", abbreviated(each), "a function of a text")
-                return self._with_problem(wrong)
+        from reactive_agents.adapters.governance.guardrails.checks import ClassifierCheck, FunctionCheck
+
+        functions: tuple[Check, ...] = ()
+        given: list[Any] = [each for each in checks if callable(each)]
+        for each in given:
+            own = each.function if isinstance(each, FunctionCheck) else each
+            if not (can_take(own, 1) or can_take(own, 2)):
+                expected = "a function of a text, or of a RunContext and a text"
+                return self._with_problem(InvalidConfig("guardrails", abbreviated(own), expected))
+            functions += (each if can_take(each, 1) else FunctionCheck(each),)
         if classifier is not None:
             if not callable(classifier):
                 expected = "a function from a text to a probability"
                 return self._with_problem(InvalidConfig("guardrails.classifier", repr(classifier), expected))
-            from reactive_agents.adapters.governance.guardrails.checks import ClassifierCheck
-
             functions = (*functions, ClassifierCheck(classifier))
         described = [
             {"name": each} if isinstance(each, str) else each for each in checks if not callable(each)

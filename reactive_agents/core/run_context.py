@@ -11,6 +11,7 @@ import sys
 import types
 import typing
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, TypeAlias
 
 from attrs import field, frozen
@@ -87,6 +88,10 @@ class RunContext(Generic[Deps]):
             message: the current activity, such as "page 12".
         """
         return NO_REPORT if self._report is None else self._report(progress, message)
+
+
+CHECKED_RUN: ContextVar[Callable[[], RunContext[Any]] | None] = ContextVar("CHECKED_RUN", default=None)
+"""Returns the context of the run whose text a guardrail checks."""
 
 
 # --- functions that may take the context -------------------------------------------------------------------

@@ -16,7 +16,7 @@ from attrs.validators import and_, ge, gt, instance_of, optional
 from reactive_agents.core import config
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import OMITTED, Value
 
 # --- required tools, and limits of calls, tokens and dollars ---
 
@@ -62,16 +62,31 @@ class BudgetConfig(Value):
         tokens: total tokens of all model calls, 1 or more; ``None`` for no limit.
         cost_usd: US dollars of model calls with a known price, above 0; ``None`` for no limit.
         calls: tools with a limited number of calls; further calls are refused.
+        requests: answered model calls, 1 or more; ``None`` for no limit.
+        tool_calls: calls of all tools together, 1 or more; ``None`` for no limit.
     """
 
     tokens: int | None = field(default=None, validator=optional(_COUNT))
     cost_usd: float | None = field(default=None, validator=optional(gt(0.0)))
     calls: tuple[CallLimit, ...] = ()
+    requests: int | None = field(default=None, validator=optional(_COUNT), metadata=OMITTED)
+    tool_calls: int | None = field(default=None, validator=optional(_COUNT), metadata=OMITTED)
 
     @property
     def limits_spending(self) -> bool:
-        """Return whether there is a limit on tokens or dollars."""
-        return self.tokens is not None or self.cost_usd is not None
+        """Return whether there is a limit on tokens, dollars or model calls."""
+        return (self.tokens, self.cost_usd, self.requests) != (None, None, None)
+
+    def over(self, known: BudgetConfig) -> BudgetConfig:
+        """Return the limits, and of others those that they do not name."""
+        named = {limit.name for limit in self.calls}
+        return BudgetConfig(
+            known.tokens if self.tokens is None else self.tokens,
+            known.cost_usd if self.cost_usd is None else self.cost_usd,
+            (*(limit for limit in known.calls if limit.name not in named), *self.calls),
+            known.requests if self.requests is None else self.requests,
+            known.tool_calls if self.tool_calls is None else self.tool_calls,
+        )
 
 
 # --- the settings of a run ---

@@ -15,6 +15,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.core.values import OMITTED, Value
 
@@ -38,6 +39,7 @@ class Task(Value):
         parts: images, audio and documents, in the order of their labels in the input.
         model_settings: parameters of the run's requests to models, which override those of the agent.
         scope: the owner of the run's memories, in place of its user; ``None`` for the user.
+        budget: limits of the run, which replace those of the agent that they name.
     """
 
     id: TaskId
@@ -55,6 +57,7 @@ class Task(Value):
     parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
     model_settings: ModelSettings | None = None
     scope: str | None = None
+    budget: BudgetConfig | None = field(default=None, metadata=OMITTED)
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return the texts in the details under a name: a list, a single text, or none."""

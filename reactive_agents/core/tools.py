@@ -64,6 +64,8 @@ class ToolDefinition(Value):
             it is then run each time.
         resumable: whether its only effects are runs of agents, which continue after a crash; it is then run
             again.
+        return_direct: whether its result ends the run as the answer, without another turn of the model.
+        retries: how often it may be called again after it has failed, in a row; ``None`` for no limit.
     """
 
     name: str
@@ -78,6 +80,8 @@ class ToolDefinition(Value):
     notice: str = ""
     external: bool = False
     resumable: bool = False
+    return_direct: bool = field(default=False, metadata=OMITTED)
+    retries: int | None = field(default=None, metadata=OMITTED)
 
     @computed
     def schema_text(self) -> str:

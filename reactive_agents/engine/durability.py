@@ -850,8 +850,13 @@ async def _earlier_entries(
 
 
 def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
-    """Return the run with the given settings, whose secrets the record lacks."""
+    """Return the run with the given settings, whose secrets the record lacks.
+
+    A budget that is given holds in place of the recorded one.
+    """
     given = task.model_settings
+    if task.budget is not None:
+        run = evolve(run, task=evolve(run.task, budget=task.budget))
     if given is None:
         return run
     merged = given.over(run.task.model_settings or NO_SETTINGS)
@@ -1005,10 +1010,10 @@ def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> erro
 
 
 def task_difference(known: Task, given: Task) -> str:
-    """Return how a task differs, apart from its id and time; empty if it does not."""
+    """Return how a task differs, apart from id, time and budget; empty if it does not."""
     if known.agent_id != given.agent_id:
         return f"belongs to the agent {known.agent_id!r}"
-    is_same = evolve(known, id=given.id, created_at=given.created_at) == given
+    is_same = evolve(known, id=given.id, created_at=given.created_at, budget=given.budget) == given
     return "" if is_same else "has another task"
 
 

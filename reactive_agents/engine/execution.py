@@ -354,6 +354,8 @@ class ExecutionEngine:
         settings = self.settings
         if overrides.settings:
             settings = evolve(settings, **overrides.settings)
+        if task.budget is not None:
+            settings = evolve(settings, budget=task.budget.over(settings.budget))
         if task.model_settings is not None:
             merged = task.model_settings.over(settings.model_settings)
             settings = evolve(settings, model_settings=merged)

@@ -19,6 +19,7 @@ from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.redaction import joined_texts, redact, replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
+from reactive_agents.core.run_context import CHECKED_RUN
 from reactive_agents.core.texts import unescaped
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.audit import append_or_report
@@ -90,9 +91,14 @@ async def _checked(
     from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
 
     guardrail = services.ports.guardrail.unwrap()
-    return await call_service(
-        "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, services.llm
-    )
+    before = CHECKED_RUN.get()  # of a run whose guardrail began this one
+    CHECKED_RUN.set(services.run_context)
+    try:
+        return await call_service(
+            "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, services.llm
+        )
+    finally:
+        CHECKED_RUN.set(before)
 
 
 def _in_original(report: GuardrailReport, places: Sequence[int]) -> GuardrailReport:

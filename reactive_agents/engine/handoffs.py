@@ -366,6 +366,7 @@ def _task(context: ExecutionContext, handoff: AcceptedHandoff, services: EngineS
         details={key: value for key, value in task.details.items() if key != PLAN_ID},
         session=None,
         history=(),
+        budget=None,
     )
 
 

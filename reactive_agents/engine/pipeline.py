@@ -219,9 +219,9 @@ async def prepare_run(services: EngineServices) -> Result[EngineServices, errors
     """
     ports, overrides = services.ports, services.overrides
     dynamic = ports.toolsets is not None and ports.toolsets.is_dynamic
-    if not (ports.instructions or dynamic or overrides.tools or overrides.settings):
-        return Success(services)
     context = services.handle.context
+    if not (ports.instructions or dynamic or overrides.tools or context.task.budget):
+        return Success(services)
     message = "The functions for instructions and tools did not end before the time limit of the run."
     late = errors.ServiceFailed(message, "instructions", "call")
     prepared: Result[EngineServices, errors.ConfigErrors | errors.ServiceFailed] = Failure(late)
@@ -258,7 +258,7 @@ async def _with_instructions_and_tools(
 
 def _wrong_limit(services: EngineServices) -> errors.InvalidConfig | None:
     """Return the error of a limit in the run's own budget for a tool that it lacks."""
-    if "budget" not in services.overrides.settings:
+    if services.handle.context.task.budget is None:
         return None
     known = [tool.name for tool in services.ports.tools.map(definitions_of).value_or(())]
     for limit in services.settings.budget.calls:

@@ -56,6 +56,8 @@ class UsageAccount:
         self._models: tuple[RunUsage, ...] = ()
         self._total = NO_USAGE
         self._new: list[RunUsage] = []
+        self.ended_by = ""
+        """The limit of tool calls that the run would have passed, in a sentence."""
 
     def add(self, parts: Sequence[RunUsage]) -> None:
         """Add the usage of calls, of attempts without an answer, or of a tool."""

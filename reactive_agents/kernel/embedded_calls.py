@@ -20,7 +20,7 @@ from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.reducers import absorb_results, record_actions
 from reactive_agents.kernel.state import KernelState, successor
-from reactive_agents.kernel.termination import proposed_answer
+from reactive_agents.kernel.termination import RETURN_DIRECT, proposed_answer
 from reactive_agents.kernel.tool_execution import (
     guards_written_calls,
     mark_copied,
@@ -37,8 +37,10 @@ async def run_embedded_calls(state: KernelState, context: KernelContext) -> Resu
     """Run a tool call that is the text of an answer, and return its result instead.
 
     A call of the ``final-answer`` tool is not run: its answer is extracted. Output that no model wrote, such
-    as that of a fixed call, contains no calls.
+    as the result of a tool, contains no calls.
     """
+    if state.terminated_by == RETURN_DIRECT:
+        return Success(state)
     if state.status != "done" or not state.iteration or state.outcome == "abstained":
         return Success(state)
     form = context.input.answer_form

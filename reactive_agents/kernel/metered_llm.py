@@ -38,6 +38,7 @@ from reactive_agents.core.models import (
 )
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import BudgetConfig
+from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
@@ -99,8 +100,8 @@ class RunBudget:
         guard: the service that keeps budgets; ``None`` for none.
         prices: the prices of models; with ``Nothing`` the guard allows no call.
         counter: counts requests of models with a known tokenizer.
-        limits: tokens and dollars of the run. Policies hold the run's own calls to them; the calls of the
-            runs that its tools begin are held to them here.
+        limits: tokens, dollars and model calls of the run. Policies hold the run's own calls to them, and
+            of calls side by side their number is held here; so are the calls of runs that its tools begin.
         account: the usage of the run, which the limits are compared with.
         caller: the budget of the run that began this one.
     """
@@ -127,12 +128,13 @@ class RunBudget:
         self._lock = Lock()  # runs that a tool began may be in other threads
         self._held_tokens = 0
         self._held_usd = 0.0
+        self._held_calls = 0
 
     async def reserve(
         self, request: ModelRequest, model: str
     ) -> Result[Held | None, errors.BudgetExceeded | errors.BudgetUnavailable]:
         """Reserve the most that a request may take; ``None`` where nothing limits it."""
-        if self._guard is None and self._caller is None:
+        if self._guard is None and self._caller is None and self._limits.requests is None:
             return Success(None)
         held = Held(await self._bound(request))
         budget: RunBudget | None = self
@@ -146,14 +148,14 @@ class RunBudget:
 
     async def settle(self, held: Held, answer: Result[ModelResponse, LLMErrors]) -> None:
         """Settle the cost of a call; the reserved amount counts where it is unknown."""
-        for budget, reservation in held.reservations:
-            await budget._settle(reservation, _cost_of(answer, reservation.amount_usd))
         spent = _attempts_of(answer)
         unknown = any(each.unreported_calls for each in spent) or _may_have_cost(answer)
         most_usd = held.bound.usd or 0.0
         kept_usd = max(0.0, _cost_of(answer, most_usd) - sum(each.cost_usd for each in spent))
         for budget in held.shares:
             budget._hold(-held.bound.tokens if not unknown else 0, kept_usd - most_usd)
+        for budget, reservation in held.reservations:
+            await budget._settle(reservation, _cost_of(answer, reservation.amount_usd))
 
     async def spend(self, cost_usd: float, before: tuple[str, ...] = ()) -> None:
         """Enter spending without a reservation, into the callers' budgets too.
@@ -185,8 +187,8 @@ class RunBudget:
         self, held: Held, model: str, *, shares: bool
     ) -> Result[Held, errors.BudgetExceeded | errors.BudgetUnavailable]:
         bound = held.bound
-        if shares and self._limits.limits_spending:
-            refusal = self._refusal(bound, model)
+        if self._limits.limits_spending and (shares or self._limits.requests is not None):
+            refusal = self._refusal(bound, model, shares=shares)
             if refusal is not None:
                 return Failure(refusal)
             held = evolve(held, shares=(*held.shares, self))
@@ -226,29 +228,35 @@ class RunBudget:
         )
 
     def _refusal(
-        self, bound: CallBound, model: str
+        self, bound: CallBound, model: str, *, shares: bool
     ) -> errors.BudgetExceeded | errors.BudgetUnavailable | None:
         """Hold the most that a call may take, or return why that is not possible."""
         limits, most_usd = self._limits, bound.usd or 0.0
         with self._lock:
             used = self._account.total
             tokens, usd = used.tokens + self._held_tokens, used.cost_usd + self._held_usd
-            if limits.tokens is not None and tokens + bound.tokens > limits.tokens:
+            if shares and limits.tokens is not None and tokens + bound.tokens > limits.tokens:
                 return errors.BudgetUnavailable(
                     f"The caller's budget is exhausted: {tokens} of {limits.tokens} tokens are used or "
                     f"reserved, and the next call may take {bound.tokens}.",
                     model,
                 )
-            if limits.cost_usd is not None and (
+            if (shares and limits.cost_usd is not None) and (
                 usd + most_usd > limits.cost_usd or (bound.usd is None and usd >= limits.cost_usd)
             ):
                 return errors.BudgetExceeded("run", limits.cost_usd, usd, most_usd)
+            if limits.requests is not None and used.calls + self._held_calls >= limits.requests:
+                whose, most = "caller's limit" if shares else "limit", counted(limits.requests, "model call")
+                return errors.BudgetUnavailable(f"The {whose} of {most} was reached.", model)
+            self._held_calls += 1
             self._held_tokens += bound.tokens
             self._held_usd += most_usd
         return None
 
     def _hold(self, tokens: int, usd: float) -> None:
+        """Change what is held for a call that has ended."""
         with self._lock:
+            self._held_calls -= 1
             self._held_tokens += tokens
             self._held_usd += usd
 

@@ -14,6 +14,7 @@ from math import inf
 from attrs import frozen
 
 from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.texts import counted
 from reactive_agents.core.values import Value
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ledger import CallCounts
@@ -65,8 +66,8 @@ def open_requirements(
             continue
         failures = calls.failed_in_a_row.get(name, 0)
         left = max(0, allowance(name, limits, toolset) - calls.attempts.get(name, 0))
-        if failures >= GIVE_UP_AFTER:
-            lost.append((requirement, f"it failed {failures} times in a row"))
+        if failures >= min(GIVE_UP_AFTER, failures_allowed(name, toolset)):
+            lost.append((requirement, f"it failed {counted(failures, 'time')} in a row"))
         elif requirement.derived and (left < wanted - done or not toolset.permits(name)):
             continue  # the user's limits and choice of tools go before what was derived
         elif left < wanted - done:
@@ -90,6 +91,12 @@ def allowance(name: str, limits: Mapping[str, int], toolset: Toolset) -> float:
     """Return the maximum calls of a tool; infinite without limit or if it delivers."""
     limit = limits.get(name)
     return inf if limit is None or toolset.delivers(name) else limit
+
+
+def failures_allowed(name: str, toolset: Toolset) -> float:
+    """Return after how many failures in a row a tool is not called again."""
+    definition = toolset.definition(name)
+    return inf if definition is None or definition.retries is None else definition.retries + 1
 
 
 def calls_left(limits: Mapping[str, int], calls: CallCounts, toolset: Toolset) -> Mapping[str, int]:

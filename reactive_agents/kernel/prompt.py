@@ -121,7 +121,11 @@ def turn_guidance(state: KernelState, context: KernelContext) -> tuple[Guidance,
 
 def _has_to_answer(state: KernelState, context: KernelContext) -> bool:
     """Return whether this is the last of several turns, which is for the answer alone."""
-    if not 0 < state.iteration == context.max_iterations - 1 or not context.toolset.permits(FINAL_ANSWER):
+    requests, used = context.input.settings.budget.requests, state.run_usage
+    is_last = state.iteration == context.max_iterations - 1 or (
+        requests is not None and used is not None and used.calls == requests - 1
+    )
+    if not (state.iteration and is_last and context.toolset.permits(FINAL_ANSWER)):
         return False
     return not requirements_of(state, context).open
 

@@ -41,7 +41,7 @@ from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.answers import held_to_form
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
-from reactive_agents.kernel.policies.limits import budget_refusal
+from reactive_agents.kernel.policies.limits import BUDGET, budget_refusal
 from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.service_calls import definitions_in
@@ -105,6 +105,8 @@ async def run_kernel(
                 context.hooks.on_guidance(Guidance(redirect.policy, redirect.guidance))
                 following = termination.redirect_run(state, redirect)
             case Stop() as stop:
+                if stop.policy == BUDGET and state.status == "acting" and services.account is not None:
+                    services.account.ended_by = stop.reason  # no other pass of the run begins
                 following = termination.stop_run(state, stop)
             case errors.PolicyFailed() | errors.OutputValidatorFailed() as error:
                 following = termination.fail_run(state, error)

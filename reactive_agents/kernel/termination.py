@@ -118,6 +118,8 @@ def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:
 
 
 ACCEPTED = "Accepted."
+RETURN_DIRECT = "return_direct"
+"""The policy that ends a run with the result of a tool."""
 
 
 def last_words(state: KernelState) -> str | None:

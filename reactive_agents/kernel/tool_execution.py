@@ -17,7 +17,7 @@ from returns.result import Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import History
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
-from reactive_agents.core.texts import words_of
+from reactive_agents.core.texts import counted, words_of
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.announcements import act_of, is_reading, read_clause, sign_of
@@ -33,6 +33,7 @@ from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
     allowance,
     describe_open,
+    failures_allowed,
     how_to_deliver,
     requirements_of,
 )
@@ -90,13 +91,30 @@ def _answer(
         if (questioned := question(state, context, call, running)) is not None:
             return questioned
     limit = allowance(call.name, context.call_limits, context.toolset)
+    total = context.input.settings.budget.tool_calls
+    if total is not None and call.name != RECALL:
+        attempts = {**state.ledger.counted.attempts, RECALL: 0}
+        beside = sum(each.name != RECALL for each in running)
+        if sum(attempts.values()) + beside >= total:
+            return refused(call, no_calls_left(context))
     if made >= limit:
         calls = "1 call" if limit == 1 else f"{limit} calls"
         deliver = how_to_deliver(state, context, requirements_of(state, context))
         return refused(call, f"Not run: the budget of {calls} for {call.name} is used up. {deliver}")
+    failures = state.ledger.counted.failed_in_a_row.get(call.name, 0)
+    if failures >= failures_allowed(call.name, context.toolset):
+        deliver = how_to_deliver(state, context, requirements_of(state, context))
+        failed = f"{call.name} failed {counted(failures, 'time')} in a row and is not called again"
+        return refused(call, f"Not run: {failed}. Do without it, and say what is missing. {deliver}")
     if running and not context.input.settings.parallel_tool_calls:
         return refused(call, ONE_AT_A_TIME)
     return None
+
+
+def no_calls_left(context: KernelContext) -> str:
+    """Return why no tool may be called any more; empty without a limit of all calls."""
+    total = context.input.settings.budget.tool_calls
+    return "" if total is None else f"The limit of {counted(total, 'tool call')} was reached."
 
 
 def _stored_text(

@@ -112,6 +112,27 @@ async def test_a_run_that_has_ended_gives_its_result_without_a_model_call(tmp_pa
     assert events.of(TaskCompleted)[-1].result == first
 
 
+@pytest.mark.parametrize(
+    ("given", "calls_made"), [({}, 2), ({"budget": {"requests": 3}, "accept_changes": True}, 3)]
+)
+async def test_a_continued_run_keeps_its_budget_unless_it_is_given_another(
+    tmp_path: Path, given: Any, calls_made: int
+) -> None:
+    path, bank = tmp_path / "r.db", Bank(hangs_at=2)
+    running = agent(path, bank, ScriptedLLM(call("pay", number=1), call("pay", number=2)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: running.run("Pay.", run_id="order-1", budget={"requests": 2}))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    again = agent(path, Bank(), ScriptedLLM(call("pay", number=3), answer("Paid.")))
+    run = again.run("Pay.", run_id="order-1", **given) if given else again.runs.resume("order-1")
+    result = await run
+    assert (result.status, result.metadata.model_calls) == ("partial", calls_made)
+    assert result.reason.startswith(f"The limit of {calls_made} model calls was reached.")
+    replayed = await again.runs.replay("order-1")
+    assert given or not replayed.difference
+
+
 async def test_a_run_that_has_ended_gives_its_result_from_a_file_that_cannot_be_written(
     tmp_path: Path,
 ) -> None:

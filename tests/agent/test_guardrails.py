@@ -13,8 +13,9 @@ import pytest
 from attrs import evolve
 from returns.result import Success
 
-from reactive_agents import AgentError, ReactiveAgents, tool
+from reactive_agents import AgentError, ReactiveAgents, RunContext, tool
 from reactive_agents.adapters.governance.audit_log import read_entries
+from reactive_agents.adapters.governance.guardrails.checks import FunctionCheck
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
 from reactive_agents.core.codec import to_json
@@ -454,6 +455,79 @@ async def test_a_check_that_fails_is_named_without_what_it_says(
     assert "in the check homework, " in caplog.text
     assert "tulip" not in caplog.text
     assert llm.requests == []
+
+
+async def test_a_function_may_take_the_context_of_the_run() -> None:
+    seen: list[Any] = []
+
+    def check(ctx: RunContext[str], text: str) -> list[GuardrailFinding]:
+        seen.append((ctx.deps, ctx.user, ctx.run_id, text))
+        blocks = text == f"Hello {ctx.deps}."
+        return [GuardrailFinding("greeting", 0, len(text), 1.0, "block")] if blocks else []
+
+    llm = ScriptedLLM(say("Hello Ben."), say("Hello Ada."))
+    agent = ReactiveAgents.create(deps=str).with_llm(llm).with_guardrails(check).build()
+    assert (await agent.run("Greet me.", deps="Ada", user="u1", run_id="r1")).output == "Hello Ben."
+    assert seen == [("Ada", "u1", "r1", "Greet me."), ("Ada", "u1", "r1", "Hello Ben.")]
+    with pytest.raises(AgentError, match="blocked by a guardrail: greeting"):
+        await agent.run("Greet me.", deps="Ada")
+
+
+async def test_a_guardrail_that_runs_an_agent_leaves_the_context_to_the_next_one() -> None:
+    seen: list[str] = []
+
+    def note(ctx: RunContext[str], text: str) -> tuple[GuardrailFinding, ...]:
+        seen.append(ctx.deps)
+        return ()
+
+    judge = ReactiveAgents.create(deps=str).with_llm(ScriptedLLM(forever(say("Fine."))))
+    judging = judge.with_guardrails(note).build()
+
+    async def ask(ctx: RunContext[str], text: str) -> tuple[GuardrailFinding, ...]:
+        await judging.run(f"Is this fine? {text}", deps="judge")
+        return ()
+
+    asked = ReactiveAgents.create(deps=str).with_llm(ScriptedLLM(say("Hello.")))
+    await asked.with_guardrails(ask, note).build().run("Greet me.", deps="own")
+    assert seen == ["judge", "judge", "own"] * 2
+
+
+@pytest.mark.parametrize("stage", ["input", "tool-result", "output"])
+async def test_a_function_can_be_limited_to_some_stages(stage: GuardrailStage) -> None:
+    seen: list[str] = []
+
+    async def check(text: str) -> tuple[GuardrailFinding, ...]:
+        seen.append(text)
+        return ()
+
+    def look() -> str:
+        """Look."""
+        return "a lake"
+
+    llm = ScriptedLLM(call("look"), answer("There is a lake."))
+    guarded = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look)
+    await guarded.with_guardrails(FunctionCheck(check, stages=(stage,))).build().run("Look around.")
+    assert seen == [{"input": "Look around.", "tool-result": "a lake", "output": "There is a lake."}[stage]]
+
+
+@pytest.mark.parametrize("stages", [(), ("outputs",), "output"])
+def test_a_function_for_no_stage_is_refused(stages: Any) -> None:
+    with pytest.raises(ValueError, match="stages"):
+        FunctionCheck(finding("x", "warn"), stages)
+
+
+async def test_a_function_with_a_context_that_fails_is_named_and_blocks() -> None:
+    def broken(ctx: RunContext, text: str) -> list[GuardrailFinding]:
+        raise ZeroDivisionError
+
+    with pytest.raises(AgentError, match="The check broken failed"):
+        await ReactiveAgents.create().with_llm(ScriptedLLM()).with_guardrails(broken).build().run("Go.")
+
+
+@pytest.mark.parametrize("wrap", [lambda each: each, FunctionCheck])
+def test_a_function_of_three_values_is_refused(wrap: Any) -> None:
+    with pytest.raises(AgentError, match="a function of a text, or of a RunContext and a text"):
+        ReactiveAgents.create().with_guardrails(wrap(lambda one, two, three: ())).build()
 
 
 async def test_without_guardrails_results_pass_and_the_phase_is_skipped() -> None:

@@ -380,9 +380,18 @@ async def test_a_schedule_begins_runs_after_a_restart_and_makes_up_for_the_lates
     assert isinstance(refused.value.error, RunRefused)
 
 
+async def test_a_worker_keeps_to_the_budget_of_a_run(tmp_path: Path) -> None:
+    path, llm = tmp_path / "r.db", ScriptedLLM(call("calculator", expression="1 + 1"))
+    run_id = await submitter(path, "calculator").submit("Add.", budget={"requests": 1})
+    async with agent(path, llm, "calculator") as one:
+        one.runs.ensure_worker("default")
+        result = await one.runs.wait(run_id)
+    assert (result.status, result.metadata.model_calls) == ("partial", 1)
+
+
 @pytest.mark.parametrize(
     "option",
-    [{"budget": {"cost_usd": 1.0}}, {"model": "m"}, {"tools": ["calculator"]}, {"output": int}],
+    [{"model": "m"}, {"tools": ["calculator"]}, {"output": int}],
     ids=lambda option: next(iter(option)),
 )
 async def test_an_option_that_no_worker_would_have_is_refused(tmp_path: Path, option: dict[str, Any]) -> None:

@@ -29,9 +29,12 @@ from reactive_agents.testing import (
     ScriptedLLM,
     answer,
     call,
+    calls,
     forever,
     say,
 )
+from tests.support.models import RuledLLM
+from tests.support.sensible import sensible
 
 pytestmark = pytest.mark.anyio
 
@@ -121,10 +124,12 @@ def _deep() -> dict[str, Any]:
             {"model": 3},
             "model: got 3, expected the name of a model, or an object with complete, stream and model.",
         ),
-        ({"budget": 3}, "budget: got 3, expected limits by name: tokens, cost_usd, calls."),
+        ({"budget": 3}, "budget: got 3, expected limits by name: tokens, cost_usd, calls, requests"),
+        ({"budget": {"requests": 0}}, "budget.requests: got 0, expected a whole number, 1 or more."),
+        ({"budget": {"tool_calls": True}}, "budget.tool_calls: got True, expected a whole number, 1 or"),
         (
             {"budget": {"token": 3}},
-            "budget: got 'token', expected limits by name: tokens, cost_usd, calls.",
+            "budget: got 'token', expected limits by name: tokens, cost_usd, calls, requests, tool_calls.",
         ),
         ({"budget": {"tokens": 0}}, "budget.tokens: got 0, expected a whole number, 1 or more."),
         ({"budget": {"calls": {"a": 0}}}, "budget.calls: got 'a': 0, expected names of tools"),
@@ -254,6 +259,72 @@ async def test_a_budget_takes_the_place_of_the_limits_that_it_names() -> None:
     agent = builder.with_tools(tool(volatile=True)(once)).build()
     short = await agent.run("Do it.", budget={"tokens": 1})
     assert (short.status, short.metadata.terminated_by, len(model.requests)) == ("partial", "budget", 1)
+
+
+@tool(volatile=True)
+def look(at: str = "") -> str:
+    """Look at a place."""
+    return f"seen {at}"
+
+
+LOOKS = tuple(call("look", at=f"place {n}") for n in range(20))
+
+
+@pytest.mark.parametrize("strategy", ["reactive", "direct", "reflexion", ""])
+async def test_the_model_calls_of_a_run_are_limited(strategy: str) -> None:
+    builder: Any = ReactiveAgents.create().with_llm(ScriptedLLM(*LOOKS)).with_tools(look)
+    agent = (builder.with_reasoning(strategy) if strategy else builder).build()
+    result = await agent.run("Look.", budget={"requests": 4})
+    assert (result.status, result.metadata.model_calls) == ("partial", 4)
+    assert "The limit of 4 model calls was reached." in result.reason
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_model_calls_that_are_made_side_by_side_stay_within_the_limit(limit: int) -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    builder = ReactiveAgents.create().with_llm(RuledLLM(sensible)).with_reasoning("tree-of-thought")
+    agent = builder.with_tools(add).build()
+    result = await agent.run("Add 1 and 2.", budget={"requests": limit})
+    assert (result.status, result.metadata.model_calls) == ("partial", limit)
+    assert f"The limit of {limit} model call" in result.reason
+
+
+@pytest.mark.parametrize("strategy", ["reactive", "direct", "reflexion", ""])
+async def test_the_tool_calls_of_a_run_are_limited_over_all_tools(strategy: str) -> None:
+    turns = (calls(call("look", at=f"{n}"), call("count", n=n)) for n in range(4))
+
+    def count(n: int) -> int:
+        """Count."""
+        return n
+
+    builder: Any = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_tools(look, count)
+    agent = (builder.with_reasoning(strategy) if strategy else builder).build()
+    result = await agent.run("Look.", budget={"tool_calls": 3})
+    assert (result.status, result.metadata.model_calls) == ("partial", 2)
+    assert "The limit of 3 tool calls was reached." in result.reason
+    assert len(result.tool_results) == 2
+
+
+async def test_an_answer_within_the_limits_is_complete_and_asked_for_in_the_last_turn() -> None:
+    turns = calls(call("look", at="a"), call("look", at="b")), answer("a and b were seen.")
+    builder, model = builder_with(*turns)
+    agent = builder.with_tools(look).with_budget(tool_calls=2).build()
+    result = await agent.run("Look.", budget={"requests": 2})
+    assert (result.status, result.output) == ("completed", "a and b were seen.")
+    assert "last turn" in model.requests[1].messages[-1].content
+
+
+async def test_model_calls_of_agents_that_are_tools_count_for_their_caller() -> None:
+    inner = ReactiveAgents.create().with_llm(ScriptedLLM(*LOOKS))
+    looking = inner.with_tools(look).with_reasoning().build()
+    both = calls(*(call("agent", task=f"Look {n}.") for n in range(2)))
+    builder, _ = builder_with(both, answer("Done."))
+    result = await builder.with_tools(agent_tool(looking)).build().run("Ask.", budget={"requests": 4})
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+    assert result.metadata.model_calls == 4
 
 
 async def test_a_limit_for_a_tool_that_the_run_lacks_is_refused() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from reactive_agents import AgentError, AgentResult, ReactiveAgents, tool
+from reactive_agents import AgentError, AgentResult, ModelRetry, ReactiveAgents, tool
+from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import GuidanceGiven, ToolCallCompleted
 from reactive_agents.core.messages import ToolMessage
@@ -274,6 +275,58 @@ def test_calls_of_one_turn_count_each() -> None:
     assert watched.run(lambda it: it.with_budget(calls={"search": 2})).status == "completed"
     assert watched.ran == ["search"] * 2
     assert watched.origins() == ["executed", "executed", "refused", "refused"]
+
+
+# --- retries of a tool ----------------------------------------------------------------------------------
+
+
+def retried(retries: int | None, ran: list[int]) -> Any:
+    @tool(retries=retries)
+    def order(at: int) -> str:
+        """Place an order."""
+        ran.append(at)
+        if at % 3:
+            raise ModelRetry(f"not at {at}")
+        return "ordered"
+
+    return order
+
+
+@pytest.mark.parametrize(("retries", "most"), [(0, 1), (1, 2), (2, 3), (None, 5)])
+def test_a_tool_that_fails_is_called_again_as_often_as_it_may(retries: int | None, most: int) -> None:
+    ran = list[int]()
+    places = [4, 5, 7, 8, 10]
+    watched = Watched((*(call("order", at=at) for at in places), answer("No.")), retried(retries, ran))
+    watched.run(lambda it: it)
+    assert ran == places[:most]
+    refusals = [
+        message.content for message in watched.llm.requests[-1].messages if "Not run" in message.content
+    ]
+    assert bool(refusals) is (retries is not None)
+    assert all("in a row and is not called again. Do without it" in each for each in refusals)
+
+
+def test_a_success_sets_the_failures_of_a_tool_back() -> None:
+    ran = list[int]()
+    places = [1, 3, 2, 6, 4, 5]
+    turns = (*(call("order", at=at) for at in places), answer("Done."), answer("Done."))
+    Watched(turns, retried(1, ran)).run(lambda it: it)
+    assert ran == places
+
+
+def test_a_required_tool_without_retries_left_cannot_succeed() -> None:
+    ran = list[int]()
+    turns = (call("order", at=1), *[answer("All parcels leave tomorrow.")] * 4)
+    watched = Watched(turns, retried(0, ran))
+    result = watched.run(lambda it: it.with_required_tools("order"))
+    assert (result.status, ran) == ("partial", [1])
+    assert "the required tool order (it failed 1 time in a row)" in result.reason
+
+
+@pytest.mark.parametrize("retries", [-1, 1.5, True, "2"])
+def test_retries_are_a_whole_number(retries: Any) -> None:
+    with pytest.raises(ToolDefinitionError, match=r"has retries=.*: give it a whole number, 0 or more"):
+        tool(name="order", retries=retries)(lambda: None)
 
 
 def test_a_tool_that_delivers_is_never_refused() -> None:

@@ -54,7 +54,7 @@ CASES: tuple[tuple[Build, str, str], ...] = (
     (lambda b: b.with_approval(5), "approval.handler", "5"),
     (lambda b: b.with_hook("think", "before", 5), "hook.handler", "5"),
     (lambda b: b.with_hook("think", "before", lambda: None), "hook.handler", "a function"),
-    (lambda b: b.with_guardrails(lambda context, text: []), "guardrails", "a function"),
+    (lambda b: b.with_guardrails(lambda agent, context, text: []), "guardrails", "a function"),
     (lambda b: b.with_system_prompt(lambda: "text"), "system_prompt", "a function"),
     (lambda b: b.with_max_iterations(1.5), "max_iterations", "1.5"),
     (lambda b: b.with_max_iterations(True), "max_iterations", "True"),

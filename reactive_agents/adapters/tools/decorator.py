@@ -86,7 +86,8 @@ class Tool(Generic[_P, _R, _D]):
         given_description: replaces the docstring's description.
         given_schema: replaces the schema of the function's annotations.
         was_done: returns after a crash whether the call with an idempotency key took effect.
-        requires_approval, risk, output, idempotent, volatile, external, resumable: as in the definition.
+        requires_approval, risk, output, idempotent, volatile, external, resumable, return_direct, retries: as
+            in the definition.
     """
 
     function: Callable[_P, _R]
@@ -100,6 +101,8 @@ class Tool(Generic[_P, _R, _D]):
     external: bool = False
     resumable: bool = False
     was_done: WasDone | None = None
+    return_direct: bool = False
+    retries: int | None = None
     signature: ToolSignature = field(kw_only=True, repr=False)
     given_description: str | None = field(default=None, kw_only=True, repr=False)
     given_schema: ArgumentSchema | None = field(default=None, kw_only=True, repr=False)
@@ -129,6 +132,8 @@ class Tool(Generic[_P, _R, _D]):
             volatile=self.volatile,
             external=self.external,
             resumable=self.resumable,
+            return_direct=self.return_direct,
+            retries=self.retries,
         )
         known = contract.definition
         if known is None or known != definition:
@@ -198,6 +203,8 @@ def tool(
     external: bool = False,
     resumable: bool = False,
     was_done: WasDone | None = None,
+    return_direct: bool = False,
+    retries: int | None = None,
 ) -> ToolDecorator: ...
 
 
@@ -216,6 +223,8 @@ def tool(
     external: bool = False,
     resumable: bool = False,
     was_done: WasDone | None = None,
+    return_direct: bool = False,
+    retries: int | None = None,
 ) -> Any:
     """Create a tool from a typed function; used bare or with options.
 
@@ -241,6 +250,10 @@ def tool(
             call. Returns its result, or ``True``, if it took effect; ``False`` or ``None`` if not, so that it
             is run now. If it raises, returns a ``Failure`` or exceeds ``timeout_s``, the call stays in
             doubt. Sync, in a thread, or async.
+        return_direct: whether the result of a call that worked ends the run as the answer, without another
+            turn of the model.
+        retries: how often the model may call it again after it has failed, in a row, 0 or more; by default as
+            often as the run allows.
 
     Raises:
         ToolDefinitionError: the function cannot be a tool as it stands; the message says what to change.
@@ -255,7 +268,7 @@ def tool(
             default = getattr(decorated, "__name__", "")
         chosen = default if name is None else name
         signature = read_signature(decorated, frame)
-        _check_options(chosen, timeout_s, risk)
+        _check_options(chosen, timeout_s, risk, retries)
         return Tool(
             decorated,
             chosen,
@@ -268,6 +281,8 @@ def tool(
             external=external,
             resumable=resumable,
             was_done=was_done,
+            return_direct=return_direct,
+            retries=retries,
             signature=signature,
             given_description=description,
         )
@@ -361,7 +376,7 @@ def valid_tool_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _check_options(name: str, timeout_s: float | None, risk: Risk) -> None:
+def _check_options(name: str, timeout_s: float | None, risk: Risk, retries: int | None) -> None:
     if not valid_tool_name(name):
         raise ToolDefinitionError(
             f"The tool name {name!r} is not of 1 to 64 letters, digits, '_' and '-': "
@@ -369,6 +384,10 @@ def _check_options(name: str, timeout_s: float | None, risk: Risk) -> None:
         )
     if timeout_s is not None and not (timeout_s > 0 and math.isfinite(timeout_s)):
         raise ToolDefinitionError(f"The tool {name!r} has timeout_s={timeout_s!r}: give it seconds above 0.")
+    if retries is not None and (type(retries) is not int or retries < 0):
+        raise ToolDefinitionError(
+            f"The tool {name!r} has retries={retries!r}: give it a whole number, 0 or more."
+        )
     if risk not in get_args(Risk):
         known = ", ".join(get_args(Risk))
         raise ToolDefinitionError(f"The tool {name!r} has risk={risk!r}: choose one of {known}.")

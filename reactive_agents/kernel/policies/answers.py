@@ -34,15 +34,16 @@ from reactive_agents.kernel.context import (
     Verdict,
     about_answers,
     applies_where,
+    between_turns,
 )
 from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.figures import gives_figures, has_precise_figures
 from reactive_agents.kernel.ledger import has_side_effects
-from reactive_agents.kernel.open_requirements import requirements_of
+from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.policies.limits import results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
-from reactive_agents.kernel.termination import in_time, last_words, seconds_left
+from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 CUT_OFF = "cut_off"
@@ -608,6 +609,56 @@ def _seen(state: KernelState, context: KernelContext) -> evidence.Seen:
     return evidence.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(worked))
 
 
+# --- Results of tools that are the answer, without another turn of the model ---
+
+
+@applies_where(lambda context: any(each.return_direct for each in context.toolset.offered))
+@between_turns
+def return_direct(state: KernelState, context: KernelContext) -> Verdict | None:
+    """End the run with the result of a tool that is its answer.
+
+    While a required call can still be made, or an act has failed, the model goes on first.
+    """
+    turned_down = (answer_form.OUTPUT_TYPE, answer_form.OUTPUT_VALIDATOR)
+    if state.status != "thinking" or state.proposal is not None:
+        return None
+    if any(piece.policy in turned_down for piece in state.guidance):
+        return None
+    step = _direct_result(state, context, of_last_turn=any(map(state.ledger.told.get, turned_down)))
+    if step is None:
+        return None
+    now, undone = requirements_of(state, context), undone_act(state, context)
+    if (now.open or undone is not None) and turns_left(state, context):
+        return None
+    text, tool = _full_text(step, state), step.metadata and step.metadata.tool_used
+    if now.open or now.lost:
+        return Stop(RETURN_DIRECT, "partial", text, describe_missing(now))
+    if undone is not None:
+        failed = undone.metadata and undone.metadata.tool_used
+        reason = f"The last call of {failed} failed. Missing: what it was called for."
+        return Stop(RETURN_DIRECT, "partial", text, reason)
+    return Stop(RETURN_DIRECT, "completed", text, f"The result of {tool} is the answer.")
+
+
+def _direct_result(state: KernelState, context: KernelContext, *, of_last_turn: bool) -> ReasoningStep | None:
+    """Return the last result that is the answer; an empty one is none."""
+    for step in reversed(state.steps):
+        about = step.metadata
+        if of_last_turn and step.type != "observation":
+            return None
+        if step.type != "observation" or about is None or not about.success or about.tool_used is None:
+            continue
+        definition = context.toolset.definition(about.tool_used)
+        is_direct = definition is not None and definition.return_direct
+        if is_direct and _full_text(step, state).strip() not in ("", "null"):
+            return step
+    return None
+
+
+def _full_text(step: ReasoningStep, state: KernelState) -> str:
+    return state.scratchpad.get((step.metadata and step.metadata.result_key) or "", "")
+
+
 # --- Answers that have a form: wrong fields go back to the model ---
 
 
@@ -642,11 +693,12 @@ async def held_to_form(
     problem = accepted.failure()
     if isinstance(problem, errors.OutputValidatorFailed):
         return problem
-    if state.proposal is None:
+    proposal = state.proposal or (Proposal(stop.output) if stop.policy == RETURN_DIRECT else None)
+    if proposal is None:
         return stop
     if form.has_fields and not form.fits(stop.output):
         offered = context.toolset.permits(FINAL_ANSWER)
-        return (_objection(problem, form, state.proposal, state, context) if offered else None) or stop
+        return (_objection(problem, form, proposal, state, context) if offered else None) or stop
     return _rejection(problem, stop, form, state, context)
 
 

@@ -264,6 +264,7 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
 
 STANDARD_POLICIES: tuple[Policy, ...] = (
     no_tool_service,
+    answers.return_direct,
     limits.budget,
     limits.loop_detection,
     answers.cut_off,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from reactive_agents.core import errors
 from reactive_agents.core.settings import BudgetConfig
+from reactive_agents.core.texts import counted
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.kernel.context import (
     KernelContext,
     Redirect,
@@ -23,6 +25,7 @@ from reactive_agents.kernel.open_requirements import (
 )
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words, stop_early
+from reactive_agents.kernel.tool_execution import no_calls_left, screen_calls
 
 LOOP_DETECTION = "loop_detection"
 IDLE_TURNS = 3
@@ -90,16 +93,26 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
     return Redirect(DIMINISHING_RETURNS, context.worded(enough, f"You have enough. {deliver}"))
 
 
-# --- Budgets: limits of tokens and dollars of a run ------------------------------------------------------
+# --- Budgets: limits of tokens, dollars, model calls and tool calls of a run -----------------------------
+
+BUDGET = "budget"
 
 
-@applies_where(lambda context: context.input.settings.budget.limits_spending)
-@between_turns
+@applies_where(
+    lambda context: (
+        context.input.settings.budget.limits_spending or context.input.settings.budget.tool_calls is not None
+    )
+)
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A spent budget ends the run before the next model call, with what it has."""
+    """A spent budget ends the run before the next call, with what it has."""
+    if state.status == "acting":
+        refusal = no_calls_left(context)
+        screened = screen_calls(state, context, state.pending) if refusal else ()
+        is_over = any(each is not None and each.error == refusal for each in screened)
+        return stop_early(BUDGET, refusal, state, context) if is_over else None
     answered = state.proposal is not None and bool(state.proposal.text.strip())
     spent = None if answered or state.status != "thinking" else budget_reached_by_kernel(state, context)
-    return None if spent is None else stop_early("budget", spent, state, context)
+    return None if spent is None else stop_early(BUDGET, spent, state, context)
 
 
 def results_of(state: KernelState) -> tuple[str, ...]:
@@ -118,21 +131,23 @@ def budget_reached_by_kernel(state: KernelState, context: KernelContext) -> str 
     The run's usage includes that of this kernel; without it the kernel's own is used.
     """
     used = state.usage if state.run_usage is None else state.run_usage
-    return budget_reached(context.input.settings.budget, used.tokens, used.cost_usd)
+    return budget_reached(context.input.settings.budget, used)
 
 
-def budget_reached(limits: BudgetConfig, tokens: int, cost_usd: float) -> str | None:
+def budget_reached(limits: BudgetConfig, used: RunUsage) -> str | None:
     """Which of the limits has been reached, in a sentence; ``None`` while none has."""
-    if limits.tokens is not None and tokens >= limits.tokens:
-        return f"{tokens} tokens were used, the budget was {limits.tokens}."
-    if limits.cost_usd is not None and cost_usd >= limits.cost_usd:
-        return f"${cost_usd:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
+    if limits.tokens is not None and used.tokens >= limits.tokens:
+        return f"{used.tokens} tokens were used, the budget was {limits.tokens}."
+    if limits.cost_usd is not None and used.cost_usd >= limits.cost_usd:
+        return f"${used.cost_usd:.4g} was spent, the budget was ${limits.cost_usd:.4g}."
+    if limits.requests is not None and used.calls >= limits.requests:
+        return f"The limit of {counted(limits.requests, 'model call')} was reached."
     return None
 
 
 def budget_reached_by_run(limits: BudgetConfig, account: UsageAccount) -> str | None:
     """The same of all that a run has spent by now."""
-    return budget_reached(limits, account.total.tokens, account.total.cost_usd)
+    return account.ended_by or budget_reached(limits, account.total)
 
 
 def budget_refusal(

@@ -237,7 +237,9 @@ async def execute_plan(
         journal.plan,
         calls_left_of_run(done.progress, context.input, context.services),
         attempts=1 + context.config.step_retries,
-        parallel=context.input.config.parallel_tool_calls,
+        # steps side by side do not know of each other's calls
+        parallel=context.input.config.parallel_tool_calls
+        and context.input.settings.budget.tool_calls is None,
     ):
         limit = limit_reached(context.input, context.services)
         if limit is not None:

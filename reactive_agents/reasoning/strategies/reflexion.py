@@ -19,6 +19,7 @@ from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.evidence import Seen, is_supported, unsupported_figures
 from reactive_agents.kernel.figures import numbers_and_names
 from reactive_agents.kernel.prompt import fence, stable_prefix
+from reactive_agents.kernel.termination import RETURN_DIRECT
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.passes import Progress, evidence_of_run
 from reactive_agents.reasoning.strategy import (
@@ -240,7 +241,8 @@ def verdict_of(attempts: Sequence[Attempt], why: str, terminated_by: str) -> Ver
         return Verdict(best.text, "abstained", f"{best.impossible} {why}", best.score)
     if best.accepted:
         return Verdict(best.text, "completed", why, best.score)
-    if best.critique is None and terminated_by == "critique_failed" and not best.shortfall and best.evidence:
+    unjudged = best.critique is None and terminated_by in ("critique_failed", RETURN_DIRECT)
+    if unjudged and not best.shortfall and best.evidence:
         return Verdict(best.text, "completed", f"{why} The answer was not judged.", None)
     good = terminated_by == "confirmed" or best.score >= GOOD_ENOUGH
     status: ReasoningStatus = "completed" if good and terminated_by != "budget" else "partial"
@@ -425,6 +427,8 @@ async def _attempt_once(
     made = _attempt_of(state, trial.progress, strategy_input)
     if made is not None and (confirmed := _confirmed(trial, made)) is not None:
         return confirmed
+    if made is not None and state.terminated_by == RETURN_DIRECT and not made.shortfall:
+        return evolve(trial, attempts=(made,)), _End(RETURN_DIRECT, state.reason)
     limit = passes.limit_reached(strategy_input, services)
     if limit is not None:
         return _with_attempt(trial, made), _ended_by(limit)

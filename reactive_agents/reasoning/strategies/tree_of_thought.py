@@ -423,7 +423,7 @@ def _share_of(strategy_input: StrategyInput, services: StrategyServices) -> Stra
     """Return the input with the deadline and the budget of the search."""
     now, spent = services.kernel.clock.monotonic(), services.meter.usage
     deadline, budget = strategy_input.deadline, strategy_input.settings.budget
-    tokens, cost = budget.tokens, budget.cost_usd
+    tokens, cost, requests = budget.tokens, budget.cost_usd, budget.requests
     used = spent.usage.total_tokens
     share = evolve(
         budget,
@@ -431,6 +431,9 @@ def _share_of(strategy_input: StrategyInput, services: StrategyServices) -> Stra
         cost_usd=None
         if cost is None
         else max(1e-12, spent.cost_usd + (cost - spent.cost_usd) * SEARCH_SHARE),
+        requests=None
+        if requests is None
+        else max(1, spent.calls + int((requests - spent.calls) * SEARCH_SHARE)),
     )
     until = None if deadline is None else now + (deadline - now) * SEARCH_SHARE
     return evolve(strategy_input, deadline=until, settings=evolve(strategy_input.settings, budget=share))

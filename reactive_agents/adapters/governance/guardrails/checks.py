@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import SupportsFloat, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias
 
 import anyio.to_thread
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import deep_iterable, in_, min_len
 
+from reactive_agents.core.config import ALL_STAGES
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, GuardrailStage
+from reactive_agents.core.run_context import CHECKED_RUN, RunContext, can_take
 from reactive_agents.core.texts import fold, folded_pattern
 
 _log = logging.getLogger("reactive_agents")
@@ -18,6 +21,34 @@ _log = logging.getLogger("reactive_agents")
 Findings: TypeAlias = Iterable[GuardrailFinding]
 Check: TypeAlias = Callable[[str], Findings | Awaitable[Findings]]
 """Check a text and return findings: any function, such as one around presidio."""
+CheckInRun: TypeAlias = Callable[[RunContext[Any], str], Findings | Awaitable[Findings]]
+"""Check a text of a run."""
+
+
+@frozen
+class FunctionCheck:
+    """A check by a function of the program.
+
+    Args:
+        function: takes the text, or the ``RunContext`` and the text; sync or async.
+        stages: the stages that it checks.
+    """
+
+    function: Callable[..., Findings | Awaitable[Findings]]
+    stages: tuple[GuardrailStage, ...] = field(
+        default=ALL_STAGES, validator=(min_len(1), deep_iterable(in_(ALL_STAGES)))
+    )
+
+    @property
+    def __name__(self) -> str:
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def __call__(self, text: str) -> Findings | Awaitable[Findings]:
+        """Call the function; outside of a run the context has no dependencies."""
+        if can_take(self.function, 1):
+            return self.function(text)
+        context = CHECKED_RUN.get()
+        return self.function(RunContext(None) if context is None else context(), text)
 
 
 # --- a classifier ---------------------------------------------------------------------------------------

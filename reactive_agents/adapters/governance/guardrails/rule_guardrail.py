@@ -16,6 +16,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.governance.guardrails.checks import (
     Check,
     ClassifierCheck,
+    FunctionCheck,
     allowed_topics,
     length_limit,
     toxicity,
@@ -65,7 +66,8 @@ class RuleGuardrail:
         Fails with ``ServiceFailed`` if a check raises, or returns a finding with an unknown action.
         """
         found: list[GuardrailFinding] = []
-        built_in = [each for each in self.by_stage.get(stage, ()) if not isinstance(each, ClassifierCheck)]
+        own = (ClassifierCheck, FunctionCheck)
+        built_in = [each for each in self.by_stage.get(stage, ()) if not isinstance(each, own)]
         for check in (*self.checks, *self.by_stage.get(stage, ())):
             try:
                 if len(text) > _CHECKED_HERE and check in built_in:
@@ -244,10 +246,10 @@ def build_guardrail(
         for stage in each.stages if each.stages is not None else _STAGES.get(each.name, ALL_STAGES):
             by_stage[stage] = (*by_stage.get(stage, ()), check.unwrap())
     for function in functions:
-        if isinstance(function, ClassifierCheck):
+        if isinstance(function, ClassifierCheck | FunctionCheck):
             for stage in function.stages:
                 by_stage[stage] = (*by_stage.get(stage, ()), function)
-    everywhere = tuple(each for each in functions if not isinstance(each, ClassifierCheck))
+    everywhere = tuple(each for each in functions if not isinstance(each, ClassifierCheck | FunctionCheck))
     judges = (ModelJudge(model=config.judge_model),) if config.judge_model is not None else ()
     return Success(RuleGuardrail((*everywhere, *judges), by_stage))
 
