@@ -323,6 +323,16 @@ def test_a_required_tool_without_retries_left_cannot_succeed() -> None:
     assert "the required tool order (it failed 1 time in a row)" in result.reason
 
 
+def test_a_tool_without_retries_left_is_not_asked_for_again() -> None:
+    watched = Watched(
+        (call("order", at=1), answer("It is on its way."), answer("It failed.")), retried(0, [])
+    )
+    watched.run(lambda it: it)
+    told = watched.llm.requests[-1].messages[-1].content
+    assert "The call of order did not work. Say so in the answer." in told
+    assert "Call it again" not in told
+
+
 @pytest.mark.parametrize("retries", [-1, 1.5, True, "2"])
 def test_retries_are_a_whole_number(retries: Any) -> None:
     with pytest.raises(ToolDefinitionError, match=r"has retries=.*: give it a whole number, 0 or more"):

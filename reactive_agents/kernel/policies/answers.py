@@ -40,7 +40,7 @@ from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.figures import gives_figures, has_precise_figures
 from reactive_agents.kernel.ledger import has_side_effects
-from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
+from reactive_agents.kernel.open_requirements import describe_missing, failures_allowed, requirements_of
 from reactive_agents.kernel.policies.limits import results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_words, seconds_left
@@ -214,8 +214,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     if last.is_declined_call:
         return None  # the run is partial whatever the answer says
     tool = last.metadata.tool_used or "the tool"
-    is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
-    if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
+    failures = state.ledger.counted.failed_in_a_row.get(tool, 0)
+    if answer_check.tells_failure(proposal.text, last.content, is_repeated=failures > 1):
         return None
     if is_foreseen(last, proposal.text, context):
         return None
@@ -236,7 +236,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         reason = f"No call worked, and the answer has nothing of what {tool} said. Missing: what it looks up."
         return Stop(FAILED_CALL, "partial", proposal.text, reason)
     definition = context.toolset.definition(tool)
-    if definition is not None and definition.requires_approval:
+    is_last = failures >= failures_allowed(tool, context.toolset)
+    if is_last or (definition is not None and definition.requires_approval):
         return Redirect(FAILED_CALL, f"The call of {tool} did not work. Say so in the answer.")
     told = (
         f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "
@@ -620,7 +621,8 @@ def return_direct(state: KernelState, context: KernelContext) -> Verdict | None:
     While a required call can still be made, or an act has failed, the model goes on first.
     """
     turned_down = (answer_form.OUTPUT_TYPE, answer_form.OUTPUT_VALIDATOR)
-    if state.status != "thinking" or state.proposal is not None:
+    direct = {each.name for each in context.toolset.offered if each.return_direct}
+    if state.proposal is not None or direct.isdisjoint(state.ledger.counted.succeeded):
         return None
     if any(piece.policy in turned_down for piece in state.guidance):
         return None
