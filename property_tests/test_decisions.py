@@ -196,7 +196,10 @@ def test_a_higher_limit_never_ends_a_run_earlier(
 ) -> None:
     roomier = evolve(context, max_iterations=context.max_iterations + more)
     if isinstance(decide(state, roomier), Stop):
-        assert isinstance(decide(state, context), Stop)
+        is_last = (
+            state.iteration >= context.max_iterations
+        )  # it ends at its limit, after the results are seen
+        assert is_last or isinstance(decide(state, context), Stop)
 
 
 @given(states(), contexts(), st.sampled_from("xy"))
