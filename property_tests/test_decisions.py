@@ -198,7 +198,7 @@ def test_a_higher_limit_never_ends_a_run_earlier(
     if isinstance(decide(state, roomier), Stop):
         is_last = (
             state.iteration >= context.max_iterations
-        )  # it ends at its limit, after the results are seen
+        )  # it ends after the results
         assert is_last or isinstance(decide(state, context), Stop)
 
 
