@@ -196,9 +196,7 @@ def test_a_higher_limit_never_ends_a_run_earlier(
 ) -> None:
     roomier = evolve(context, max_iterations=context.max_iterations + more)
     if isinstance(decide(state, roomier), Stop):
-        is_last = (
-            state.iteration >= context.max_iterations
-        )  # it ends after the results
+        is_last = state.iteration >= context.max_iterations  # it ends after the results
         assert is_last or isinstance(decide(state, context), Stop)
 
 
