@@ -59,12 +59,7 @@ _FORGED = ChannelRefused(401, "wrong-signature", "The signature is missing, wron
 
 
 def open_channel(
-    config: ChannelConfig,
-    *,
-    name: str,
-    clock: Clock,
-    environment: Mapping[str, str],
-    option: str = "channel",
+    config: ChannelConfig, *, name: str, clock: Clock, environment: Mapping[str, str], option: str = "channel"
 ) -> Result[Channel, InvalidConfig]:
     """Return the channel that a configuration describes.
 

@@ -42,11 +42,7 @@ class LeaseRenewal(Generic[_Held]):
     """
 
     def __init__(
-        self,
-        name: str,
-        renew: Callable[[Mapping[str, _Held]], Awaitable[object]],
-        *,
-        beat_s: float = BEAT_S,
+        self, name: str, renew: Callable[[Mapping[str, _Held]], Awaitable[object]], *, beat_s: float = BEAT_S
     ) -> None:
         self._name = name
         self._renew = renew

@@ -177,12 +177,7 @@ def alike(one: Tool, other: Tool) -> bool:
 
 
 def read_toolset(
-    tools: object,
-    *,
-    prefix: object = "",
-    rename: object = None,
-    only: object = None,
-    keeps: object = None,
+    tools: object, *, prefix: object = "", rename: object = None, only: object = None, keeps: object = None
 ) -> Result[ToolGroup, InvalidConfig]:
     """Return the toolset of a builder's arguments, or the first ``InvalidConfig``."""
     names = {} if rename is None else rename

@@ -245,11 +245,7 @@ def resume(
 
 
 @runs.command()
-def steps(
-    run: RunArgument,
-    file: RecordOption,
-    as_json: output.JsonOption = False,
-) -> None:
+def steps(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
     """List the recorded steps of a run: model answers and tool results."""
     from reactive_agents.engine.replay import recorded_steps
 

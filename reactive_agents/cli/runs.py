@@ -189,10 +189,7 @@ def show(
 
 
 @runs.command()
-def tail(
-    run: RunArgument,
-    file: RunsOption = None,
-) -> None:
+def tail(run: RunArgument, file: RunsOption = None) -> None:
     """Show a run, and follow it until it ends."""
     found, logged = _run_and_events(file, run, as_json=False)
     typer.echo(output.printable(_heading(found)))

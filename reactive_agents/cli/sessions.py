@@ -86,10 +86,7 @@ def delete(
 ) -> None:
     """Delete a conversation with everything in it."""
     _ask(
-        file,
-        lambda store: store.delete(AgentId(agent), SessionId(session)),
-        as_json=as_json,
-        read_only=False,
+        file, lambda store: store.delete(AgentId(agent), SessionId(session)), as_json=as_json, read_only=False
     )
     output.report({"deleted": session}, f"Deleted {session}.", as_json=as_json)
 

@@ -11,12 +11,7 @@ from attrs import evolve
 from returns.result import Failure
 
 from reactive_agents.core import errors, results
-from reactive_agents.core.personas import (
-    ErrorKind,
-    PersonaPlan,
-    PlanAdjustment,
-    StepOutcome,
-)
+from reactive_agents.core.personas import ErrorKind, PersonaPlan, PlanAdjustment, StepOutcome
 from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle, add_thought
 from reactive_agents.persona.prompts import REPLANNING, replanning_content

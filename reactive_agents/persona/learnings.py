@@ -225,11 +225,7 @@ def learn_from(
     similar = None
     if lesson:
         similar = most_similar(
-            lesson,
-            known,
-            lambda each: each.pattern,
-            above=measure.same_above,
-            similarity=measure.similarity,
+            lesson, known, lambda each: each.pattern, above=measure.same_above, similarity=measure.similarity
         )
     if similar is not None and similar.rejected:  # a person deleted it
         lesson, similar = "", None

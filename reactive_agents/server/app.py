@@ -245,9 +245,7 @@ class ServerMetrics(Collector):
             "reactive_agents_runs_under_way", "Runs in progress here.", value=service.runs_under_way
         )
         yield GaugeMetricFamily(
-            "reactive_agents_streams_open",
-            "Open event streams.",
-            value=service.uses.open_streams,
+            "reactive_agents_streams_open", "Open event streams.", value=service.uses.open_streams
         )
         yield CounterMetricFamily("reactive_agents_runs_started", "Runs begun here.", value=service.started)
         ended = CounterMetricFamily("reactive_agents_runs_ended", "Runs that ended here.", labels=["status"])

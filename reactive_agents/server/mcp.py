@@ -79,10 +79,7 @@ class McpAgents:
         self._service = service
         self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service)
         self.server: Server[Any] = Server(
-            "reactive_agents",
-            version=__version__,
-            on_list_tools=self._list,
-            on_call_tool=self._call,
+            "reactive_agents", version=__version__, on_list_tools=self._list, on_call_tool=self._call
         )
 
     # --- which tools there are ------------------------------------------------------------------------------

@@ -53,13 +53,7 @@ class Problem(Exception):
     """
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        detail: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        **fields: Any,
+        self, status: int, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **fields: Any
     ) -> None:
         super().__init__(detail)
         self.status = status

@@ -7,10 +7,7 @@ from os import PathLike
 from attrs import frozen
 from returns.result import Result
 
-from reactive_agents.adapters.memory.database import (
-    MemoryStore,
-    open_memory_store,
-)
+from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store
 from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
 from reactive_agents.adapters.memory.service import DEFAULT_TOKEN_BUDGET, MemoryArchive, SqliteMemory
 from reactive_agents.core.errors import MemoryErrors

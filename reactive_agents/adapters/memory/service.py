@@ -20,13 +20,7 @@ from reactive_agents.adapters.memory.extraction import (
     facts_by_model,
 )
 from reactive_agents.adapters.memory.recall import RecallQuery, fused, recall
-from reactive_agents.adapters.memory.search import (
-    fingerprint,
-    keyword_pairs,
-    keywords_of,
-    one_line,
-    words_of,
-)
+from reactive_agents.adapters.memory.search import fingerprint, keyword_pairs, keywords_of, one_line, words_of
 from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.adapters.sql import Transaction
@@ -425,11 +419,7 @@ class MemoryArchive:
 
     @effect
     async def entries(
-        self,
-        *,
-        agent_id: AgentId | None = None,
-        kinds: Sequence[MemoryKind] = (),
-        limit: int | None = None,
+        self, *, agent_id: AgentId | None = None, kinds: Sequence[MemoryKind] = (), limit: int | None = None
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
         """Return entries, expired ones too, most recently seen first."""
         wanted = tuple(kinds) or store.ALL_KINDS

@@ -313,11 +313,7 @@ def newest(
 
 
 def listed(
-    connection: Transaction,
-    reach: Reach,
-    *,
-    kinds: Sequence[memory.MemoryKind],
-    limit: int | None,
+    connection: Transaction, reach: Reach, *, kinds: Sequence[memory.MemoryKind], limit: int | None
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return entries, expired ones too, most recently seen first."""
     return _entries(

@@ -186,8 +186,7 @@ def _cosines(
     )
     unpack = struct.Struct(f"<{query.dimension}f").unpack
     vectors = connection.execute(
-        f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({marks(coarse)})",
-        [seq for _, seq in coarse],
+        f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({marks(coarse)})", [seq for _, seq in coarse]
     )
     # for unit vectors, the distance gives the same order as the angle, and is faster
     fine = nsmallest(limit, [(math.dist(query.values, unpack(vector)), seq) for seq, vector in vectors])

@@ -154,11 +154,7 @@ def _own_description(annotation: Any) -> str | None:
 
 
 def object_shape(
-    name: str,
-    entries: Mapping[str, Any],
-    *,
-    description: str = "",
-    defer_build: bool = False,
+    name: str, entries: Mapping[str, Any], *, description: str = "", defer_build: bool = False
 ) -> Any:
     """Return a ``TypedDict`` with exactly these entries.
 

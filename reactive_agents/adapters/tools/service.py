@@ -32,13 +32,7 @@ from reactive_agents.adapters.tools import call_checks
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
-from reactive_agents.core.errors import (
-    ToolErrors,
-    ToolFailed,
-    ToolNotApproved,
-    ToolNotFound,
-    ToolTimedOut,
-)
+from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotApproved, ToolNotFound, ToolTimedOut
 from reactive_agents.core.json import Json, copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ModelRetry

@@ -275,8 +275,7 @@ def build_check(config: CheckConfig) -> Result[Check, ServiceFailed]:
         case "prompt-injection":
             return Success(
                 prompt_injection(
-                    action=action or "block",
-                    threshold=DEFAULT_THRESHOLD if threshold is None else threshold,
+                    action=action or "block", threshold=DEFAULT_THRESHOLD if threshold is None else threshold
                 )
             )
         case "personal-data":

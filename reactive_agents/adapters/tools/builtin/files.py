@@ -98,11 +98,7 @@ class WrittenFile(TypedDict):
 
 @tool(name="file-write", risk="medium", output=True)
 def file_write(
-    path: str,
-    content: str,
-    mode: Literal["overwrite", "append"] = "overwrite",
-    *,
-    context: ToolContext,
+    path: str, content: str, mode: Literal["overwrite", "append"] = "overwrite", *, context: ToolContext
 ) -> Result[WrittenFile, ToolErrors]:
     """Write text to a file in the workspace. Directories on the way are created.
 
