@@ -319,9 +319,6 @@ def _domains(
     )
 
 
-# --- the facade ---------------------------------------------------------------------------------------------
-
-
 class PersonaAgent:
     """A persona, ready for events; use it as ``async with persona:``, which closes it.
 
@@ -464,9 +461,6 @@ class PersonaAgent:
 
 _ASKED_BY = "asked_by"
 """The detail of a question with the personas that wait for its answer, each for the next one."""
-
-
-# --- the builder --------------------------------------------------------------------------------------------
 
 
 NAMELESS = PersonaConfig("persona", "persona.db")

@@ -117,8 +117,6 @@ outbox = _group(("delivery",), "List, retry and drop the messages of a persona."
 evaluations = _group(("evaluation",), "List, retry and drop the evaluations of a persona.", "evaluation")
 
 
-# --- plans --------------------------------------------------------------------------------------------------
-
 plans = output.command_group("List, show, cancel and retry the plans of a persona.", no_args_is_help=True)
 
 
@@ -206,9 +204,6 @@ _add_plan_order(
 _add_plan_order(
     "retry", "retry", "tried again", "Plan again the event of a plan that failed or was cancelled."
 )
-
-
-# --- retention ----------------------------------------------------------------------------------------------
 
 
 def forget(

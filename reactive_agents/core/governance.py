@@ -307,9 +307,6 @@ class AuditEntry(Value):
     call_id: CallId | None = None
 
 
-# --- Output validators ---
-
-
 @frozen(eq=False, repr=False)
 class JudgedAnswer(Value):
     """The judgement of the output validators on an answer.

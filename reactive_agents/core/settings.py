@@ -74,8 +74,6 @@ class BudgetConfig(Value):
         return self.tokens is not None or self.cost_usd is not None
 
 
-# --- the settings of a run ---
-
 RECORDING_PHASES: Final[Mapping[config.RecordService, tuple[str, ...]]] = {
     "memory": ("bootstrap", "memory-flush"),
     "cost": ("cost-track",),

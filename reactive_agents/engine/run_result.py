@@ -156,9 +156,6 @@ def place_of_records(ports: EnginePorts) -> object:
     return getattr(tracker, "place", "") or tracker
 
 
-# --- Partial results ---
-
-
 def partial_result(
     terminated_by: str, reason: str, context: ExecutionContext, services: EngineServices
 ) -> ReasoningResult:

@@ -50,9 +50,6 @@ def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: i
     return PlanAdjustment("ABORT", failed, reasoning, kind)
 
 
-# --- the kind of error that made a step fail ---------------------------------------------------------------
-
-
 _OF_STATUS: dict[int | None, ErrorKind] = {
     401: "access_denied",
     403: "access_denied",
@@ -132,9 +129,6 @@ def classify_message(text: str) -> ErrorKind:
         if any(word in folded for word in words):
             return kind
     return "unknown"
-
-
-# --- the adjustment of the plan -----------------------------------------------------------------------------
 
 
 FAILURE_IMPORTANCE = 0.8

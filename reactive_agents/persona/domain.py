@@ -165,9 +165,6 @@ class PersonaDomain:
         return tuple(tool.name for tool in self.tools())
 
 
-# --- templates ----------------------------------------------------------------------------------------------
-
-
 LONGEST_MATCHED = 2_000
 """Maximum characters of an event for templates; a longer one matches none."""
 

@@ -260,9 +260,6 @@ def _new_plan(
     return evolve(plan, **parts)
 
 
-# --- large steps --------------------------------------------------------------------------------------------
-
-
 async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> PersonaPlan | None:
     """Plan a large step, and return the plan with the new steps in its place.
 

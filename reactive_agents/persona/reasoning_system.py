@@ -209,8 +209,6 @@ async def _words_of(
     return room_words(said, speakers, elsewhere=others, known=(*own, *tools, *templates, _PHRASES))
 
 
-# --- the reasoning system -------------------------------------------------------------------------------
-
 MOST_PREOCCUPATIONS = 3
 
 

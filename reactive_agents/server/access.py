@@ -98,9 +98,6 @@ Authenticate: TypeAlias = Callable[[Request], Principal | None]
 """Return the sender of a request; ``None`` if it is not authenticated."""
 
 
-# --- the file of keys -----------------------------------------------------------------------------------
-
-
 @frozen
 class StoredKey:
     """A stored key, without its secret.

@@ -218,9 +218,6 @@ def _readiness(service: AgentService, keys: ApiKeys | None) -> Any:
     return ready
 
 
-# --- metrics --------------------------------------------------------------------------------------------
-
-
 class ServerMetrics(Collector):
     """Metrics in the Prometheus format, without names of users."""
 

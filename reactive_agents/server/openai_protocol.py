@@ -300,9 +300,6 @@ def _has_tools(agent: ReactiveAgent[Any, Any]) -> bool:
     return bool(given.tools or given.servers)
 
 
-# --- the two kinds of requests --------------------------------------------------------------------------
-
-
 class OpenAIProtocol:
     """The operations of the protocol on the agents of a service."""
 

@@ -324,9 +324,6 @@ async def healthy(request: Request) -> Response:
     return JsonText({"status": "ok"})
 
 
-# --- routes ---------------------------------------------------------------------------------------------
-
-
 class PartsRoute(Route):
     """A route whose parts may contain any character, a ``/`` as ``%2F``."""
 

@@ -587,8 +587,6 @@ class _Pages:
         await self.service.order(self.service.anybody, found, "resume")
         return JsonText({"run_id": forked}, 201)
 
-    # --- files --------------------------------------------------------------------------------------------
-
     async def export(self, request: Request) -> Response:
         """Export a run as a file that another studio can open."""
         known = await self._known(request.path_params["run"])

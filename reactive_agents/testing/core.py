@@ -82,9 +82,6 @@ class SequentialIds:
         return f"{self._prefix}{self._count:04}"
 
 
-# --- Events ----------------------------------------------------------------------------------------------
-
-
 _Kind = TypeVar("_Kind", bound=Event)
 
 

@@ -242,9 +242,6 @@ def _within(values: Sequence[Decimal], target: Decimal, tolerance: Decimal) -> D
     return None
 
 
-# --- deliverables ---------------------------------------------------------------------------------------
-
-
 WORKSPACE_KEY = "workspace"
 
 
@@ -411,9 +408,6 @@ def receipt_of(result: ReasoningResult, claims: Sequence[ClaimEvidence], verdict
 
 def _finding(claim: ClaimEvidence) -> str:
     return _MISSING[claim.kind].format(repr(shortened(claim.claim, _SHOWN_CHARS)))
-
-
-# --- the opinion of a model -----------------------------------------------------------------------------
 
 
 _JUDGE_INSTRUCTIONS = (

@@ -399,9 +399,6 @@ def _text_within(part: Any) -> str:
     return next((text for name in names if (text := _text_within(part.get(name)))), "")
 
 
-# --- streams --------------------------------------------------------------------------------------------
-
-
 Delta: TypeAlias = models.TextDelta | models.ThinkingDelta | models.ToolCallDelta
 
 

@@ -752,8 +752,6 @@ class SqlitePersonaStore:
     def _now(self) -> int:
         return microseconds(self._clock.now()) + self._database.skew_us
 
-    # --- rows -----------------------------------------------------------------------------------------------
-
     async def _put(
         self, operation: str, part: str, statement: str, *values: object, soon: bool = False
     ) -> Result[None, MemoryErrors]:

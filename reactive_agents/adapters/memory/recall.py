@@ -226,9 +226,6 @@ def _fitting(
     return tuple(lines), spent
 
 
-# --- rank fusion ----------------------------------------------------------------------------------------
-
-
 _T = TypeVar("_T", bound=Hashable)
 
 SMOOTHING = 60

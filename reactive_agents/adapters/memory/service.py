@@ -191,8 +191,6 @@ class SqliteMemory:
             of=f"sessions\n{session.agent_id}",
         )
 
-    # --- working memory ---------------------------------------------------------------------------------
-
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
         """Add a note to the working memory of a task; its flush stores it as a fact."""
         with self._noting:
@@ -361,9 +359,6 @@ def _keep(connection: Transaction, entry: MemoryEntry, embedding: Embedding | No
     return entry
 
 
-# --- working memory -------------------------------------------------------------------------------------
-
-
 MOST_NOTES = 32
 
 
@@ -382,9 +377,6 @@ class WorkingMemory:
         if len(notes) > self.capacity:
             notes.remove(min(notes, key=lambda each: each.importance))
         return evolve(self, notes=tuple(notes))
-
-
-# --- the archive: entries and sessions of every agent ---------------------------------------------------
 
 
 @frozen(eq=False)

@@ -102,9 +102,6 @@ def _unit(model: str, row: tuple[float, ...]) -> Embedding | None:
     return Embedding(model, tuple(value / length for value in row)) if length else None
 
 
-# --- search for the nearest vectors ---------------------------------------------------------------------
-
-
 CANDIDATES_FOR_EACH = 5
 """The number of vectors to compare exactly for each result."""
 MOST_NEAR = 200
@@ -222,9 +219,6 @@ def _space(connection: Transaction, embedding: Embedding) -> int | None:
         (embedding.model, embedding.dimension),
     ).fetchone()
     return None if row is None else int(row[0])
-
-
-# --- comparison of texts by the cosine of their embeddings --------------------------------------------------
 
 
 VECTORS_KEPT = 2_000

@@ -293,9 +293,6 @@ def report_failed_handler(handler: object, event: AgentEvent) -> None:
     _log.warning("The event handler %s failed on %s of run %s.", name, kind, event.run_id, exc_info=True)
 
 
-# --- Plain handlers --------------------------------------------------------------------------------------
-
-
 SLOW_S: Final = 1.0
 """Seconds of a call after which a handler is called in its own thread."""
 

@@ -112,9 +112,6 @@ def _refuse_field(name: str, argument: str, default: object) -> None:
         )
 
 
-# --- objects with named entries -------------------------------------------------------------------------
-
-
 NO_DEFAULT = object()
 """Marks a missing default, since ``None`` is a possible default."""
 

@@ -195,9 +195,6 @@ def _detail(error: object, limit: int = _DETAIL_CHARS) -> str:
     return shortened(as_text(error), limit)
 
 
-# --- threads for plain functions ------------------------------------------------------------------------
-
-
 _Limiters = tuple[anyio.CapacityLimiter, anyio.CapacityLimiter]
 _LIMITERS: RunVar[_Limiters] = RunVar("reactive_agents_tool_threads")
 
@@ -241,9 +238,6 @@ async def take_thread(patience_s: float | None) -> Thread | None:
     return thread
 
 
-# --- reported spending ----------------------------------------------------------------------------------
-
-
 @frozen(eq=False, repr=False)
 class ToolReport(Value):
     """A value of a tool function with its model usage.
@@ -255,9 +249,6 @@ class ToolReport(Value):
 
     value: Any
     usage: tuple[RunUsage, ...]
-
-
-# --- The tool service ---
 
 
 @frozen(eq=False)

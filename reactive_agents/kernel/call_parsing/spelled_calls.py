@@ -109,9 +109,6 @@ def _prepare(definition: ToolDefinition) -> _Tool:
     return _Tool(definition.name, parameters, required_of(definition.parameters), pair)
 
 
-# --- objects --------------------------------------------------------------------------------------------
-
-
 def _objects(reader: JsonReader, text: str, start: int, tools: _Tools) -> tuple[tuple[SpelledCall, ...], int]:
     """Return the calls in an object or a list of objects, and its end."""
     first = _FIRST_KEY.search(text, start, start + 200)

@@ -204,9 +204,6 @@ def shorter_arguments(arguments: JsonObject, key: str, limit: int) -> JsonObject
     return {"compacted": stub(len(json.dumps(arguments, ensure_ascii=False)), key)}
 
 
-# --- what is too large by itself ------------------------------------------------------------------------
-
-
 def _clamp(work: _Work, room: int, goal: int) -> None:
     for share in dict.fromkeys(max(_LEAST, part) for part in (room // 4, room // 16, _LEAST)):
         for position in range(len(work.messages)):

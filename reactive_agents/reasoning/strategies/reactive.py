@@ -49,9 +49,6 @@ def reactive(
     return run_once(strategy_input.config.kernel, task, options, services)
 
 
-# --- Without reasoning -----------------------------------------------------------------------------------
-
-
 DIRECT = "direct"
 
 

@@ -198,9 +198,6 @@ def with_votes(
     )
 
 
-# --- The questions of a search ---
-
-
 VARIED = 0.7
 """Temperature of expansions and votes, which are to differ; scores are asked for at 0."""
 

@@ -212,9 +212,6 @@ _FINDERS: dict[PersonalDatum, tuple[Callable[[str], Iterator[Span]], float, str]
 }
 
 
-# --- the presidio library -------------------------------------------------------------------------------
-
-
 _LIBRARY = "presidio_analyzer"
 _MISSING = (
     "The check 'presidio' needs the package 'presidio-analyzer': pip install 'reactive-agents[presidio]'."

@@ -86,9 +86,6 @@ def file_read(
     return Success(part)
 
 
-# --- file-write -----------------------------------------------------------------------------------------
-
-
 class WrittenFile(TypedDict):
     """A written file: the path as given, and the number of bytes."""
 
@@ -114,9 +111,6 @@ def file_write(
         context.workspace, path, encoded, append=mode == "append", protected=context.protected
     ).map(lambda _: WrittenFile(path=path, bytes=len(encoded)))
     return written
-
-
-# --- file-list ------------------------------------------------------------------------------------------
 
 
 class ListedFile(TypedDict):
@@ -168,9 +162,6 @@ def _size(path: Path) -> int:
         return path.lstat().st_size
     except OSError:  # it was removed meanwhile
         return 0
-
-
-# --- file-search ----------------------------------------------------------------------------------------
 
 
 _MAX_FILE_BYTES = 2_000_000
