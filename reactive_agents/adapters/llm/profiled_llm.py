@@ -54,7 +54,6 @@ class ProfiledLLM:
     """Implements ``LLM`` for a probed model; requests to other models are unchanged.
 
     Args:
-        profile: the profile of the model.
         window_tokens: the context window; ``None`` for that of the inner service.
     """
 

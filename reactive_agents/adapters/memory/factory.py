@@ -60,7 +60,6 @@ def open_memory(
             everything in this process while the services exist, even after closing.
         token_budget, embedder, extraction, scope, anonymous, redactor: see
             :class:`~reactive_agents.adapters.memory.service.SqliteMemory`.
-        read_only: only recall; every write fails.
 
     Raises:
         ValueError: ``token_budget`` is negative, or ``:memory:`` is read-only.

@@ -70,7 +70,6 @@ class SqliteMemory:
 
     Args:
         database: the memory file or database; its creator closes it.
-        clock: the clock for storage and decay.
         token_budget, extraction, scope, anonymous: as in ``MemoryConfig``; tokens by an upper estimate.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
         extract: selects the memories of a run by rules; it gets task and result without secrets.
