@@ -94,13 +94,9 @@ class PlainFunction(Protocol):
     """A function, as opposed to a tool, to type checkers."""
 
     @property
-    def __code__(self) -> CodeType:
-        """The compiled body."""
-        ...
+    def __code__(self) -> CodeType: ...
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
-        ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 class ToolsOfOtherDeps:

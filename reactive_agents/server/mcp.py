@@ -427,7 +427,6 @@ class McpEndpoint:
         self._sessions.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request of a principal."""
         request = Request(scope, receive)
         principal = self._service.principal(request)
         limits, uses = principal.limits, self._service.uses

@@ -214,7 +214,6 @@ class OwnerOnly:
         self._page = f"/{hashlib.sha256(f'page of {token}'.encode()).hexdigest()[:32]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on requests of the owner, and refuse others."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

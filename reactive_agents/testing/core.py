@@ -92,7 +92,6 @@ class EventRecorder:
         self.events: list[AgentEvent] = []
 
     def __call__(self, event: AgentEvent) -> None:
-        """Record the event."""
         self.events.append(event)
 
     def of(self, kind: type[_Kind]) -> list[_Kind]:

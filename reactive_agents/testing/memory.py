@@ -201,18 +201,15 @@ class _Tables:
         sqlite.migrate(self._connection, MEMORY)
 
     def do(self, work: sql.Work[_T]) -> _T:
-        """Return the result of the work, done in one transaction."""
         with self._one_at_a_time:
             return sqlite.in_transaction(self._connection, work, "BEGIN")
 
     def rows(self, statement: str) -> list[Any]:
-        """Return the rows of a statement."""
         return self.do(lambda file: file.execute(statement).fetchall())
 
     async def read(
         self, operation: str, work: sql.Work[_T], *, of: str = "", durable: bool = False, again: bool = False
     ) -> Result[_T, MemoryErrors]:
-        """Return the result of the work, done in one transaction."""
         failure = self._failure()
         if failure is not None:
             return Failure(failure)
@@ -227,7 +224,6 @@ class _Tables:
         """Do nothing: there is no log."""
 
     async def check(self) -> Result[None, MemoryErrors]:
-        """Return whether the store does not fail."""
         return await self.read("check", lambda _: None)
 
     async def aclose(self) -> None:

@@ -234,7 +234,6 @@ class QueuedHandler:
         self._idle: anyio.Event | None = None
 
     def __call__(self, event: AgentEvent) -> None:
-        """Schedule the event for handling."""
         with self._changing:
             self._waiting.append(event)
             is_at_work, self._at_work = self._at_work, True
@@ -310,7 +309,6 @@ class PlainHandler:
         self._idle.set()
 
     def __call__(self, event: AgentEvent) -> None:
-        """Handle the event, now or soon."""
         if self._waiting is not None:
             self._hand_over(event)
             return

@@ -122,7 +122,6 @@ class OpenTelemetryHandler:
         }
 
     def __call__(self, event: Any) -> None:
-        """Update spans and metrics from an event."""
         if isinstance(event, events.TaskStarted):
             self._begin_run(event)
             return

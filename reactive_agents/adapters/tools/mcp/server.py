@@ -130,7 +130,6 @@ class McpServer(Value):
     rename: Mapping[str, str] = field(factory=dict, validator=_check_renamed)
 
     def __attrs_post_init__(self) -> None:
-        """Check the fields against each other."""
         if (self.command is None) == (self.url is None):
             got = "neither" if self.command is None else "both"
             raise ValueError(f"command, url: got {got}, expected one of them (server {self.name!r}).")
