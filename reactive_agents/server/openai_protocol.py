@@ -44,15 +44,8 @@ Run: TypeAlias = runs.LiveRun | RecordedRun
 _STORED = "openai_response"
 """The key of the response in the metadata of its run."""
 _KEPT = (
-    "instructions",
-    "previous_response_id",
-    "conversation",
-    "store",
-    "max_output_tokens",
-    "user",
-    "temperature",
-    "top_p",
-    "metadata",
+    *("instructions", "previous_response_id", "conversation", "store", "max_output_tokens", "user"),
+    *("temperature", "top_p", "metadata"),
 )
 """The request fields that the response repeats."""
 MOST_IN_MEMORY = 1_000

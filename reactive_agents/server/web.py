@@ -24,6 +24,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reactive_agents.core.json import without_surrogates
+from reactive_agents.core.texts import shortened
 
 _log = logging.getLogger("reactive_agents")
 _Body = TypeVar("_Body", bound=BaseModel)
@@ -238,7 +239,11 @@ def parse_json(data: bytes) -> Any:
             object_pairs_hook=_once_each,
         )
     except (ValueError, RecursionError) as error:
-        detail = "it is nested too deeply" if isinstance(error, RecursionError) else _shown(str(error))
+        detail = (
+            "it is nested too deeply"
+            if isinstance(error, RecursionError)
+            else shortened(str(error), _LONGEST_SHOWN)
+        )
         raise Problem(400, "invalid-json", f"The body is not JSON: {detail}.") from None
     _check_json(value)
     return value
@@ -309,11 +314,7 @@ def _pointer(location: tuple[int | str, ...], data: Any, *, is_missing: bool) ->
         elif not is_missing or at < len(location):
             continue
         steps.append(str(step).replace("~", "~0").replace("/", "~1"))
-    return _shown("".join(f"/{each}" for each in steps))
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return shortened("".join(f"/{each}" for each in steps), _LONGEST_SHOWN)
 
 
 async def healthy(request: Request) -> Response:
@@ -472,9 +473,7 @@ class Border:
                 has_begun = True
                 known = {name for name, _ in message["headers"]}
                 own = [each for each in self._headers if each[0] not in known]
-                if (
-                    not is_read
-                ):  # the rest of the body would block the connection, or be taken for the next request
+                if not is_read:  # the rest would block the connection, or be taken for the next request
                     own.append((b"connection", b"close"))
                 message = {**message, "headers": [*message["headers"], *own]}
             elif not (is_read or message.get("more_body")):
@@ -538,18 +537,8 @@ _MOST_DISCARDED = 64_000_000
 _DISCARDS_S = 5.0
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _SINGLE = frozenset(
-    {
-        b"host",
-        b"origin",
-        b"authorization",
-        b"content-length",
-        b"content-type",
-        b"idempotency-key",
-        b"last-event-id",
-        b"sec-fetch-mode",
-        b"sec-fetch-site",
-        b"transfer-encoding",
-    }
+    b"host origin authorization content-length content-type idempotency-key last-event-id sec-fetch-mode "
+    b"sec-fetch-site transfer-encoding".split()
 )
 
 
