@@ -103,8 +103,6 @@ class LeaseRenewal(Generic[_Held]):
                 _log.warning("The %s could not be renewed.", self._name, exc_info=True)
 
 
-# --- who holds a lease ----------------------------------------------------------------------------------
-
 _GIVEN_UP: dict[str, float] = {}
 """Holders of this process whose release could not be written to the database, with the times."""
 _REMEMBERED_S = 3600.0

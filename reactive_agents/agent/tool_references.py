@@ -169,9 +169,6 @@ def alike(one: Tool, other: Tool) -> bool:
     )
 
 
-# --- Toolsets ---
-
-
 def read_toolset(
     tools: object, *, prefix: object = "", rename: object = None, only: object = None, keeps: object = None
 ) -> Result[ToolGroup, InvalidConfig]:

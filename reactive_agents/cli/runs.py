@@ -261,9 +261,6 @@ def export(
         _ask(file, write)
 
 
-# --- inside -----------------------------------------------------------------------------------------------
-
-
 def _ask(
     file: str | None,
     question: Callable[[SqliteRunLog], Effect[_T, RunLogFailed] | Awaitable[Result[_T, RunLogFailed]]],

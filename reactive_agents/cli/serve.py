@@ -216,8 +216,6 @@ def _agent(
     return output.value_or_exit(built, output.ExitCode.BAD_USAGE)
 
 
-# --- keys -----------------------------------------------------------------------------------------------
-
 keys = output.command_group("Create, list and revoke the API keys of a server.", no_args_is_help=True)
 
 

@@ -45,8 +45,6 @@ PUBLISH: ContextVar[Callable[..., None] | None] = ContextVar("publish", default=
 For services, which know nothing of runs, and whose news are not part of what they return.
 """
 
-# --- errors ---------------------------------------------------------------------------------------------
-
 
 class _Sentence:
     def __init__(self, template: str) -> None:

@@ -164,9 +164,6 @@ class Reply(Value):
     missing: str = ""
 
 
-# --- Guardrails, models, budgets, verification and the audit log ---
-
-
 @frozen(eq=False, repr=False)
 class GuardrailFinding(Value):
     """One finding of a check in a text.

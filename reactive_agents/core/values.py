@@ -75,8 +75,6 @@ def replaced(value: _T, **changes: Any) -> _T:
     return made
 
 
-# --- computed at the first use --------------------------------------------------------------------------
-
 __all__ = ["OMITTED", "Value", "computed", "lazy_pattern", "replaced"]
 
 if TYPE_CHECKING:

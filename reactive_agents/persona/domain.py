@@ -211,9 +211,6 @@ def _filled(template: personas.PlanTemplate, parameters: Mapping[str, str]) -> p
     )
 
 
-# --- engagement: a pure decision ------------------------------------------------------------------------
-
-
 def should_engage(
     event: personas.DomainEvent,
     *,

@@ -97,9 +97,6 @@ def _reliability(way: MemoryEntry) -> float:
     return (way.successes + 1) / (way.executions + 2)
 
 
-# --- the recalled text ----------------------------------------------------------------------------------
-
-
 BYTES_PER_TOKEN = 3
 """A safe estimate: English has about four bytes per token, most other scripts three or more."""
 

@@ -152,9 +152,6 @@ def _tool_with(keys: Iterable[str], tools: _Tools) -> str | None:
     return None
 
 
-# --- arguments beside a name ----------------------------------------------------------------------------
-
-
 def _behind_name(text: str, sign: re.Match[str], tool: _Tool) -> int | None:
     """Return the end of the arguments directly after a tool's name, if any."""
     start, end = sign.span()
@@ -205,9 +202,6 @@ def _pairs(text: str, start: int, tool: _Tool) -> int | None:
         keys.add(pair["key"])
         end = pair.end()
     return end if tool.required <= keys else None
-
-
-# --- answers --------------------------------------------------------------------------------------------
 
 
 _ANSWER_SIGN = lazy_pattern(r"final[-_]answer", re.IGNORECASE)

@@ -132,9 +132,6 @@ def _last_turn(messages: Sequence[Message]) -> int:
     return spoken[-1] if spoken else max(0, len(messages) - 1)
 
 
-# --- old results, texts and arguments -------------------------------------------------------------------
-
-
 def _stub_old_results(work: _Work, goal: int) -> None:
     for position in range(work.last_turn):
         if work.total <= goal:
@@ -236,9 +233,6 @@ def _cut(work: _Work, position: int, allowed: int) -> None:
             if work.put(position, cheaper) and source is None:
                 work.keep(key, text)
             return
-
-
-# --- whole turns ----------------------------------------------------------------------------------------
 
 
 def _drop_turns(work: _Work, room: int, goal: int) -> None:

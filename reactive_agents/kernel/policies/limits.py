@@ -59,9 +59,6 @@ def loop_detection(state: KernelState, context: KernelContext) -> Verdict | None
     return Redirect(LOOP_DETECTION, told) if ledger.repeated else None
 
 
-# --- Diminishing returns: when results bring little that is new, the model is told to deliver ---
-
-
 DIMINISHING_RETURNS = "diminishing_returns"
 LEAST_NOVELTY = 0.2
 """Share of a turn's words that must be new for gathering to be worth going on with."""
@@ -88,9 +85,6 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
         )
     enough = f"What has been gathered is sufficient ({figure}). Do not gather more. {deliver}"
     return Redirect(DIMINISHING_RETURNS, context.worded(enough, f"You have enough. {deliver}"))
-
-
-# --- Budgets: limits of tokens and dollars of a run ------------------------------------------------------
 
 
 @applies_where(lambda context: context.input.settings.budget.limits_spending)

@@ -95,8 +95,6 @@ def french_id(digits: str) -> bool:
     return 97 - int(digits[:13]) % 97 == int(digits[13:])
 
 
-# --- the check ------------------------------------------------------------------------------------------
-
 PersonalDatum: TypeAlias = Literal[
     "email", "phone", "iban", "credit-card", "us-ssn", "german-tax-id", "spanish-id", "french-id"
 ]

@@ -155,9 +155,6 @@ class McpServer(Value):
             raise ValueError(f"{name}: expected only together with {partner} (server {self.name!r}).")
 
 
-# --- redaction ------------------------------------------------------------------------------------------
-
-
 _MOST_CHARS = 2_000
 
 
