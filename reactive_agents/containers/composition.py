@@ -91,11 +91,7 @@ class Layer(containers.DynamicContainer):
         return self
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, with the reason.
-
-        Raises:
-            TypeError: always.
-        """
+        """Refuse to be pickled, by a ``TypeError`` with the reason."""
         raise TypeError(
             "an agent cannot be pickled, since it has connections and functions: "
             "build it in the process that uses it"

@@ -380,11 +380,7 @@ class WorkingMemory:
 
 @frozen(eq=False)
 class MemoryArchive:
-    """Reads and deletes stored entries and sessions; fails with ``MemoryUnavailable``.
-
-    Args:
-        database: the memory file or database; its creator closes it.
-    """
+    """Reads and deletes stored entries and sessions; fails with ``MemoryUnavailable``."""
 
     database: MemoryStore
     clock: Clock
