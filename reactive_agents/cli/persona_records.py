@@ -140,9 +140,6 @@ def _find_records(persona: str | None, memory: str | None) -> Result[PersonaReco
     return Success(PersonaRecords(memory, settings))
 
 
-# --- plans -----------------------------------------------------------------------------------------------
-
-
 def plan(
     persona: PersonaOption = None,
     memory: MemoryOption = None,
@@ -296,9 +293,6 @@ class _Explained:
     def document(self) -> list[JsonObject]:
         encoded: Any = encode(tuple(self.lines))
         return [{**line, "room": self.place or None} for line in encoded]
-
-
-# --- learnings -------------------------------------------------------------------------------------------
 
 
 learnings = output.command_group("List, show, change and delete the learnings of a persona.")

@@ -442,9 +442,6 @@ def _rate(text: str) -> tuple[int, float]:
         raise AgentError(InvalidConfig("--rate", repr(text), "N/SECONDS, such as 100/60")) from None
 
 
-# --- inside -------------------------------------------------------------------------------------------------
-
-
 def _agent(
     file: str,
     config: Path | None,

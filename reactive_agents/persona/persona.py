@@ -261,8 +261,6 @@ class Persona:
         else:
             await attempt(store.release(item, due=following))
 
-    # --- reactions to answers -----------------------------------------------------------------------------
-
     @effect
     async def feedback_of(
         self, domain: Domain, reaction: Reaction

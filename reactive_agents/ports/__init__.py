@@ -110,9 +110,6 @@ class IdSource(Protocol):
         ...
 
 
-# --- The port that events go through ---
-
-
 EventHandler: TypeAlias = "Callable[[AgentEvent], None]"
 """Called where the event happens: it must neither block nor take long."""
 
@@ -130,9 +127,6 @@ class EventBus(Protocol):
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call a handler with later events, or a run's; return how to unsubscribe it."""
         ...
-
-
-# --- models ---------------------------------------------------------------------------------------------
 
 
 class LLM(Protocol):
@@ -189,9 +183,6 @@ class PriceList(Protocol):
         Where a fallback may answer instead, the most expensive model counts. ``None`` is the default model.
         """
         ...
-
-
-# --- tools ----------------------------------------------------------------------------------------------
 
 
 class ToolService(Protocol):
@@ -417,9 +408,6 @@ class ContentLoader(Protocol):
         ...
 
 
-# --- sessions -------------------------------------------------------------------------------------------
-
-
 class SessionStore(Protocol):
     """Keeps sessions; every method fails with ``SessionUnavailable``.
 
@@ -484,8 +472,6 @@ class SessionStore(Protocol):
         """Delete all sessions of a user, of every agent; return how many there were."""
         ...
 
-
-# --- records of runs ------------------------------------------------------------------------------------
 
 OrderHandler: TypeAlias = "Callable[[RunOrder], object]"
 """Called from any thread, again and again, with the present order to a run that is held."""

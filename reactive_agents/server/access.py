@@ -268,9 +268,6 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-# --- limits ---------------------------------------------------------------------------------------------
-
-
 @define(eq=False)
 class KeyUse:
     """The current use of one key.

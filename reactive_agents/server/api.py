@@ -492,9 +492,6 @@ async def _settle(call: Call) -> Response:
     return Response(status_code=204)
 
 
-# --- sessions -------------------------------------------------------------------------------------------
-
-
 async def _sessions(call: Call) -> Response:
     _, agent = call.service.agent(call.principal, call.part("agent"))
     query: SessionsQuery = call.query
@@ -539,9 +536,6 @@ async def _session(call: Call) -> Response:
         raise web.Problem(409, "session-refused", error.error.message) from None
     changed = await call.service.session(agent, user, name)
     return web.JsonText(_session_document(name, changed), 201 if name != call.part("session") else 200)
-
-
-# --- a run as a document --------------------------------------------------------------------------------
 
 
 async def _run_document(service: runs.AgentService, run: runs.LiveRun | RecordedRun) -> dict[str, Any]:

@@ -339,8 +339,6 @@ class OpenAIProtocol:
             detail = "The model does not exist, or the key may not use it."
             raise web.Problem(problem.status, "model_not_found", detail, param="model") from None
 
-    # --- chat completions -----------------------------------------------------------------------------------
-
     async def chat(self, request: Request) -> Response:
         """Answer with a chat completion."""
         principal, body = await self._read(request, ChatRequest)
@@ -367,8 +365,6 @@ class OpenAIProtocol:
             return self._stream(principal, live, own, source)
         ended = await self._until_ended(request, live, own)
         return ended or web.JsonText(completion.document(live), headers={"x-run-id": live.run_id})
-
-    # --- responses ------------------------------------------------------------------------------------------
 
     async def respond(self, request: Request) -> Response:
         """Answer with a response, whose id continues the conversation."""

@@ -67,9 +67,6 @@ class StudioAgent:
     config: AgentConfig
 
 
-# --- bodies ---------------------------------------------------------------------------------------------
-
-
 class TypedTask(web.StrictBody):
     """A run that the user begins."""
 
@@ -121,9 +118,6 @@ class ForgottenLearning(web.StrictBody):
     """A learning to delete."""
 
     id: str
-
-
-# --- the application ------------------------------------------------------------------------------------
 
 
 def create_studio(

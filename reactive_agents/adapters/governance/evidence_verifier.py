@@ -266,8 +266,6 @@ def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
     return ClaimEvidence("file", path, True, WORKSPACE_KEY, f"{status.st_size} bytes")
 
 
-# --- the verifier ---------------------------------------------------------------------------------------
-
 DEFAULT_THRESHOLD = 0.7
 NEUTRAL_CONFIDENCE = 0.5
 """The confidence of an answer without checkable claims, such as a poem."""

@@ -95,8 +95,6 @@ class SqlitePersonaStore:
         self._leases.let_go_of_all()
         await self._database.aclose()
 
-    # --- plans --------------------------------------------------------------------------------------------
-
     @effect
     async def save_plan(
         self,
@@ -152,8 +150,6 @@ class SqlitePersonaStore:
         conditions, values = where(wanted)
         place = f"persona_plans WHERE {conditions} ORDER BY created_at DESC, seq DESC LIMIT ?"
         return await self._all("list_plans", personas.PersonaPlan, place, *values, limit)
-
-    # --- learnings ----------------------------------------------------------------------------------------
 
     @effect
     async def save_learning(self, learning: personas.LearningEntry) -> Result[None, MemoryErrors]:
@@ -218,8 +214,6 @@ class SqlitePersonaStore:
             LONGEST_COMPARED,
             limit,
         )
-
-    # --- working memory and journal -----------------------------------------------------------------------
 
     @effect
     async def add_thought(self, thought: personas.Thought) -> Result[None, MemoryErrors]:

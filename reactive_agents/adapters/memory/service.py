@@ -113,8 +113,6 @@ class SqliteMemory:
         self._working: dict[TaskId, WorkingMemory] = {}
         self._noting = Lock()  # runs of several threads write notes at once
 
-    # --- the run ----------------------------------------------------------------------------------------
-
     @effect
     async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
         """Return the memories relevant to a task.
@@ -203,8 +201,6 @@ class SqliteMemory:
         working = self._working.get(task_id)
         return working.notes if working is not None else ()
 
-    # --- asking and tending -----------------------------------------------------------------------------
-
     @effect
     async def remember(
         self, agent_id: AgentId, candidate: MemoryCandidate, *, user: str | None = None
@@ -259,8 +255,6 @@ class SqliteMemory:
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions, for a user also plans; return their number."""
         return await self._database.erase("forget", lambda connection: store.forget(connection, what))
-
-    # --- inside -----------------------------------------------------------------------------------------
 
     async def _chosen(
         self, task: Task, result: ReasoningResult, llm: LLM | None, model: str | None
