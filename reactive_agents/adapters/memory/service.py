@@ -24,19 +24,17 @@ from reactive_agents.adapters.memory.search import fingerprint, keyword_pairs, k
 from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.adapters.sql import Transaction
+from reactive_agents.core.config import MemoryConfig
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.memory import (
-    AnonymousMemory,
     FlushReport,
     Forgetting,
     MemoryCandidate,
     MemoryContext,
     MemoryEntry,
-    MemoryExtraction,
     MemoryId,
     MemoryKind,
-    MemoryScope,
     SessionSnapshot,
     owner_of,
 )
@@ -45,9 +43,6 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM, Clock, Embedder, IdSource
-
-DEFAULT_TOKEN_BUDGET = 1_000
-"""Tokens of recalled memory in every request of a run."""
 
 KEPT: dict[MemoryKind, int] = {"episodic": 1_000, "semantic": 10_000, "procedural": 500, "critique": 500}
 """The maximum of entries of each kind for an agent; the weakest are deleted."""
@@ -60,6 +55,7 @@ CAUGHT_UP = 16
 """Older entries without a vector that a flush embeds, for example after a change of the model."""
 
 _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
+_DEFAULT = MemoryConfig()
 
 
 class SqliteMemory:
@@ -70,13 +66,10 @@ class SqliteMemory:
 
     Args:
         database: the memory file or database; its creator closes it.
-        token_budget, extraction, scope, anonymous: as in ``MemoryConfig``; tokens by an upper estimate.
+        config: its tokens are counted by an upper estimate; its file is that of the database.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
         extract: selects the memories of a run by rules; it gets task and result without secrets.
         redactor: removes secrets from every text before it is stored, embedded or shown to a model.
-
-    Raises:
-        ValueError: ``token_budget`` is negative.
 
     Attributes:
         problem: why the last ``remember`` or ``search`` used keywords despite an embedder; empty otherwise.
@@ -85,29 +78,21 @@ class SqliteMemory:
     def __init__(
         self,
         database: MemoryStore,
+        config: MemoryConfig = _DEFAULT,
         *,
         clock: Clock,
         ids: IdSource,
-        token_budget: int = DEFAULT_TOKEN_BUDGET,
         embedder: Embedder | None = None,
-        extraction: MemoryExtraction = "rules",
         extract: Extractor = extract_memories,
         redactor: Redactor | None = None,
-        scope: MemoryScope = "user",
-        anonymous: AnonymousMemory = "agent",
     ) -> None:
-        if token_budget < 0:
-            raise ValueError(f"SqliteMemory: token_budget: got {token_budget}, expected 0 or more.")
         self.problem = ""
         self._database = database
         self._clock = clock
         self._ids = ids
-        self._token_budget = token_budget
+        self._config = config
         self._embedder = embedder
-        self._extraction: MemoryExtraction = extraction
         self._extract = extract
-        self._scope: MemoryScope = scope
-        self._anonymous: AnonymousMemory = anonymous
         self._redactor = redactor or Redactor()
         self._without_secrets = record_redactor(self._redactor).redacted
         self._working: dict[TaskId, WorkingMemory] = {}
@@ -128,7 +113,7 @@ class SqliteMemory:
         def work(connection: Transaction) -> MemoryContext:  # in a thread, where a long task holds up no run
             words, pairs = keywords_of(task.input), keyword_pairs(task.input)
             asked = RecallQuery(reach, words, pairs, embedding, now, problem)
-            return recall(connection, asked, token_budget=self._token_budget)
+            return recall(connection, asked, token_budget=self._config.token_budget)
 
         return await self._database.read("bootstrap", work)
 
@@ -212,7 +197,7 @@ class SqliteMemory:
         if candidate.kind == "working":
             return Failure(MemoryUnavailable("Working memory is kept by note, for a task.", "remember"))
         entry = self._entry(
-            agent_id, candidate, self._clock.now(), TaskId(""), owner_of(user, None, self._scope)
+            agent_id, candidate, self._clock.now(), TaskId(""), owner_of(user, None, self._config.scope)
         )
         (embedding,), self.problem = await self._embedded((entry.content,))
         return await self._database.write(
@@ -240,7 +225,7 @@ class SqliteMemory:
             return Success(())
         (embedding,), self.problem = await self._embedded((text,))
         now, wanted = self._clock.now(), tuple(kinds) or store.ALL_KINDS
-        reach = self._reach(agent_id, owner_of(user, None, self._scope))
+        reach = self._reach(agent_id, owner_of(user, None, self._config.scope))
 
         def find(connection: Transaction) -> tuple[MemoryEntry, ...]:
             by_words = store.search(connection, reach, text, now, kinds=wanted, limit=limit)
@@ -264,7 +249,7 @@ class SqliteMemory:
         task = await anyio.to_thread.run_sync(self._without_secrets, task)
         result = await anyio.to_thread.run_sync(self._without_secrets, result)
         problem = ""
-        if self._extraction == "model":
+        if self._config.extraction == "model":
             if llm is None:
                 why = "the run had no model call to spare"
             else:
@@ -309,10 +294,10 @@ class SqliteMemory:
             self._working.pop(task_id, None)
 
     def _passes_by(self, task: Task) -> bool:
-        return self._anonymous == "nothing" and task.user is None and task.session is None
+        return self._config.anonymous == "nothing" and task.user is None and task.session is None
 
     def _owner(self, task: Task) -> str:
-        return owner_of(task.user, task.session, self._scope)
+        return owner_of(task.user, task.session, self._config.scope)
 
     @staticmethod
     def _reach(agent_id: AgentId, owner: str) -> Reach:
