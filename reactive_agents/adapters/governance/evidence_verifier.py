@@ -298,7 +298,7 @@ class EvidenceVerifier:
             workspace, a tool result that names them is enough.
     """
 
-    config: VerificationConfig = VerificationConfig()
+    config: VerificationConfig = field(factory=VerificationConfig)
     workspace: Path | None = None
 
     @effect
