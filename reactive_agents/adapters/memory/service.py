@@ -224,14 +224,14 @@ class SqliteMemory:
         if limit < 1 or not words_of(text):
             return Success(())
         (embedding,), self.problem = await self._embedded((text,))
-        now, wanted = self._clock.now(), tuple(kinds) or store.ALL_KINDS
         reach = self._reach(agent_id, owner_of(user, None, self._config.scope))
+        among = store.Living(reach, self._clock.now(), tuple(kinds) or store.ALL_KINDS)
 
         def find(connection: Transaction) -> tuple[MemoryEntry, ...]:
-            by_words = store.search(connection, reach, text, now, kinds=wanted, limit=limit)
+            by_words = store.search(connection, among, text, limit=limit)
             if embedding is None:
                 return by_words
-            near = vectors.nearest(connection, reach, embedding, now, kinds=wanted, limit=limit)
+            near = vectors.nearest(connection, among, embedding, limit=limit)
             return fused(by_words, [each.entry for each in near])[:limit]
 
         return await self._database.read("search", find)
@@ -369,12 +369,9 @@ class MemoryArchive:
         self, text: str, *, agent_id: AgentId | None = None, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
         """Return the unexpired entries with every word of the text, best match first."""
-        now, wanted = self.clock.now(), tuple(kinds) or store.ALL_KINDS
+        among = store.Living(Reach(agent_id), self.clock.now(), tuple(kinds) or store.ALL_KINDS)
         return await self.database.read(
-            "search",
-            lambda connection: store.search(
-                connection, Reach(agent_id), text, now, kinds=wanted, limit=limit
-            ),
+            "search", lambda connection: store.search(connection, among, text, limit=limit)
         )
 
     @effect
