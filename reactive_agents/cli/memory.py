@@ -218,5 +218,4 @@ def _print_entries(entries: Sequence[MemoryEntry]) -> None:
         (each.id, each.agent_id, each.kind, each.origin, f"{each.seen_at:%Y-%m-%d}", each.content)
         for each in entries
     )
-    headings = ("id", "agent", "kind", "from", "seen", "content")
-    output.print_found(entries, headings, rows)
+    output.print_found(entries, ("id", "agent", "kind", "from", "seen", "content"), rows)

@@ -220,8 +220,7 @@ class ModelCallCompleted(Event):
     @property
     def spent(self) -> tuple[RunUsage, ...]:
         """Return the usage of the call, attempt by attempt."""
-        own = answer_usage(self.model, self.usage, self.cost_usd, cached=self.cached)
-        return (*self.refused, own)
+        return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd, cached=self.cached))
 
 
 _UsualEvent: TypeAlias = (

@@ -57,8 +57,7 @@ async def strategy_select(
             return Failure(context.failure_of("strategy-select")(chosen.failure()))
         selection = chosen.unwrap()
         strategy, reason = selection.strategy, selection.reason
-    events = services.events
-    events.publish(StrategySelected, strategy, reason)
+    services.events.publish(StrategySelected, strategy, reason)
     return Success(replaced(context, selected_strategy=strategy))
 
 

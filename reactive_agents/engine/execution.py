@@ -355,8 +355,7 @@ class ExecutionEngine:
         if overrides.settings:
             settings = evolve(settings, **overrides.settings)
         if task.model_settings is not None:
-            merged = task.model_settings.over(settings.model_settings)
-            settings = evolve(settings, model_settings=merged)
+            settings = evolve(settings, model_settings=task.model_settings.over(settings.model_settings))
         return settings
 
     def _ports_of(self, overrides: RunOverrides) -> EnginePorts:

@@ -157,8 +157,7 @@ async def _checked_input(
 async def _report(
     text: str, stage: GuardrailStage, context: ExecutionContext, services: EngineServices
 ) -> Result[GuardrailReport, RuntimeErrors]:
-    checked = await check_text(text, stage, services)
-    return checked.alt(context.failure_of("guardrail"))
+    return (await check_text(text, stage, services)).alt(context.failure_of("guardrail"))
 
 
 def _violation(report: GuardrailReport, context: ExecutionContext) -> RuntimeErrors:

@@ -107,8 +107,7 @@ async def _run(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> Result[KernelState, KernelErrors]:
     now = context.clock.now()
-    made = AssistantMessage("", calls)
-    acting = evolve(state, pending=calls, messages=(*state.messages, made))
+    acting = evolve(state, pending=calls, messages=(*state.messages, AssistantMessage("", calls)))
     acting = evolve(acting, steps=record_actions(acting, now))
     calls = mark_copied(state, context, calls)
     for call in calls:

@@ -226,8 +226,7 @@ async def _successor(
 def _input_after(first: _Attempt, calls: CallCounter, strategy_input: StrategyInput) -> StrategyInput:
     """Return the input of the second strategy."""
     earlier = strategy_input.earlier or EarlierAttempt("", ())
-    given = first.outcome.map(_rekeyed_results).value_or({})
-    stored = {**earlier.stored, **given}
+    stored = {**earlier.stored, **first.outcome.map(_rekeyed_results).value_or({})}
     ledger = CallLedger(earlier=earlier.ledger.counted.then(calls.calls))
     return evolve(strategy_input, earlier=evolve(earlier, stored=stored, ledger=ledger))
 

@@ -334,8 +334,7 @@ class AgentTasks(AgentExecutor):
                 case event:
                     line = describe(event)
                     if line is not None and line.kind in _SHOWN_KINDS:
-                        message = updater.new_agent_message([new_text_part(line.text)])
-                        await updater.start_work(message)
+                        await updater.start_work(updater.new_agent_message([new_text_part(line.text)]))
             new = [each for each in run.requests.items() if each[0] not in settled]
             for key, request in new:
                 if isinstance(request, events.ExternalCallRequested):
@@ -514,8 +513,7 @@ class _Peer:
 
     async def show(self, request: Request) -> Response:
         self._service.agent(self._service.principal(request), self._name)
-        card = self._card(f"{self._service.address(request)}/a2a/{self._name}")
-        return JsonText(agent_card_to_dict(card))
+        return JsonText(agent_card_to_dict(self._card(f"{self._service.address(request)}/a2a/{self._name}")))
 
     async def take(self, request: Request) -> Response:
         principal = self._service.principal(request)

@@ -404,8 +404,7 @@ class AgentService:
                 task = evolve(task, parts=asked.parts)
             elsewhere = not (here or asked.tools)
             if self._queue is not None and run_id is not None and elsewhere:
-                queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
-                await served.runs.submit(queued)
+                await served.runs.submit(queued_run(task, run_id, queue=self._queue, priority=0, due=None))
                 return _without_secrets(await served.runs.find(run_id), served)
             if asked.key is not None and run_id is not None and durable and elsewhere:
                 begun = await _begun(served, run_id, task)
@@ -559,8 +558,7 @@ class AgentService:
             fits = live.agent in names and live.last and user in (None, live.user)
             if fits and not live.is_left and state in (None, live.status):
                 found[live.run_id] = live
-        started = sorted(found.values(), key=_began, reverse=True)
-        return started[:limit]
+        return sorted(found.values(), key=_began, reverse=True)[:limit]
 
     def served_name(self, run: LiveRun | RecordedRun) -> str:
         """Return the name in the API of a run's agent."""

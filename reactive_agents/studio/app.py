@@ -352,8 +352,7 @@ class _Pages:
         return shown
 
     async def run(self, request: Request) -> Response:
-        known = await self._known(request.path_params["run"])
-        return web.JsonText(await self._document(known))
+        return web.JsonText(await self._document(await self._known(request.path_params["run"])))
 
     async def _document(self, known: KnownRun, after: int = 0, *, is_first: bool = True) -> JsonObject:
         """Return the document of a run, or its changes after an event.

@@ -89,8 +89,7 @@ def one_line(text: str) -> str:
 
 def fingerprint(content: str) -> str:
     """Return a key that ignores case, white space and final punctuation."""
-    plain = one_line(content).casefold().rstrip(".!?… ")
-    return hashlib.sha256(plain.encode()).hexdigest()
+    return hashlib.sha256(one_line(content).casefold().rstrip(".!?… ").encode()).hexdigest()
 
 
 def _plain(character: str) -> str:

@@ -63,8 +63,7 @@ def _arguments(reader: CallReader, text: str, start: int) -> tuple[Decoded | Non
         if found is None or closing is None:
             return None, "plain"
         return Decoded(found.value, closing.end(), found.repaired), "plain"
-    opening = text.rindex("(", 0, start)
-    reach = reader.json.reach(text, opening)
+    reach = reader.json.reach(text, text.rindex("(", 0, start))
     if reach is None:
         return None, "keywords"
     literal = _keywords(text[start : reach - 1])
