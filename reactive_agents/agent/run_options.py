@@ -327,7 +327,8 @@ def _known_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
 
 
 def _with_run_id(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
-    return Success(evolve(changes, overrides=evolve(changes.overrides, named=True), run_id=RunId(given)))
+    named = evolve(changes.overrides, named=True)
+    return Success(evolve(changes, overrides=named, run_id=RunId(given)))
 
 
 def _with_accepted_changes(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:

@@ -88,6 +88,9 @@ class RunContext(Generic[Deps]):
         return NO_REPORT if self._report is None else self._report(progress, message)
 
 
+# --- functions that may take the context -------------------------------------------------------------------
+
+
 @frozen(eq=False, repr=False)
 class ContextFunction(Value):
     """A program's function, plain or ``async``, that may take the run's context."""

@@ -11,10 +11,18 @@ from attrs import evolve, field, frozen
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import errors, results
+from reactive_agents.core import errors
 from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
+from reactive_agents.core.results import (
+    DEADLINE,
+    NOT_APPROVED,
+    ModelRetry,
+    ReasoningResult,
+    declined_in,
+    failures_in,
+)
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
@@ -97,7 +105,7 @@ async def agent_loop(
         return await _handed_over(context, services)
     if outcome is None:
         reason = "The time limit of the run was reached. Missing: a final answer."
-        return await guard_output(partial_result(results.DEADLINE, reason, context, services), services)
+        return await guard_output(partial_result(DEADLINE, reason, context, services), services)
     if not isinstance(outcome, Success):
         error = outcome.failure()
         refusal = budget_refusal(error)
@@ -117,21 +125,21 @@ async def agent_loop(
     return await guard_output(without_declined(result), services)
 
 
-def without_declined(result: results.ReasoningResult) -> results.ReasoningResult:
+def without_declined(result: ReasoningResult) -> ReasoningResult:
     """Return the outcome, which is partial where a call was declined.
 
     What the answer says of it does not matter.
     """
-    declined = results.declined_in(result.steps)
+    declined = declined_in(result.steps)
     if not declined or result.status != "completed":
         return result
     calls = " and of ".join(declined)
     reason = f"The call of {calls} was not approved, and no later one stands for it."
-    course = RunCourse(failed_calls=len(results.failures_in(result.steps)))
+    course = RunCourse(failed_calls=len(failures_in(result.steps)))
     confidence = min(result.metadata.confidence, confidence_in("partial", course))
     metadata = evolve(
         result.metadata,
-        terminated_by=results.NOT_APPROVED,
+        terminated_by=NOT_APPROVED,
         reason=f"{reason} Missing: what it was called for.",
         confidence=confidence,
     )
@@ -139,8 +147,8 @@ def without_declined(result: results.ReasoningResult) -> results.ReasoningResult
 
 
 async def _until_handoff(
-    run: Effect[results.ReasoningResult, errors.ReasoningErrors], handle: RunHandle
-) -> Result[results.ReasoningResult, errors.ReasoningErrors] | None:
+    run: Effect[ReasoningResult, errors.ReasoningErrors], handle: RunHandle
+) -> Result[ReasoningResult, errors.ReasoningErrors] | None:
     """Return the outcome of a strategy; ``None`` when a handoff has ended it."""
     with anyio.CancelScope() as handle.loop:
         return await attempt(run)
@@ -296,7 +304,7 @@ class _Judge:
                 returned = self._call(validator, value)
                 if inspect.isawaitable(returned):
                     returned = await returned
-            except results.ModelRetry as retry:
+            except ModelRetry as retry:
                 returned = retry
             except Exception as error:
                 if is_cancelled():
@@ -304,7 +312,7 @@ class _Judge:
                 return Failure(
                     errors.OutputValidatorFailed(validator.name, f"raised {type(error).__name__}: {error}")
                 )
-            if isinstance(returned, results.ModelRetry):
+            if isinstance(returned, ModelRetry):
                 reason = str(returned).strip() or f"{validator.name} refused it."
                 return Success(JudgedAnswer(text, reason[:LONGEST_REASON]))
             value = value if returned is None else returned

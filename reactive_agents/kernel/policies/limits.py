@@ -87,6 +87,9 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
     return Redirect(DIMINISHING_RETURNS, context.worded(enough, f"You have enough. {deliver}"))
 
 
+# --- Budgets: limits of tokens and dollars of a run ------------------------------------------------------
+
+
 @applies_where(lambda context: context.input.settings.budget.limits_spending)
 @between_turns
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
