@@ -605,7 +605,8 @@ def _plain(text: str, bot: str, name: str) -> str:
             return f"{'#' if kind == '#' else '@'}{label or target}"
         return f"{label} ({target})" if label and label != target else target
 
-    return _SLACK_MARK.sub(shown, text).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    plain = _SLACK_MARK.sub(shown, text)
+    return plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 _MATRIX_USER = re.compile(r"@[^\x00-\x20\x7f:]{1,200}:[^\x00-\x20\x7f/]{1,200}")

@@ -137,7 +137,8 @@ def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgen
     name, deps = agent.config.name, agent.components.deps
     if agent.shape is None:
         return ReactiveAgent(container, name=name, deps=deps, reader=console)
-    return ReactiveAgent(container, name=name, present=typed_results(agent.shape), deps=deps, reader=console)
+    present = typed_results(agent.shape)
+    return ReactiveAgent(container, name=name, present=present, deps=deps, reader=console)
 
 
 def _asking(desk: DeskOptions, console: RunConsole) -> DeskOptions:

@@ -265,7 +265,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """
         wrong = validation.wrong_text("kernel.name", name, "a name that is not blank")
         wrong = wrong or validation.wrong_functions("kernel", kernel)
-        return self._with_problem(wrong)._with_components(kernels=(*self.components.kernels, (name, kernel)))
+        kernels = (*self.components.kernels, (name, kernel))
+        return self._with_problem(wrong)._with_components(kernels=kernels)
 
     def with_controller(self, controller: ReasoningController) -> Self:
         """Watch the reasoning of every run with functions that may change or end the run."""

@@ -96,7 +96,8 @@ class OutputStream(Generic[T]):
         result = result_or_raise(self._outcome)
         self._result = self._present(result)
         if self._result.output is None:
-            missing = StructuredOutputError("output", result.reason, max(1, result.metadata.model_calls))
+            calls = max(1, result.metadata.model_calls)
+            missing = StructuredOutputError("output", result.reason, calls)
             error = ExecutionError(missing.message, result.task_id, "complete", missing)
             raise AgentError(error, result.steps, result.metadata, result.run_id)
         yield self._result.output

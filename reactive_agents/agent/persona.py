@@ -169,7 +169,8 @@ def _open_channel(
     if components.channel is None and domain.channel is None:
         return Success(None)
     if components.deliver is not None:
-        return Failure(InvalidConfig(option, "both", "a channel or a function that delivers"))
+        expected = "a channel or a function that delivers"
+        return Failure(InvalidConfig(option, "both", expected))
     if components.channel is not None or domain.channel is None:
         return Success(components.channel)
     from reactive_agents.adapters.channels import open_channel
@@ -259,7 +260,8 @@ def _compose(persona: Personas, domains: tuple[_ResolvedDomain, ...]) -> Persona
             redactor=core.redactor,
             lifetimes=core.lifetimes,
         )
-    return PersonaAgent(PersonaContainer(config.settings(), config.memory, core, given), name=config.name)
+    container = PersonaContainer(config.settings(), config.memory, core, given)
+    return PersonaAgent(container, name=config.name)
 
 
 def _comparison(

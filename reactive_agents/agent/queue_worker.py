@@ -130,7 +130,8 @@ class QueueWorker:
         room = self._limits.concurrency - sum(not self._is_held(each) for each in self._begun.values())
         if room < 1:
             return 0
-        recent = anyio.current_time() - 3_600  # those that others have ended are not kept for ever
+        now = anyio.current_time()
+        recent = now - 3_600  # those that others have ended are not kept for ever
         self._stopped = {each: stop for each, stop in self._stopped.items() if stop[1] > recent}
         without = self._begun.keys() | {each for each in self._stopped if self._is_stopped(each)}
         due = await value_of(
@@ -150,7 +151,8 @@ class QueueWorker:
         before, it is added to the queue again like one that is in the record alone.
         """
         if run_id not in self._begun:
-            run = (await attempt(self._record.find(run_id))).value_or(None)
+            known = await attempt(self._record.find(run_id))
+            run = known.value_or(None)
             if run is not None and run.status == "queued" and run.order == "pause":
                 return True
         begun = self._begun.get(run_id)  # perhaps since it was looked for

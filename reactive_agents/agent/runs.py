@@ -203,7 +203,8 @@ class Runs(Generic[R]):
         """Add a run to its queue; the workers of the agent run it, in any process."""
         self._current_engine()  # refuses a late override, as of the queues
         if not await value_of(self._record.add(run)):
-            difference = task_difference((await self.find(run.run_id)).task, run.task)
+            known = await self.find(run.run_id)
+            difference = task_difference(known.task, run.task)
             if difference:
                 raise AgentError(errors.RunRefused(run.run_id, difference))
         if self._queues is not None:

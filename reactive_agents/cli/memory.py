@@ -218,4 +218,5 @@ def _print_entries(entries: Sequence[MemoryEntry]) -> None:
         (each.id, each.agent_id, each.kind, each.origin, f"{each.seen_at:%Y-%m-%d}", each.content)
         for each in entries
     )
-    output.print_found(entries, ("id", "agent", "kind", "from", "seen", "content"), rows)
+    headings = ("id", "agent", "kind", "from", "seen", "content")
+    output.print_found(entries, headings, rows)

@@ -116,7 +116,8 @@ def records_of(persona: str | None, memory: str | None, *, of_any: bool = False)
     Args:
         of_any: whether no persona need be named.
     """
-    records = output.value_or_exit(_find_records(persona, memory), output.ExitCode.BAD_USAGE)
+    found = _find_records(persona, memory)
+    records = output.value_or_exit(found, output.ExitCode.BAD_USAGE)
     assert of_any or records.persona
     return records
 
@@ -346,7 +347,8 @@ def list_learnings(
         )
         for each in found
     )
-    output.print_found(found, ("id", "domain", "confidence", "worked/failed", "pattern"), rows)
+    headings = ("id", "domain", "confidence", "worked/failed", "pattern")
+    output.print_found(found, headings, rows)
 
 
 @learnings.command()

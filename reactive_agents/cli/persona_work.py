@@ -76,7 +76,8 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             )
             for each in items
         )
-        output.print_found(items, ("number", "state", "room", "key", "since", "reason", "text"), rows)
+        headings = ("number", "state", "room", "key", "since", "reason", "text")
+        output.print_found(items, headings, rows)
 
     def add_order(given: WorkOrder, done: str, about: str) -> None:
         @group.command(given, help=about)

@@ -71,7 +71,8 @@ def list_recorded(place: str, chosen: RunFilter, of_log: Mapping[str, object]) -
     """List the runs of a record; refuse the options of a run log, ``of_log``."""
     for name, value in of_log.items():
         if value is not None:
-            raise output.fail(InvalidConfig(name, repr(value), _OF_RECORD), output.ExitCode.BAD_USAGE)
+            wrong = InvalidConfig(name, repr(value), _OF_RECORD)
+            raise output.fail(wrong, output.ExitCode.BAD_USAGE)
     found = _ask(place, lambda record: record.runs(chosen))
     if output.is_json():
         output.print_json([_listed(each) for each in found])
@@ -211,7 +212,8 @@ def schedules(file: RecordOption, as_json: output.JsonOption = False) -> None:
         )
         for each in found
     )
-    output.print_found(found, ("schedule", "agent", "times", "queue", "next", "task"), rows)
+    headings = ("schedule", "agent", "times", "queue", "next", "task")
+    output.print_found(found, headings, rows)
 
 
 # --- with the agent -----------------------------------------------------------------------------------------
@@ -260,7 +262,8 @@ def recording(run: RunArgument, file: RecordOption, as_json: output.JsonOption =
     output.as_json.set(as_json)
     known = _ask(file, lambda record: record.find(RunId(run)))
     if known is None:
-        raise output.fail(RunRefused(RunId(run), "is not in the record"), output.ExitCode.FAILED)
+        none = RunRefused(RunId(run), "is not in the record")
+        raise output.fail(none, output.ExitCode.FAILED)
     entries = _ask(file, lambda record: record.entries(RunId(run)))
     output.print_json({"run_id": run, "task": known.task.input, "entries": exported(entries)})
 

@@ -392,7 +392,8 @@ def run_task(
     assert ends, "a run ends with TaskCompleted or TaskFailed"
     last = ends[-1]
     if isinstance(last, TaskFailed):
-        _print_failure(failure_document(last, agent.agent_id), root_cause(last.error).message)
+        document = failure_document(last, agent.agent_id)
+        _print_failure(document, root_cause(last.error).message)
         return output.ExitCode.FAILED
     result = last.result
     if output.is_json():

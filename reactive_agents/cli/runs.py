@@ -244,13 +244,15 @@ def export(
     """Write one run or all as JSON lines: each run, then its events."""
 
     if run is None:
-        found = _runs(file, LoggedRunFilter(children=True, limit=2**31))
+        every = LoggedRunFilter(children=True, limit=2**31)
+        found = _runs(file, every)
     else:
         found = (_find_run(file, run),)
 
     async def write(log: SqliteRunLog) -> Result[None, RunLogFailed]:
         for each in found:
-            logged = output.value_or_exit((await attempt(log.events(each.run_id))), output.ExitCode.FAILED)
+            read = await attempt(log.events(each.run_id))
+            logged = output.value_or_exit(read, output.ExitCode.FAILED)
             for line in lines_of(each, logged):
                 typer.echo(line)
         return Success(None)

@@ -206,7 +206,8 @@ async def _check_records(agents: Sequence[ReactiveAgent]) -> None:
 def _agent(
     path: Path, runs: str | None, allow_tools_from: str | None, *protected: Path | None
 ) -> ReactiveAgent:
-    config = output.value_or_exit(running.read_config_file(path, allow_tools_from), output.ExitCode.BAD_USAGE)
+    read = running.read_config_file(path, allow_tools_from)
+    config = output.value_or_exit(read, output.ExitCode.BAD_USAGE)
     adjusted = running.durable(running.adjusted(config), runs)
     if adjusted.durability is not None:  # a server continues interrupted runs
         adjusted = evolve(adjusted, durability=evolve(adjusted.durability, recover=True))

@@ -57,7 +57,8 @@ def list_sessions(
         (each.session, each.user or "", f"{each.updated_at:%Y-%m-%d %H:%M}", str(each.turns), each.title)
         for each in found
     )
-    output.print_found(found, ("session", "user", "last used", "runs", "title"), rows, right=("runs",))
+    headings = ("session", "user", "last used", "runs", "title")
+    output.print_found(found, headings, rows, right=("runs",))
 
 
 @sessions.command()

@@ -81,7 +81,8 @@ def studio(
     try:
         from reactive_agents.server.process import DrainingServer, address_of, bound_socket
     except ImportError:
-        raise output.fail(InvalidConfig("studio", "nothing", _NEEDED), output.ExitCode.BAD_USAGE) from None
+        missing = InvalidConfig("studio", "nothing", _NEEDED)
+        raise output.fail(missing, output.ExitCode.BAD_USAGE) from None
     token = secrets.token_urlsafe(32)
     once = secrets.token_urlsafe(32) if browser else ""
     built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())), once=once)

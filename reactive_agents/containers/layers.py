@@ -84,7 +84,8 @@ def open_run_log(config: RunLogConfig | None, lifetimes: Lifetimes) -> SqliteRun
         return None
     from reactive_agents.adapters.telemetry.run_log import SqliteRunLog  # by agents with a run log
 
-    return lifetimes.keep(SqliteRunLog(config.path, keep_days=config.keep_days, keep_runs=config.keep_runs))
+    run_log = SqliteRunLog(config.path, keep_days=config.keep_days, keep_runs=config.keep_runs)
+    return lifetimes.keep(run_log)
 
 
 class CoreLayer(Layer):
@@ -133,7 +134,8 @@ def _named_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) ->
         return llm
     from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM
 
-    return ProfiledLLM(llm, profile, window_tokens=profile.window(profile.tier(profile_for(llm.model).tier)))
+    tier = profile.tier(profile_for(llm.model).tier)
+    return ProfiledLLM(llm, profile, window_tokens=profile.window(tier))
 
 
 def with_response_cache(llm: ports.LLM, config: ModelConfig, lifetimes: Lifetimes) -> ports.LLM:

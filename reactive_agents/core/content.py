@@ -33,7 +33,8 @@ _NOT_IN_NAMES = lazy_pattern(r'[\x00-\x1f\x7f"\\\[\]<>\u2028\u2029\ud800-\udfff]
 
 def shown_name(name: str) -> str:
     """Return a name as labels show it."""
-    return shortened(_NOT_IN_NAMES.sub("_", str(name)).strip(), _LONGEST_NAME)
+    shown = _NOT_IN_NAMES.sub("_", str(name)).strip()
+    return shortened(shown, _LONGEST_NAME)
 
 
 @frozen(kw_only=True, eq=False, repr=False)

@@ -220,7 +220,8 @@ class ModelCallCompleted(Event):
     @property
     def spent(self) -> tuple[RunUsage, ...]:
         """Return the usage of the call, attempt by attempt."""
-        return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd, cached=self.cached))
+        own = answer_usage(self.model, self.usage, self.cost_usd, cached=self.cached)
+        return (*self.refused, own)
 
 
 _UsualEvent: TypeAlias = (

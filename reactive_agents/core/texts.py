@@ -123,7 +123,8 @@ _CONTROL = lazy_pattern(
 
 def one_line(text: str) -> str:
     """Return the text as one printable line of at most 160 characters."""
-    return shortened(printable(" ".join(text.split())), LINE_CHARACTERS)
+    flat = printable(" ".join(text.split()))
+    return shortened(flat, LINE_CHARACTERS)
 
 
 def counted(number: int, noun: str) -> str:
@@ -219,7 +220,8 @@ _LONGEST_IN_LINE: Final = 100
 
 def line_of(result: Any) -> str:
     """Return the result in a line: its output, why it is not complete, and figures."""
-    shown = shortened(repr(result.output), _LONGEST_IN_LINE)
+    output = repr(result.output)
+    shown = shortened(output, _LONGEST_IN_LINE)
     reason = "" if result.success else f", reason={one_line(result.reason)!r}"
     return f"{type(result).__name__}({shown}{reason}, {figures_of(result.metadata)})"
 

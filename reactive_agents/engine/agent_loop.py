@@ -65,7 +65,8 @@ async def strategy_select(
             return Failure(context.failure_of("strategy-select")(chosen.failure()))
         selection = chosen.unwrap()
         strategy, reason = selection.strategy, selection.reason
-    services.events.publish(StrategySelected, strategy, reason)
+    events = services.events
+    events.publish(StrategySelected, strategy, reason)
     return Success(replaced(context, selected_strategy=strategy))
 
 

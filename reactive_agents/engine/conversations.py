@@ -167,14 +167,16 @@ def with_history(
     shown = evolve(
         context.history, messages=conversation.without_instructions(messages), earlier="", left_out=0
     )
-    return replaced(context, task=evolve(context.task, history=messages), history=fit_history(shown, size))
+    task = evolve(context.task, history=messages)
+    return replaced(context, task=task, history=fit_history(shown, size))
 
 
 def _history_size(model: str | None, settings: RunSettings, ports: EnginePorts, llm: LLM) -> int:
     """Return the most bytes of earlier messages that the model is shown."""
     overrides = settings.context_profile
     profile = merge_profile(profile_for(model or llm.model), overrides)
-    window_tokens = model_window(overrides, profile, ports.counter.map(CheckedCounter), model).tokens
+    counter = ports.counter.map(CheckedCounter)
+    window_tokens = model_window(overrides, profile, counter, model).tokens
     return int(window_tokens * HISTORY_SHARE) * BYTES_PER_TOKEN
 
 

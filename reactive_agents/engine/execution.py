@@ -355,7 +355,8 @@ class ExecutionEngine:
         if overrides.settings:
             settings = evolve(settings, **overrides.settings)
         if task.model_settings is not None:
-            settings = evolve(settings, model_settings=task.model_settings.over(settings.model_settings))
+            merged = task.model_settings.over(settings.model_settings)
+            settings = evolve(settings, model_settings=merged)
         return settings
 
     def _ports_of(self, overrides: RunOverrides) -> EnginePorts:

@@ -157,7 +157,8 @@ async def _checked_input(
 async def _report(
     text: str, stage: GuardrailStage, context: ExecutionContext, services: EngineServices
 ) -> Result[GuardrailReport, RuntimeErrors]:
-    return (await check_text(text, stage, services)).alt(context.failure_of("guardrail"))
+    checked = await check_text(text, stage, services)
+    return checked.alt(context.failure_of("guardrail"))
 
 
 def _violation(report: GuardrailReport, context: ExecutionContext) -> RuntimeErrors:

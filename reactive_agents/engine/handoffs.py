@@ -230,7 +230,8 @@ def _too_deep() -> str:
 
 
 def _refused(call: ToolCall, reason: str) -> ToolResult:
-    return ToolResult(call.id, call.name, error=f"Not handed over: {reason.rstrip('.')}.", origin="refused")
+    error = f"Not handed over: {reason.rstrip('.')}."
+    return ToolResult(call.id, call.name, error=error, origin="refused")
 
 
 def _reason_of(call: ToolCall) -> str:
@@ -260,7 +261,8 @@ async def hand_over(
         return Failure(errors.TaskError(message, context.task_id))
     engine = handoff.target.engine()
     overrides = _overrides(context, shown.unwrap(), handoff, engine, services)
-    outcome = await engine.conduct(_task(context, handoff, services), overrides=overrides)
+    task = _task(context, handoff, services)
+    outcome = await engine.conduct(task, overrides=overrides)
     if not isinstance(outcome, Success):
         error: Any = outcome.failure().error
         return Failure(evolve(error, task_id=context.task_id) if hasattr(error, "task_id") else error)

@@ -239,7 +239,8 @@ async def _with_instructions_and_tools(
         if not isinstance(text, Success):
             return Failure(text.failure())
         parts = filter(None, (services.settings.system_prompt, text.unwrap()))
-        services = evolve(services, settings=evolve(services.settings, system_prompt="\n\n".join(parts)))
+        settings = evolve(services.settings, system_prompt="\n\n".join(parts))
+        services = evolve(services, settings=settings)
     toolsets = ports.toolsets
     if toolsets is None and added:
         return Failure(errors.ServiceMissing("toolsets", "tooling.toolsets"))

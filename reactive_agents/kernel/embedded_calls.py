@@ -107,7 +107,8 @@ async def _run(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> Result[KernelState, KernelErrors]:
     now = context.clock.now()
-    acting = evolve(state, pending=calls, messages=(*state.messages, AssistantMessage("", calls)))
+    made = AssistantMessage("", calls)
+    acting = evolve(state, pending=calls, messages=(*state.messages, made))
     acting = evolve(acting, steps=record_actions(acting, now))
     calls = mark_copied(state, context, calls)
     for call in calls:

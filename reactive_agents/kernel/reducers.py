@@ -39,7 +39,8 @@ def new_step(
     metadata: StepMetadata | None = None,
 ) -> ReasoningStep:
     """Return a new step, ``offset`` places after the last; its id is its position."""
-    return ReasoningStep(StepId(f"{state.id}-{len(state.steps) + offset + 1}"), kind, content, at, metadata)
+    step_id = StepId(f"{state.id}-{len(state.steps) + offset + 1}")
+    return ReasoningStep(step_id, kind, content, at, metadata)
 
 
 def thought_of(response: ModelResponse) -> str:

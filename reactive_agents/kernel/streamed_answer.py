@@ -232,7 +232,8 @@ class ModelDeltas:
         if call.delivers:
             self._answer.add(text, self._purpose, self._number, FINAL_ANSWER)
         elif text or begins:
-            self._events.publish(ToolArgumentsStreamed, self._purpose, index, call.name, text, self._number)
+            events = self._events
+            events.publish(ToolArgumentsStreamed, self._purpose, index, call.name, text, self._number)
 
 
 @define(eq=False)

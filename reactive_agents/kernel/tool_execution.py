@@ -277,7 +277,8 @@ async def _run_call(
     if blocked is not None:
         return refused(call, blocked)
     scope = _scope(state, context, index, needs_approval=call_needs_approval(call, state, context))
-    running = attempt_foreign(service.execute, ToolResult, call, scope, context.approver.value_or(None))
+    approver = context.approver.value_or(None)
+    running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
     result = await in_time(running, seconds + FINISHING_S / 2)
     match result:
         case Success(returned):

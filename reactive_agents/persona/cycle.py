@@ -184,7 +184,8 @@ class Cycle:
         limits = self.settings.limits
         if self.claim is None or not limits.of_events:
             return ""
-        whose = await self.read(self.services.store.engage(self.claim, limits, self._midnight), "")
+        counted = self.services.store.engage(self.claim, limits, self._midnight)
+        whose = await self.read(counted, "")
         if not whose:
             return ""
         return f"The limit of {limits.of_events[whose]} events of a {whose} and day is reached."

@@ -252,7 +252,8 @@ class Persona:
             following = next_time(cron, timezone, now)
             local = due.astimezone(ZoneInfo(timezone))  # an hour that occurs twice has one event
             event = evolve(event, id=EventId(f"{event.id}@{local:%Y-%m-%dT%H:%M:%S}"))
-        added = await attempt(store.add_event(self.room_of(item.room.domain, event), evolve(event, at=due)))
+        room = self.room_of(item.room.domain, event)
+        added = await attempt(store.add_event(room, evolve(event, at=due)))
         if isinstance(added, Failure):  # its time is a part of its id, and does not change
             await attempt(store.release(item, due=item.due))
         elif following is None:
@@ -464,7 +465,8 @@ class Persona:
     ) -> PersonaOutcome:
         chosen = WorkFilter.of_event(event.room, event.event.id, "delivery")
         while True:
-            own = (await attempt(self.services.store.find_work(chosen))).value_or(())
+            found = await attempt(self.services.store.find_work(chosen))
+            own = found.value_or(())
             left = [each for each in own if each.is_open]
             if not left:
                 dead = next((each for each in own if each.status == "dead"), None)
@@ -778,7 +780,8 @@ class Persona:
         cycle, store = self._cycle_of(item), self.services.store
         # an interrupted try counts, since the message may have been sent
         async with _given_back(item, cycle, reason="Its delivery was interrupted."):
-            sent = await self._send(item.event, text, item.delivery_key, cycle, again=item.attempts > 1)
+            again = item.attempts > 1
+            sent = await self._send(item.event, text, item.delivery_key, cycle, again=again)
             if isinstance(sent, Success):
                 await cycle.attempt_or("deliver", store.end_work(item, message_id=sent.unwrap()), True)
             elif not await self._delayed(item, sent.failure()):
@@ -816,7 +819,8 @@ class Persona:
         evaluated: Result[Evaluation, errors.StructuredOutputError | None] = Failure(None)
         async with _given_back(item, cycle):
             try:
-                plan = (await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)).value_or(None)
+                found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
+                plan = found.value_or(None)
                 if plan is not None:
                     await cycle.recall()
                     await cycle.read_limits()
@@ -916,7 +920,8 @@ async def _given_back(item: WorkItem, cycle: Cycle, *, reason: str = "") -> Asyn
         yield
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await attempt(cycle.services.store.release(item, reason=reason, cost_usd=cycle.unstored_usd))
+            spent = cycle.unstored_usd
+            await attempt(cycle.services.store.release(item, reason=reason, cost_usd=spent))
         raise
 
 

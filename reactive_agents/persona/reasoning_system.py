@@ -65,7 +65,8 @@ async def evaluate_outcome(
     )
     plan = evolve(plan, feedback=current.feedback)
     evaluation = _by_evidence(evaluation, plan, calls, checked)
-    await cycle.save(evolve(plan, succeeded=evaluation.meets_criteria))
+    evaluated = evolve(plan, succeeded=evaluation.meets_criteria)
+    await cycle.save(evaluated)
     await cycle.publish(PersonaOutcomeEvaluated, evaluation=evaluation)
     if evaluation.pattern:
         reflection = f"Learned: {evaluation.pattern}"
@@ -308,7 +309,8 @@ class PersonaReasoningSystem:
     @effect
     async def current_plan(self) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
         """Return the newest active plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
-        found = await attempt(self._services.store.list_plans(self.settings.id, status="active", limit=1))
+        listed = self._services.store.list_plans(self.settings.id, status="active", limit=1)
+        found = await attempt(listed)
         return found.map(lambda plans: Maybe.from_optional(plans[0] if plans else None))
 
     @effect

@@ -226,7 +226,8 @@ async def _successor(
 def _input_after(first: _Attempt, calls: CallCounter, strategy_input: StrategyInput) -> StrategyInput:
     """Return the input of the second strategy."""
     earlier = strategy_input.earlier or EarlierAttempt("", ())
-    stored = {**earlier.stored, **first.outcome.map(_rekeyed_results).value_or({})}
+    given = first.outcome.map(_rekeyed_results).value_or({})
+    stored = {**earlier.stored, **given}
     ledger = CallLedger(earlier=earlier.ledger.counted.then(calls.calls))
     return evolve(strategy_input, earlier=evolve(earlier, stored=stored, ledger=ledger))
 

@@ -334,7 +334,8 @@ def calls_left_of_run(
 
 
 def _toolset(services: StrategyServices) -> Toolset:
-    return toolset_for(definitions_in(services.kernel.tools), "full", allowed=None, answers_by_tool=True)
+    definitions = definitions_in(services.kernel.tools)
+    return toolset_for(definitions, "full", allowed=None, answers_by_tool=True)
 
 
 def note_step(

@@ -120,11 +120,13 @@ class ReasoningService:
         if strategy == ADAPTIVE:
             run = run_contained(strategy, known.unwrap(), strategy_input, ready)
         else:
-            run = run_with_fallback(strategy, strategy_input, ready, falls_back=self.config.adaptive.enabled)
+            falls_back = self.config.adaptive.enabled
+            run = run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back)
         outcome = await _controlled(await run, strategy, ready)
         if not isinstance(outcome, Success):
             return outcome
-        return Success(await self._with_effectiveness(self._routed(outcome.unwrap()), strategy_input, ready))
+        result = self._routed(outcome.unwrap())
+        return Success(await self._with_effectiveness(result, strategy_input, ready))
 
     def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a custom strategy under a name."""

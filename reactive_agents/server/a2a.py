@@ -334,7 +334,8 @@ class AgentTasks(AgentExecutor):
                 case event:
                     line = describe(event)
                     if line is not None and line.kind in _SHOWN_KINDS:
-                        await updater.start_work(updater.new_agent_message([new_text_part(line.text)]))
+                        message = updater.new_agent_message([new_text_part(line.text)])
+                        await updater.start_work(message)
             new = [each for each in run.requests.items() if each[0] not in settled]
             for key, request in new:
                 if isinstance(request, events.ExternalCallRequested):
@@ -513,7 +514,8 @@ class _Peer:
 
     async def show(self, request: Request) -> Response:
         self._service.agent(self._service.principal(request), self._name)
-        return JsonText(agent_card_to_dict(self._card(f"{self._service.address(request)}/a2a/{self._name}")))
+        card = self._card(f"{self._service.address(request)}/a2a/{self._name}")
+        return JsonText(agent_card_to_dict(card))
 
     async def take(self, request: Request) -> Response:
         principal = self._service.principal(request)

@@ -529,7 +529,8 @@ async def _session(call: Call) -> Response:
                 await sessions.fork(info.session, runs.stored_name(user, into), turns=turns)
                 name = into
             case _:
-                content = messages_to_openai(await sessions.read(info.session))
+                messages = await sessions.read(info.session)
+                content = messages_to_openai(messages)
                 return web.JsonText({"session": _session_document(name, info), "content": list(content)})
     except AgentError as error:
         raise web.Problem(409, "session-refused", error.error.message) from None

@@ -321,7 +321,8 @@ class OpenAIProtocol:
 
     async def model(self, request: Request) -> Response:
         """Return an agent as a model."""
-        name, _ = self._agent(self._service.principal(request), request.path_params["model"])
+        principal = self._service.principal(request)
+        name, _ = self._agent(principal, request.path_params["model"])
         return web.JsonText(_model(name))
 
     async def _read(self, request: Request, kind: type[_Body]) -> tuple[Principal, _Body]:
@@ -430,7 +431,8 @@ class OpenAIProtocol:
 
     async def delete(self, request: Request) -> Response:
         """Delete a response, and its turn unless others continue it."""
-        answer, run = await self._response(self._service.principal(request), request.path_params["response"])
+        principal = self._service.principal(request)
+        answer, run = await self._response(principal, request.path_params["response"])
         if runs.outcome_of(run) is None and not (isinstance(run, runs.LiveRun) and run.has_ended):
             raise web.Problem(
                 409, "response_in_progress", "The response is in progress: cancel its run first."

@@ -404,7 +404,8 @@ class AgentService:
                 task = evolve(task, parts=asked.parts)
             elsewhere = not (here or asked.tools)
             if self._queue is not None and run_id is not None and elsewhere:
-                await served.runs.submit(queued_run(task, run_id, queue=self._queue, priority=0, due=None))
+                queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
+                await served.runs.submit(queued)
                 return _without_secrets(await served.runs.find(run_id), served)
             if asked.key is not None and run_id is not None and durable and elsewhere:
                 begun = await _begun(served, run_id, task)
@@ -558,7 +559,8 @@ class AgentService:
             fits = live.agent in names and live.last and user in (None, live.user)
             if fits and not live.is_left and state in (None, live.status):
                 found[live.run_id] = live
-        return sorted(found.values(), key=_began, reverse=True)[:limit]
+        started = sorted(found.values(), key=_began, reverse=True)
+        return started[:limit]
 
     def served_name(self, run: LiveRun | RecordedRun) -> str:
         """Return the name in the API of a run's agent."""

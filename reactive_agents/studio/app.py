@@ -352,7 +352,8 @@ class _Pages:
         return shown
 
     async def run(self, request: Request) -> Response:
-        return web.JsonText(await self._document(await self._known(request.path_params["run"])))
+        known = await self._known(request.path_params["run"])
+        return web.JsonText(await self._document(known))
 
     async def _document(self, known: KnownRun, after: int = 0, *, is_first: bool = True) -> JsonObject:
         """Return the document of a run, or its changes after an event.

@@ -84,7 +84,8 @@ class StudioRecords:
         cost = config.cost
         if cost is None:
             return []
-        today = SystemClock().now().replace(hour=0, minute=0, second=0, microsecond=0)
+        now = SystemClock().now()
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
         given = [("day", cost.daily_usd, today), ("month", cost.monthly_usd, today.replace(day=1))]
         limits: list[JsonObject] = []
         for period, limit, since in given:

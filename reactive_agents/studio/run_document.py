@@ -226,7 +226,8 @@ class RunTimeline:
         self._row(event, "phase", _text(body, "phase"), _text(body, "reason"), state="skipped", is_minor=True)
 
     def _ExecutionPhaseFailed(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._row(event, "failure", f"{_text(body, 'phase')} failed", _message(body), state="failed", depth=1)
+        title = f"{_text(body, 'phase')} failed"
+        self._row(event, "failure", title, _message(body), state="failed", depth=1)
 
     def _ExecutionLoopIteration(self, event: LoggedEvent, body: JsonObject) -> None:
         if not self._is_reasoning:
@@ -633,7 +634,8 @@ class RunTimeline:
         is_minor: bool = False,
     ) -> Row:
         at_ms = round((event.at - self.started_at).total_seconds() * 1000, 3)
-        row = Row(event.sequence, kind, _line(title), _line(note), depth, at_ms, state=state)
+        shown = _line(note)
+        row = Row(event.sequence, kind, _line(title), shown, depth, at_ms, state=state)
         row.changed, row.content, row.is_minor = event.sequence, content, is_minor
         phase = self._phase
         if depth and not is_minor and phase is not None and phase.is_minor:

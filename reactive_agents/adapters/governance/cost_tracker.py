@@ -130,7 +130,8 @@ class SqliteCostTracker:
         """Add the usage of a run, unless the run is already recorded."""
 
         def work(connection: sql.Transaction) -> None:
-            if connection.execute(_INSERT_RUN, _run_row(spending, self._clock.now())).rowcount:
+            added = connection.execute(_INSERT_RUN, _run_row(spending, self._clock.now()))
+            if added.rowcount:
                 connection.executemany(_INSERT_MODEL, _model_rows(spending))
 
         return await self._file.write("record", work, of=spending.run_id)

@@ -109,7 +109,8 @@ class LiteLLMEmbedder:
         account = USAGE_RECORDER.get()
         if account is not None:
             usage = getattr(answer, "usage", None)
-            part = answer_usage(self._model, read_usage(usage), cost_usd(self._model, usage))
+            price = cost_usd(self._model, usage)
+            part = answer_usage(self._model, read_usage(usage), price)
             await account((part,), purpose=PURPOSE, duration_ms=duration_ms)
 
     def _read(self, answer: Any, count: int) -> Result[Vectors, FailedAttempt]:

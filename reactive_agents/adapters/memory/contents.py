@@ -150,7 +150,8 @@ class SqliteContent:
 
     async def _write(self, operation: str, work: sql.Work[_T]) -> Result[_T, ContentUnavailable]:
         # of two concurrent releases, each would leave the bytes to the other
-        return (await self._file.write(operation, work, of="contents")).alt(partial(_unavailable, operation))
+        written = await self._file.write(operation, work, of="contents")
+        return written.alt(partial(_unavailable, operation))
 
 
 def _unavailable(operation: str, error: object) -> ContentUnavailable:

@@ -346,7 +346,8 @@ class SqlitePersonaStore:
         self, claim: queue.WorkItem, message: queue.NewMessage
     ) -> Result[bool, MemoryErrors]:
         """Add a message for delivery, once per key."""
-        work = partial(_add_message, item=claim, message=self._records.redacted(message), now=self._now)
+        clean = self._records.redacted(message)
+        work = partial(_add_message, item=claim, message=clean, now=self._now)
         return await self._database.write("add_message", work, of=_part(claim.room))
 
     @effect

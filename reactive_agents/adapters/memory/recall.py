@@ -78,7 +78,8 @@ def _found(connection: Transaction, asked: RecallQuery, words: Sequence[str], ki
     among = store.Living(asked.reach, asked.now, (kind,))
     by_words = store.matching(connection, among, words, every=False, limit=_CANDIDATES)
     if asked.pairs:
-        by_words = fused(by_words, store.containing(connection, among, asked.pairs, limit=_CANDIDATES))
+        by_pairs = store.containing(connection, among, asked.pairs, limit=_CANDIDATES)
+        by_words = fused(by_words, by_pairs)
     if asked.embedding is None:
         return _Found(by_words, {})
     near = vectors.nearest(connection, among, asked.embedding, limit=_CANDIDATES)

@@ -89,7 +89,8 @@ def one_line(text: str) -> str:
 
 def fingerprint(content: str) -> str:
     """Return a key that ignores case, white space and final punctuation."""
-    return hashlib.sha256(one_line(content).casefold().rstrip(".!?… ").encode()).hexdigest()
+    plain = one_line(content).casefold().rstrip(".!?… ")
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 def _plain(character: str) -> str:

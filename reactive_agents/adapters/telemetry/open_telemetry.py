@@ -190,7 +190,8 @@ class OpenTelemetryHandler:
             spans.run.attributes.setdefault(of_run, attributes[of_run])
         if self._content and event.request is not None:
             attributes["gen_ai.input.messages"] = _json([*map(_said, event.request.messages)])
-        opened = self._open(f"chat {attributes['gen_ai.request.model']}", SpanKind.CLIENT, event, attributes)
+        name = f"chat {attributes['gen_ai.request.model']}"
+        opened = self._open(name, SpanKind.CLIENT, event, attributes)
         spans.models[id(opened.span)] = opened
 
     def _complete_model_call(self, event: events.ModelCallCompleted, spans: _RunSpans) -> None:

@@ -196,7 +196,8 @@ async def _read(response: httpx.Response, reader: BodyReader) -> None:
 
 def is_text(content_type: str) -> bool:
     """Whether a content type is one of text; an empty one may be."""
-    return _TEXT_TYPES.fullmatch(content_type.partition(";")[0].strip().lower()) is not None
+    kind = content_type.partition(";")[0].strip().lower()
+    return _TEXT_TYPES.fullmatch(kind) is not None
 
 
 def shown(url: str) -> str:

@@ -397,7 +397,8 @@ def _open(path: str, folder: _Folder, name: str, flags: int) -> Result[int, Work
         descriptor = os.open(folder.name(name), opening, 0o666, dir_fd=folder.descriptor)
     except OSError as error:
         return Failure(refused_by_system(path, error))
-    problem = _problem(os.fstat(descriptor))
+    status = os.fstat(descriptor)
+    problem = _problem(status)
     if problem is None:
         return Success(descriptor)
     os.close(descriptor)

@@ -63,7 +63,8 @@ def _arguments(reader: CallReader, text: str, start: int) -> tuple[Decoded | Non
         if found is None or closing is None:
             return None, "plain"
         return Decoded(found.value, closing.end(), found.repaired), "plain"
-    reach = reader.json.reach(text, text.rindex("(", 0, start))
+    opening = text.rindex("(", 0, start)
+    reach = reader.json.reach(text, opening)
     if reach is None:
         return None, "keywords"
     literal = _keywords(text[start : reach - 1])

@@ -280,7 +280,8 @@ class ThinkingFilter:
                 return self._answer(), thinking
             found = [(at, closer) for closer in self._closers if (at := self._held.find(closer)) >= 0]
             if not found:
-                return "", thinking + self._take(len(self._held) - self._kept())
+                kept = self._kept()
+                return "", thinking + self._take(len(self._held) - kept)
             at, closer = min(found)
             thinking += self._take(at)
             self._held = self._held[len(closer) :].lstrip()

@@ -67,12 +67,14 @@ async def run_step(
     A reference without a result, and a call that was refused, fail the step at once, since they would fail
     again. Fails with ``StrategyExecutionError`` when a kernel breaks its own rules.
     """
-    step = evolve(step, status="in_progress", started_at=context.services.kernel.clock.now())
+    clock = context.services.kernel.clock
+    step = evolve(step, status="in_progress", started_at=clock.now())
     states: tuple[KernelState, ...] = ()
     made = calls_under(progress, (f"{step.id}.",))  # before it was rewritten
     while True:
         await journal.change_step(step)
-        prepared = _prepare(step, evidence_in(made, progress, context), progress, journal, context)
+        found = evidence_in(made, progress, context)
+        prepared = _prepare(step, found, progress, journal, context)
         if isinstance(prepared, Failure):
             reason = f"The step could not be run: {prepared.failure()}."
             return Success(StepRun(await _ended(step, reason, journal, context), states))

@@ -50,7 +50,8 @@ async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan
         return Plan(*ids, goal, mode, steps, "active", 1, now, now, owner=given.owner)
 
     needs = needs_left(progress, context)
-    instructions = prompts.with_requirements(prompts.plan_instructions(_rules("s1", context, mode)), needs)
+    rules = _rules("s1", context, mode)
+    instructions = prompts.with_requirements(prompts.plan_instructions(rules), needs)
     shape = _of_steps(hydrate_plan, context, first=1)
     made = await _ask(shape, instructions, goal, "plan", context)
     return made.map(lambda plan: evolve(with_required_calls(plan, needs, context.tools, now), version=1))

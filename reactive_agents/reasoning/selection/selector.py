@@ -131,7 +131,8 @@ async def _history(
     tracker = services.effectiveness.value_or(None)
     if tracker is None or not strategy_input.config.adaptive.learning:
         return (), ""
-    read = await read_history(tracker, rules.learned_type(context.task_description, context.task_type))
+    kind = rules.learned_type(context.task_description, context.task_type)
+    read = await read_history(tracker, kind)
     if isinstance(read, Failure):
         return (), f" (earlier outcomes could not be read: {read.failure().message})"
     return read.unwrap(), ""
@@ -201,7 +202,8 @@ def _choice_among(names: tuple[ReasoningStrategy, ...]) -> Shape[StrategyChoice]
 
     example = StrategyChoice(reason="one look-up answers it", strategy=names[0], confidence=0.9)
     shape = shape_read_by(StrategyChoice, read, example=example)
-    listed: Json = {**properties_of(shape.schema), "strategy": {"enum": list(names)}}
+    fields = properties_of(shape.schema)
+    listed: Json = {**fields, "strategy": {"enum": list(names)}}
     return evolve(shape, schema={**shape.schema, "properties": listed})
 
 

@@ -226,7 +226,8 @@ def _as_text(shape: Shape[Any]) -> Shape[str]:
         if wrapped and isinstance(data, dict) and data.keys() == {WRAPPED}:
             data = data[WRAPPED]
         elif wrapped and isinstance(data, dict) and shape.schema.get("type") not in ("object", None):
-            return Failure(DecodeError(shape.name, (FieldProblem(f"$.{WRAPPED}", "required field missing"),)))
+            missing = FieldProblem(f"$.{WRAPPED}", "required field missing")
+            return Failure(DecodeError(shape.name, (missing,)))
         if wrapped:  # fitted here: as the object around it, one without that field would lose all it has
             data = fitted_to_schema(data, shape.schema)
         return shape.read(data).map(lambda _: _text_of(data, shape))

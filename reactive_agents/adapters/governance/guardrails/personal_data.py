@@ -165,7 +165,8 @@ def _ibans(text: str) -> Iterator[Span]:
         body = _IBAN_BODY.match(text, head.end()) if length and head.start() >= done else None
         if length is None or body is None:
             continue
-        if iban(_GAP.sub("", text[head.start() : body.end()])[:length].upper()):
+        compact = _GAP.sub("", text[head.start() : body.end()])[:length].upper()
+        if iban(compact):
             done = _end_of(text, head.start(), length)
             if not text[done : done + 1].isalnum():
                 yield head.start(), done

@@ -163,7 +163,8 @@ class _Fleet:
         finally:
             await known.aclose()
         if isinstance(kept, Success):
-            self.entries = {**self.entries, entry.tool.definition.name: evolve(entry, notice="")}
+            name = entry.tool.definition.name
+            self.entries = {**self.entries, name: evolve(entry, notice="")}
             self.definitions = tuple(each.definition for each in self.entries.values())
             approved = entry.tool.server.name, entry.tool.name
             self.withheld = tuple(each for each in self.withheld if (each.server, each.tool) != approved)
