@@ -151,7 +151,12 @@ class UlidSource:
 
 
 def state_directory(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return the directory of the package in the user's state directory."""
+    """Return the directory of the package in the user's state directory.
+
+    Args:
+        environment: names and values of the variables that are set.
+        platform: as ``sys.platform``.
+    """
     home = environment.get("HOME") or environment.get("USERPROFILE") or os.path.expanduser("~")
     if platform == "win32":
         return _own_directory(environment.get("LOCALAPPDATA") or "", home, "AppData/Local")

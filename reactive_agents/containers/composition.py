@@ -91,7 +91,11 @@ class Layer(containers.DynamicContainer):
         return self
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, by a ``TypeError`` with the reason."""
+        """Refuse to be pickled, with the reason.
+
+        Raises:
+            TypeError: always.
+        """
         raise TypeError(
             "an agent cannot be pickled, since it has connections and functions: "
             "build it in the process that uses it"

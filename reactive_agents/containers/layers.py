@@ -200,6 +200,7 @@ class ToolSettings(Value):
         servers: MCP servers, whose tools come after the others.
         protected: resolved paths of files and folders that the tools do not write.
         answer_s: how long a call that another program executes waits, in seconds.
+        toolsets: tools that are chosen for each run.
     """
 
     tools: tuple[Tool, ...] = ()

@@ -173,6 +173,7 @@ class RunHandle:
         kernel_state: the state of the current or last kernel.
         interrupted_calls: keys of the tool calls that were cancelled with the run.
         call_errors: errors of failed tool calls by key, until their step is recorded.
+        tool_results: the results of all tool calls until now.
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
         failure: an error of a strict hook or of required auditing within the loop, which kernels cannot
             express.

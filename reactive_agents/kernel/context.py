@@ -287,6 +287,10 @@ class KernelContext(Value):
         asked: the policies that apply to this run.
         within_turns: the policies in ``asked`` that are evaluated while the calls of a turn are pending.
         before_turns: those evaluated before the model's next turn, while no answer is proposed.
+        max_iterations: maximum turns of the model.
+        counter: knows the model's window and tokenizer; ``Nothing`` for none.
+        callers: returns what the runs were shown whose tools began this one.
+        documents: returns the texts of the documents that the model was shown.
     """
 
     input: KernelInput

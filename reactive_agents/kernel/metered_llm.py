@@ -363,11 +363,13 @@ class MeteredLLM:
 
     Args:
         hold: awaited before each call; it waits as long as the run is paused.
+        account: adds up the usage; a new one by default.
         faults: collects the fault of a service without a model name; new ones by default.
         record: records the answers; a recorded answer is counted, and nothing is reserved for it.
         settings: the user's settings for every call of the run.
 
     Attributes:
+        account: the usage of the run so far.
         budget: the budget of the run; ``None`` if neither it nor a run above it has one.
         answered_by: the model that answered last; empty before the first answer.
         refusal: why the budget refused the latest call; ``None`` when it did not.

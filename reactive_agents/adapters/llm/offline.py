@@ -199,7 +199,9 @@ class Reading(Value):
         question: the last message of the user that is neither notes nor guidance.
         keywords: the words of the question to look for, in order, each once.
         expressions: its arithmetic, without that of fenced material.
+        files: the paths in it.
         made: the number of calls of each tool with a result or error.
+        matches: the lines that searches found.
         read: the sentences of files that were read.
         sums: each expression with its result or error.
     """

@@ -207,6 +207,7 @@ def server_address(model: str, base_url: str | None, environment: Mapping[str, s
     Args:
         model: as ``provider/model``.
         base_url: the configured URL; by default that of the provider's environment variable.
+        environment: names and values of the variables that are set.
     """
     prefix = provider_of(model).upper().removesuffix("_CHAT")
     named = (f"{prefix}_API_BASE", f"{prefix}_BASE_URL")

@@ -359,7 +359,11 @@ class WorkingMemory:
 
 @frozen(eq=False)
 class MemoryArchive:
-    """Reads and deletes stored entries and sessions; fails with ``MemoryUnavailable``."""
+    """Reads and deletes stored entries and sessions; fails with ``MemoryUnavailable``.
+
+    Args:
+        database: the memory file or database; its creator closes it.
+    """
 
     database: MemoryStore
     clock: Clock

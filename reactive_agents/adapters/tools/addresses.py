@@ -92,6 +92,7 @@ class AddressPolicy:
 
     Attributes:
         allow_hosts: names and addresses that are allowed with any address; exact, without a port.
+        resolve: finds the addresses of a name.
     """
 
     allow_hosts: frozenset[str] = field(default=frozenset(), converter=_normal_hosts)

@@ -22,6 +22,7 @@ class WorkspaceContent:
 
     Args:
         workspace: the directory to which paths are confined.
+        resolve: finds the addresses of a name.
     """
 
     def __init__(self, workspace: Path, *, resolve: Resolver = resolve_by_system) -> None:

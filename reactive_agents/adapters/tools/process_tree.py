@@ -222,6 +222,7 @@ async def run_program(
     """Run a program to its end, then end its children; also on cancellation.
 
     Args:
+        command: the program's path and its arguments.
         environment: the complete environment, without the mark of this call.
         given: the bytes for its standard input; ``None`` closes it.
         grace_s: seconds between asking processes to end and ending them.

@@ -95,6 +95,7 @@ def define_tools(
     model, is left out with a warning.
 
     Args:
+        taken: names of other tools of the agent.
         inspect: checks all texts of a tool's definition.
         withheld: receives the tools that are left out.
     """
