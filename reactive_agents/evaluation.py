@@ -101,6 +101,7 @@ class CaseRun(Value):
         output: the output of the result; ``None`` for a run that failed.
         reason: why the run ended, in a sentence.
         calls: the tool calls that were executed and succeeded, in the order of their results.
+        steps: the steps of the run.
         metadata: the usage and cost of the run; ``None`` for a run that could not begin.
         result: the whole result; ``None`` for a run that failed.
         error: the typed error of a run that failed.

@@ -214,6 +214,7 @@ def open_database(
         place: an SQLite file, or a URL that begins with ``postgresql://``.
         error: creates the failure from a sentence and the name of the operation.
         patience_s: seconds to wait for other writers, 0 or more.
+        read_only: never write or create tables.
         traced: see :class:`~reactive_agents.adapters.sqlite.SqliteFile`; without effect for a server.
         more: further tables of the store in Postgres.
     """

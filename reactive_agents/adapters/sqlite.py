@@ -142,7 +142,12 @@ def is_readable(found: int, versions: tuple[tuple[Statement, ...], ...]) -> bool
 
 
 class UnusableFile(sqlite3.DatabaseError):
-    """A file that is refused before anything is written to it."""
+    """A file that is refused before anything is written to it.
+
+    Attributes:
+        found: the kind and version of the file.
+        expected: the required kind and version.
+    """
 
     def __init__(self, path: Path, found: str, expected: str) -> None:
         super().__init__(f"found {found}, expected {expected}")

@@ -38,7 +38,9 @@ class DeskOptions(Value):
     """The people whom an agent asks.
 
     Attributes:
+        approves: whether there is an approver.
         approval_handler: decides on approvals; without one, they wait for ``agent.approve``.
+        approval_timeout_s: seconds that an approval waits.
         question_handler: answers questions; without one, they wait for ``agent.answer``.
         call_handler: gives the results of external calls; without one, they wait for ``agent.deliver``.
         attended: whether anybody is there; otherwise the model learns that no one can answer.

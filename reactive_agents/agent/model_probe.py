@@ -129,6 +129,7 @@ async def probe_model(
         llm: asks the model; its usage is that of the probe.
         address: the address of the server, without credentials.
         longest_prompt: tokens of the longest prompt to send, 2048 or more.
+        report: called with each finding.
     """
     probe = _Probe(llm, clock, report)
     await probe.run(max(longest_prompt, _SHORTEST_PROMPT))

@@ -142,6 +142,7 @@ class Handoff:
 
     Attributes:
         agent: the agent, or a function that returns it.
+        name: the name of the agent.
         description: what the agent is for, shown to the model that hands over.
         filter: chooses the messages before the task that the agent is shown.
         on_handoff: called before the conversation is handed over.

@@ -316,6 +316,7 @@ class PersonaAgent:
 
     Attributes:
         container: its services; override a provider there before the first event.
+        name: its name.
     """
 
     def __init__(self, container: PersonaContainer, *, name: str) -> None:
@@ -462,9 +463,11 @@ class Personas:
     """An immutable builder of personas: each ``with_*`` returns a new one.
 
     Attributes:
+        config: the serialisable part of the persona.
         components: the other parts of each domain, by its name.
         llm: the model object of domains without one.
         store: replaces the memory file.
+        embedder: replaces an embedding model by name.
         config_files: resolved paths of the files that configure it, which its file tools do not write.
         problems: errors so far; ``build`` fails with the first.
     """

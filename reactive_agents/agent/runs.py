@@ -541,6 +541,7 @@ def check_queued(
     """Refuse a run that no worker could begin, or that would keep it from others.
 
     Args:
+        name: the name of the schedule.
         live: names of options of the run that are not recorded, so that no worker has them.
 
     Raises:

@@ -122,6 +122,7 @@ def check_there(option: str, place: str, what: str) -> None:
     """Exit with a usage error if a file is missing, instead of creating it.
 
     Args:
+        option: the option that names the file.
         what: the expected file, such as ``a memory file``.
     """
     from reactive_agents.adapters.sql import is_there  # by the commands that have a store

@@ -70,6 +70,7 @@ class RuntimeContainer(Layer):
     ``reset_singletons()``. Every reset leads back to the services that the runtime was composed with.
 
     Args:
+        settings: the settings of the agent's runs.
         core: base providers of the core layer, in place of the default ones.
         services: base providers of the other layers, in place of the default ones.
         extra_layers: containers by the name of the layer that they extend. Their providers replace those of
@@ -247,6 +248,7 @@ def create_runtime(
         max_iterations: turns that the model may take in a kernel run, 1 or more; by default the strategy's
             limit, and 10 without reasoning.
         reasoning: the options of reasoning; ``None`` runs the loop without reasoning.
+        tools: tools and typed functions.
         workspace: the directory to which file tools are confined; the current one by default.
         cost_path: the file of the usage and cost records; by default they end with the runtime.
         audit_path: the file of the audit log; by default it ends with the runtime.

@@ -59,6 +59,7 @@ class ProbeFinding(Value):
     Attributes:
         outcome: whether the model, or its server, does this as the protocol says.
         detail: the evidence, or the reason why it is not known, in a sentence.
+        at: when it was found.
         value: the call format of ``tool calls``; the tokens of ``context window``; else empty.
         problem: why the latest probe could not find it again; empty when it did.
     """
@@ -76,6 +77,7 @@ class ModelProfile(Value):
     """Findings about a model at an address.
 
     Attributes:
+        model: the model, as ``provider/model``.
         address: the address of the server, without credentials; empty for the provider's own.
         findings: one for each subject.
         usage: tokens and cost of the latest probe.

@@ -28,6 +28,7 @@ class ModelRequest(Value):
 
     Attributes:
         messages: the conversation, oldest first.
+        tools: the tools that the model may call.
         purpose: why it is asked; part of ``ModelCallCompleted``.
         model: overrides the service's own model.
         temperature: 0 to 2; ``None`` leaves it to the provider.

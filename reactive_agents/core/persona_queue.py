@@ -44,6 +44,7 @@ class WorkItem(Value):
         due: not before this time; ``None`` for at once.
         reason: why it ended or is tried again, in a sentence.
         message: the text of a delivery.
+        message_kind: the kind of a delivery.
         plan_id: the plan of an event, once there is one, and of an evaluation.
         task_id: the task of an event, under which its journal is.
         outcome: of an event that ended, without its plan.
@@ -90,6 +91,7 @@ class Submission(Value):
 
     Attributes:
         item: the event's item; ``None`` when the queue is full.
+        is_new: whether it was added now.
         dropped: the waiting event that was dropped for it.
         waiting: number of events of the tenant that wait.
     """
@@ -118,6 +120,7 @@ class EventEnd(Value):
         outcome: of the event.
         plan: in its final state; ``None`` when there is none.
         messages: to be delivered, in this order.
+        evaluate: whether the plan is to be evaluated.
         cost_usd: US dollars since its plan was stored, for the limits of a day.
         is_dead: whether the event was given up without an end.
     """

@@ -716,6 +716,11 @@ class PersonaRules(Value):
         max_depth: maximum nesting of plans, 1 or more; with 1 no large step is planned.
         transcript: maximum number of earlier messages of the room that a plan and a step are shown.
         streaming: whether the step whose result is sent is streamed to subscribers.
+        engagement: rules for which events it engages with.
+        learning: rules for learning.
+        timeouts: time limits of steps, planning and evaluation.
+        delivery: rules for messages and work that fail.
+        limits: limits of a day.
     """
 
     role: str = ""

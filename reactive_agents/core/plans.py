@@ -24,6 +24,7 @@ class PlanStep(Value):
     Attributes:
         id: ``s1``, ``s2``, …, unique in the plan.
         seq: position, from 1.
+        tool_name: the tool of a ``tool_call`` step.
         tool_hints: the only tools that a ``composite`` step may use.
         depends_on: ids of steps that must be completed first.
         retries: attempts made after the first.

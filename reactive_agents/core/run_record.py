@@ -252,6 +252,7 @@ class LoggedRun(Value):
     """One run in a run log.
 
     Attributes:
+        agent: the agent's name.
         parent: the run whose tool began it.
         task: what the agent was asked, redacted.
         status: ``running`` while no end is logged, then that of the result, ``failed`` or ``cancelled``.

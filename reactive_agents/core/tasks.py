@@ -115,6 +115,8 @@ class SubRun(Value):
 
     Attributes:
         parent_run_id: the run whose tool began it.
+        agent: name of the agent.
+        task: its task.
         status: its status, ``failed`` if it has no result.
         output: its answer as text, if there is one.
         reason: why it ended, in a sentence.

@@ -46,6 +46,9 @@ async def check_text(
 
     Every finding is an event, and a blocked text is an audit entry too. Model calls of the guardrail count as
     usage of the run. A text with JSON escapes is checked both as it is and with the escapes resolved.
+
+    Args:
+        call_id: the tool call whose result is checked.
     """
     plain, places = unescaped(text)
     checked = await _checked(text, stage, services)

@@ -75,6 +75,7 @@ class OutputValidator:
     """A function that validates answers.
 
     Attributes:
+        name: the name of the function, for errors.
         function: takes the value, or a ``RunContext`` and the value; sync or async. It returns the value,
             another value, or ``None`` to keep the value as it is; it raises or returns ``ModelRetry`` to
             reject it.

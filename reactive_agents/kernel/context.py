@@ -407,6 +407,7 @@ class KernelServices(Value):
     Attributes:
         events: publishes kernel events; ``Nothing`` to publish none.
         wrap: wraps each step, so that an engine can run its lifecycle hooks.
+        approver: decides on tool calls that need approval.
         policies: policies that are asked before those of the run's options.
         counter: knows the model's window and tokenizer.
         account: the usage of the run, which its budget limits; without it a kernel knows only its own usage.

@@ -37,6 +37,7 @@ class CallCounts(Value):
 
     Attributes:
         attempts: how often each tool was run, with any result.
+        succeeded: how often each tool succeeded.
         failed_in_a_row: how often each tool has failed since its last success.
         effects: the key of the result of each call that succeeded and changed something, by its fingerprint.
     """

@@ -68,6 +68,7 @@ def absorb_response(
     Args:
         estimate: the estimate of the request and of the answer.
         unmade: name of the tool whose call stands in the text, but is not run.
+        took_ms: milliseconds of the model call.
     """
     thought, spent, steps = thought_of(response), response.spent, state.steps
     if thought:

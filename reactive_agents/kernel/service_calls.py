@@ -86,7 +86,11 @@ def broken_service(name: str, service: object, operation: str, problem: str) -> 
 
 
 class BrokenServiceError(Exception):
-    """Raised when a service breaks its port in a method that cannot return a failure."""
+    """Raised when a service breaks its port in a method that cannot return a failure.
+
+    Attributes:
+        failure: the error, which names the service.
+    """
 
     def __init__(self, failure: ServiceFailed) -> None:
         super().__init__(failure.message)
@@ -194,7 +198,11 @@ class CheckedClock:
 
 
 class CheckedIds:
-    """A source of ids that counts when a custom one fails."""
+    """A source of ids that counts when a custom one fails.
+
+    Args:
+        prefix: the prefix of the counted ids.
+    """
 
     def __init__(self, ids: IdSource, faults: ServiceFaults, prefix: str) -> None:
         self._ids, self._faults, self._prefix = ids, faults, prefix

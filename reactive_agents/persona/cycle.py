@@ -91,6 +91,8 @@ class Cycle:
         thoughts: the notes on the room for the plan and the answer.
         left_usd: US dollars that remain in the limits of the day; ``None`` for no limit.
         stored_usd: US dollars of this event that are stored already.
+        step_tokens: tokens of the steps so far.
+        step_cost_usd: US dollars of the steps so far.
     """
 
     settings: personas.PersonaSettings
@@ -460,7 +462,11 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
 
 def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> tuple[personas.StepCall, ...]:
-    """Return the tool calls of a run with their results, without its final answer."""
+    """Return the tool calls of a run with their results, without its final answer.
+
+    Args:
+        decided: whether calls were approved.
+    """
     found: dict[CallId, personas.StepCall] = {}
     for step in steps:
         call_id = None if step.metadata is None else step.metadata.call_id

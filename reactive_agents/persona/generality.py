@@ -56,6 +56,9 @@ def room_words(
     """Return the words of a room.
 
     Args:
+        said: texts of the room.
+        speakers: names and ids of its speakers.
+        elsewhere: texts of other rooms.
         known: instructions, names of tools and other texts of the program.
     """
     texts, people = tuple(said), _words(speakers)

@@ -218,6 +218,7 @@ def learn_from(
     Args:
         known: all learnings of the persona in the domain.
         recent: the latest plans of the domain for comparison, newest first.
+        new_id: the id for a new learning.
         measure: decides which known pattern the lesson restates.
     """
     lesson = evaluation.pattern.strip()

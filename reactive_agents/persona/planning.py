@@ -50,6 +50,8 @@ class FormulatedPlan:
 
     Attributes:
         reason: the origin of the plan, in a sentence.
+        shown: the learnings in the planning prompt.
+        warnings: the warnings in the planning prompt.
         corrects: whether the event says that the last answer to its author was wrong.
     """
 

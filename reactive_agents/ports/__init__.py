@@ -214,6 +214,10 @@ class RunToolsets(Protocol):
 
         Fails with ``InvalidConfig`` when two have one name, or one takes other dependencies than the run has;
         with ``ServiceFailed`` when a function that chooses them raises or returns something else.
+
+        Args:
+            added: tools that the run was given.
+            tools: those of all runs.
         """
 
 

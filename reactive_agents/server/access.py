@@ -38,6 +38,10 @@ class KeyLimits:
 
     Attributes:
         requests_per_minute: on average; a burst of as many is accepted after an idle minute.
+        runs: the maximum of concurrent runs.
+        streams: the maximum of open streams.
+        body_bytes: the maximum size of a request body.
+        body_s: seconds in which a body must arrive.
         run_s: seconds after which a run is stopped with its partial result.
     """
 
@@ -273,6 +277,8 @@ class KeyUse:
     """The current use of one key.
 
     Attributes:
+        runs: the number of runs in progress.
+        streams: the number of open streams.
         requests_left: the number of requests that may come at once, at ``counted_at``.
     """
 

@@ -49,6 +49,7 @@ def create_persona_app(
     queue of the persona.
 
     Args:
+        on_outcome: called with the outcome of each event.
         hosts: accepted host names; any by default, since requests are signed.
         drain_s: seconds for events in progress to end when the application is closed.
 

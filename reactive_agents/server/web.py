@@ -46,8 +46,10 @@ class Problem(Exception):
     """An error of a request, sent as problem details (RFC 9457).
 
     Args:
+        status: the HTTP status.
         code: the kind of problem, such as ``run-not-found``, with which ``type`` ends.
         detail: a sentence about this occurrence.
+        headers: headers of the response.
         fields: further members of the document.
     """
 
@@ -140,6 +142,7 @@ async def read_body(request: Request, kind: type[_Body], *, most: int, seconds: 
     """Return the JSON body of a request, which may be empty if no field is required.
 
     Args:
+        kind: the class of the body.
         most: the maximum of bytes; a larger body is refused before it is read.
         seconds: the time in which the whole body must arrive.
 
@@ -437,6 +440,7 @@ class Border:
     Args:
         hosts: accepted host names, without ports; ``*`` for any.
         origins: further origins whose pages may send requests, such as ``https://app.example``.
+        headers: default headers of responses.
     """
 
     def __init__(

@@ -139,6 +139,7 @@ def create_studio(
         once: a second token, valid for one request, to start a browser with, whose command line other users
             of the machine can see.
         records: the stores of the agents besides runs.
+        hosts: accepted host names.
 
     Raises:
         ValueError: the token is too short, or two agents have the same name.

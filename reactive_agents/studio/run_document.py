@@ -77,6 +77,7 @@ class Row:
         changed: the number of the last event that changed it.
         content: the value by which rows of two runs are compared.
         end: the number of the event that ended it; 0 for none.
+        purpose: the purpose of a model call.
         is_reused: whether an earlier result was used instead of running the tool.
     """
 

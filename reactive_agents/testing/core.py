@@ -282,6 +282,7 @@ class RecordedRunPlayer:
         path: a file of ``agent.runs.export``, or the output of ``reactive-agents runs recording``.
 
     Attributes:
+        task: the task of the run.
         requests: every request so far.
 
     Raises:

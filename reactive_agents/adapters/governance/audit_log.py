@@ -93,6 +93,7 @@ def link_hash(sequence: int, previous: str, body: str, *, signed: bool) -> str:
     """Return the SHA-256 of the canonical JSON of an entry with its position.
 
     Args:
+        body: canonical JSON of the entry.
         signed: whether the entry has a signature, so that its removal is detected.
     """
     place = f'"previous":"{previous}","sequence":{sequence},"signed":{"true" if signed else "false"}'

@@ -100,6 +100,7 @@ class SpendingTotal:
             did not report its models.
         runs: number of runs in the group, 1 or more. A run counts for each model that it used.
         cost_usd: US dollars, for calls with a known price.
+        unpriced_calls: calls with an unknown price.
     """
 
     name: str
@@ -114,6 +115,8 @@ class SqliteCostTracker:
 
     Args:
         path: the SQLite file, created with its directories if missing, or a Postgres URL.
+        clock: the clock for the times of records.
+        read_only: never write or create tables.
     """
 
     def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, read_only: bool = False) -> None:

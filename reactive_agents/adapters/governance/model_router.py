@@ -85,6 +85,8 @@ def choose_tier(
 
     Args:
         complexity: the complexity of the task, 0 to 1.
+        tokens: the tokens that the window must hold.
+        needs: the required capabilities.
     """
     able = [tier for tier in tiers if not _hindrance(tier, tokens, needs)]
     if not able:

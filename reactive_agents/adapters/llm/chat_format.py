@@ -34,6 +34,8 @@ def chat_arguments(
     """Return the arguments of a request; options left to the provider are omitted.
 
     Args:
+        schema_supported: whether the provider enforces a JSON Schema.
+        json_supported: whether the provider has a JSON mode.
         parts_in_results: whether the provider accepts images and documents in tool results.
     """
     messages = messages_to_openai(request.messages, parts_in_results=parts_in_results)
@@ -494,6 +496,7 @@ class Assembly:
         """Return the whole answer, or ``MalformedResponse`` for an incomplete stream.
 
         Args:
+            usage: the counts from the provider.
             cost_usd: US dollars; ``None`` when the price is unknown.
             native_reason: the provider's finish reason; ``None`` when it sent none.
             closed: whether the stream ended with a usage chunk, as with providers that send no finish reason.

@@ -43,6 +43,7 @@ class PreparedRequest:
     """A request with its model and access.
 
     Attributes:
+        model: as ``provider/model``.
         timeout_s: maximum seconds to wait for an answer, or for the next chunk of a stream.
         clients: the HTTP clients to use, by litellm's keys.
         omitted: parameters that the provider rejected.
@@ -312,7 +313,9 @@ class _PlainContent(httpx.AsyncByteStream):
     """The body of an answer, with contents converted to texts.
 
     Args:
+        inner: the original body.
         by_line: whether each line is a document, as in a stream of events.
+        compressed: whether the body is compressed.
     """
 
     def __init__(self, inner: httpx.AsyncByteStream, *, by_line: bool, compressed: bool) -> None:

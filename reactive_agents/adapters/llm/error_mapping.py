@@ -66,6 +66,7 @@ def diagnose(
 
     Args:
         model: the called model, as ``provider/model``.
+        timeout_s: timeout of the attempt in seconds.
         redactor: knows the key.
         now: the current time in UTC, for a ``retry-after`` date.
     """

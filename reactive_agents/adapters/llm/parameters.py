@@ -166,6 +166,9 @@ def omission_of(refusal: str, arguments: Mapping[str, Any]) -> Omission | None:
     """Return the parameter that a provider rejected, or ``None``.
 
     A field of the error document (``param``, ``loc``) takes precedence over its text.
+
+    Args:
+        arguments: the arguments of the request to litellm.
     """
     if _POLICY.search(refusal):  # the words may come from the prompt
         return None

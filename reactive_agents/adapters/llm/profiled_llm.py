@@ -54,6 +54,7 @@ class ProfiledLLM:
     """Implements ``LLM`` for a probed model; requests to other models are unchanged.
 
     Args:
+        profile: the profile of the model.
         window_tokens: the context window; ``None`` for that of the inner service.
     """
 

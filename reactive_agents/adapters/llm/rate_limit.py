@@ -73,6 +73,7 @@ class KeyUsage:
         """Wait until a request is within the limits, and count it.
 
         Args:
+            limit: the limit of the calling agent.
             tokens: the estimate for the request and its answer.
             tell: called once, if it has to wait, with the limit that it waits for and the least seconds.
         """

@@ -76,6 +76,8 @@ class SqliteContent:
     """Implements ``ContentStore`` beside the sessions.
 
     Args:
+        file: the file or database of the sessions.
+        clock: the clock for the age of content.
         lasting: whether the file outlives the process.
 
     Attributes:

@@ -435,6 +435,7 @@ def open_memory_store(
     Args:
         place: an SQLite file, or a Postgres URL.
         busy_timeout_s: seconds to wait for other writers, 0 or more.
+        read_only: never write or create tables.
         has_vectors: whether entries have vectors, for which Postgres needs pgvector.
 
     Raises:

@@ -56,6 +56,7 @@ def open_memory(
             memory with its place. ``:memory:`` keeps everything in this process while the services exist,
             even after closing.
         embedder, redactor: see :class:`~reactive_agents.adapters.memory.service.SqliteMemory`.
+        read_only: only recall; every write fails.
 
     Raises:
         ValueError: ``:memory:`` is read-only.

@@ -75,6 +75,7 @@ class SqlitePersonaStore:
     Args:
         place: the memory file, a Postgres URL, or the memory of other services.
         redactor: removes secrets from the texts before they are stored.
+        clock: the clock for due times and leases.
     """
 
     def __init__(

@@ -66,6 +66,7 @@ class SqliteMemory:
 
     Args:
         database: the memory file or database; its creator closes it.
+        clock: the clock for storage and decay.
         config: its tokens are counted by an upper estimate; its file is that of the database.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
         extract: selects the memories of a run by rules; it gets task and result without secrets.

@@ -99,6 +99,7 @@ class SqliteSessions:
     Args:
         path: an SQLite file, created if missing, or a Postgres URL; by default sessions end with this object.
         clock: the clock for the use of sessions and for tickets; a database uses the clock of its server.
+        read_only: never write or create the file.
 
     Attributes:
         content: the images, audio and documents of runs, in the same file.

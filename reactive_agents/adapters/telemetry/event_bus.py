@@ -384,6 +384,7 @@ class EventBuffer:
     Args:
         run_id: the run. The events of its sub-runs are redacted here again, since their agents may know fewer
             secrets.
+        redactor: the redactor of the agent.
     """
 
     def __init__(self, run_id: RunId, redactor: Redactor | None = None) -> None:

@@ -143,6 +143,7 @@ class SqliteRunLog:
             package.
         keep_days, keep_runs: as in ``RunLogConfig``.
         patience_s: seconds to wait for a lock of the file, 0 or more.
+        read_only: never write or create the file.
 
     Attributes:
         wants_requests: whether the bus passes it requests to models.

@@ -77,6 +77,8 @@ class Tool(Generic[_P, _R, _D]):
     Its third type parameter is the type of the dependencies in the function's ``RunContext``.
 
     Attributes:
+        function: the function, sync or async.
+        name: the name that the model sees.
         timeout_s: seconds for a call; ``None`` for the default of the tool service.
         signature: the signature of the function when it became a tool.
         given_description: replaces the docstring's description.

@@ -125,6 +125,7 @@ async def start_process(
     """Start a program without a shell, as the leader of a tree, with piped streams.
 
     Args:
+        command: the program's path and its arguments.
         environment: the complete environment, without the mark of the tree.
         directory: its working directory; by default that of this process.
         with_input: whether its standard input is a pipe; otherwise it is empty.

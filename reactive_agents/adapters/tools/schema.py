@@ -28,7 +28,9 @@ class ArgumentSchema:
     """The arguments of a tool.
 
     Attributes:
+        json_schema: the schema for the model.
         validator: converts a JSON object to arguments by name, without defaults.
+        names: the names of the arguments, in order.
         check: validates the arguments of a given schema, instead of the validator.
     """
 

@@ -347,6 +347,9 @@ class LocalToolService:
         """Ask a tool's probe whether a call was done; ``None`` if unknown.
 
         It has the time of a call, in a thread, so that one that hangs holds up nothing else.
+
+        Args:
+            key: the idempotency key of the call.
         """
         entry = self._entries.get(name)
         if entry is None or entry.tool.was_done is None:

@@ -40,6 +40,7 @@ class ResolvedSignature:
     """A signature whose annotations are types.
 
     Attributes:
+        parameters: the parameters for the model.
         annotations: the type of each of them; ``Any`` without an annotation.
         context_parameter: the parameter for the :class:`ToolContext`, if any.
         run_parameter: the parameter for the :class:`RunContext`, if any.

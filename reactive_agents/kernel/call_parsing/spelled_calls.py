@@ -38,6 +38,7 @@ class SpelledCall(Value):
     """A part of a text that looks like a call.
 
     Attributes:
+        tool: the registered name of its tool.
         named: whether the text has the name, not only an object of arguments.
         keys: the keys of an object without the name.
     """

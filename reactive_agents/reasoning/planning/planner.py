@@ -212,6 +212,7 @@ def find_problems(
     """Return the problems of the steps that a model wrote; empty when they can run.
 
     Args:
+        plan: the plan with these steps in it.
         written: the path of each such step in the model's text, such as ``$.steps[0]``, by the step's id.
     """
     found: list[FieldProblem] = []

@@ -87,6 +87,7 @@ def choose_by_history(
 
     Args:
         favourite: the strategy that is chosen without a history; one of the known ones.
+        history: the records of this type of task.
         seed: the text that determines the draws, unique for the run.
     """
     records = {each.strategy: each for each in history if each.strategy in known and each.executions > 0}

@@ -30,7 +30,9 @@ class ClassifierCheck:
     Args:
         classifier: returns the probability that a text is an attack; called in a worker thread.
         threshold: 0 to 1; the lowest probability for a finding.
+        action: the reaction to a finding.
         on_failure: the reaction to a text that was not classified.
+        stages: the stages that it checks.
     """
 
     classifier: Callable[[str], float]

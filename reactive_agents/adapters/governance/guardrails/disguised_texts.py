@@ -57,6 +57,8 @@ class Disguised:
 
     Attributes:
         text: the text without the disguise.
+        start: its start in the other text.
+        end: its end in the other text.
         how: the disguise.
     """
 

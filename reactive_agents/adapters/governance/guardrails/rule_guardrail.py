@@ -150,6 +150,7 @@ class ModelJudge:
         llm: the model service, called once for each text; ``None`` for that of the run, which counts the
             usage.
         policy: the required and forbidden content, in plain words.
+        action: the reaction to a text that violates the policy.
         threshold: 0 to 1; the lowest confidence of the model for a finding.
         model: its name, as the LLM service knows it; ``None`` for the default.
     """

@@ -63,6 +63,7 @@ class Session:
         ending: set when it must end, or when the server is gone.
         settled: set when it is ready for calls, or has failed to start.
         ended: set when it has ended completely.
+        client: the client while calls can be made.
     """
 
     output: stdio.ServerOutput = attrs.field(factory=stdio.ServerOutput)

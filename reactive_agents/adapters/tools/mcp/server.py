@@ -91,6 +91,7 @@ class McpServer(Value):
     Attributes:
         name: unique among the servers of an agent; 1 to 32 letters, digits, ``_`` and ``-``.
         command: the program, started without a shell. Either this or ``url`` is required.
+        args: the arguments of the command.
         env: variables besides the few that a server inherits (such as ``PATH`` and ``HOME``); may be secret.
         cwd: the working directory of the command; by default that of this process.
         url: the ``http`` or ``https`` URL of a server with streamable HTTP.
