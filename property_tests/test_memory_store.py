@@ -109,9 +109,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(agent=AGENTS, words=WORDS, kinds=st.sets(KINDS, min_size=1))
     def search(self, agent: AgentId, words: list[str], kinds: set[MemoryKind]) -> None:
-        found = store.search(
-            self.connection, Reach(agent), " ".join(words), self.now, kinds=tuple(kinds), limit=1_000
-        )
+        among = store.Living(Reach(agent), self.now, tuple(kinds))
+        found = store.search(self.connection, among, " ".join(words), limit=1_000)
         wanted = {word.lower() for word in words}
         expected = {
             entry.id
@@ -132,9 +131,8 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(agent=AGENTS, model=MODELS, numbers=VECTORS, kinds=st.sets(KINDS, min_size=1))
     def nearest(self, agent: AgentId, model: str, numbers: list[int], kinds: set[MemoryKind]) -> None:
         query = embedding(model, numbers)
-        found = vectors.nearest(
-            self.connection, Reach(agent), query, self.now, kinds=tuple(kinds), limit=1_000
-        )
+        among = store.Living(Reach(agent), self.now, tuple(kinds))
+        found = vectors.nearest(self.connection, among, query, limit=1_000)
         comparable = {
             entry.id: cosine(query, self.vectors[entry.id])
             for entry in self.alive()
@@ -263,7 +261,7 @@ def test_any_text_can_be_kept_and_searched_for(contents: list[str], query: str) 
         for number, content in enumerate(contents):
             stored = store.add(connection, an_entry(f"m{number}", content))
             assert store.get(connection, stored.id) == stored
-        store.search(connection, Reach(AgentId("agent-1")), query, START)
+        store.search(connection, store.Living(Reach(AgentId("agent-1")), START), query)
         store.rarest(connection, Reach(None), keywords_of(query))
     finally:
         connection.close()

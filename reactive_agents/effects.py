@@ -75,7 +75,6 @@ class Settled(Generic[_E]):
     result: Result[None, _E]
 
     def __await__(self) -> Generator[Any, Any, Result[None, _E]]:
-        """Return the result."""
         return self.result
         yield
 

@@ -59,12 +59,7 @@ _FORGED = ChannelRefused(401, "wrong-signature", "The signature is missing, wron
 
 
 def open_channel(
-    config: ChannelConfig,
-    *,
-    name: str,
-    clock: Clock,
-    environment: Mapping[str, str],
-    option: str = "channel",
+    config: ChannelConfig, *, name: str, clock: Clock, environment: Mapping[str, str], option: str = "channel"
 ) -> Result[Channel, InvalidConfig]:
     """Return the channel that a configuration describes.
 
@@ -316,8 +311,6 @@ def _json(document: JsonObject) -> bytes:
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-# --- webhooks -----------------------------------------------------------------------------------------------
-
 _name = and_(max_len(_MOST_NAME), matches_re(r"[^\x00-\x1f\x7f]+"))
 
 
@@ -436,8 +429,6 @@ class WebhookChannel(_Channel):
 _NO_SECRET = b"\x00" * 32
 """Compared with for an unknown tenant, so that the time does not reveal tenants."""
 
-
-# --- Slack --------------------------------------------------------------------------------------------------
 
 _NO_RETRY = {"x-slack-no-retry": "1"}
 _SLACK_ID = re.compile(r"[A-Z0-9]{1,50}")
@@ -617,8 +608,6 @@ def _plain(text: str, bot: str, name: str) -> str:
     plain = _SLACK_MARK.sub(shown, text)
     return plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
-
-# --- Matrix -------------------------------------------------------------------------------------------------
 
 _MATRIX_USER = re.compile(r"@[^\x00-\x20\x7f:]{1,200}:[^\x00-\x20\x7f/]{1,200}")
 _MATRIX_ROOM = re.compile(r"![^\x00-\x20\x7f/]{1,255}")  # a slash separates the thread

@@ -194,9 +194,7 @@ class DbosQueue:
                     _require_new_sqlite()
                 DBOS.migrate(self._url)
                 self._client = DBOSClient(
-                    system_database_url=self._url,
-                    application_name=APPLICATION,
-                    retry_connection_errors=False,
+                    system_database_url=self._url, application_name=APPLICATION, retry_connection_errors=False
                 )
             return self._client
 

@@ -42,11 +42,7 @@ class LeaseRenewal(Generic[_Held]):
     """
 
     def __init__(
-        self,
-        name: str,
-        renew: Callable[[Mapping[str, _Held]], Awaitable[object]],
-        *,
-        beat_s: float = BEAT_S,
+        self, name: str, renew: Callable[[Mapping[str, _Held]], Awaitable[object]], *, beat_s: float = BEAT_S
     ) -> None:
         self._name = name
         self._renew = renew
@@ -106,8 +102,6 @@ class LeaseRenewal(Generic[_Held]):
             except Exception:  # noqa: BLE001 - the next round tries again
                 _log.warning("The %s could not be renewed.", self._name, exc_info=True)
 
-
-# --- who holds a lease ----------------------------------------------------------------------------------
 
 _GIVEN_UP: dict[str, float] = {}
 """Holders of this process whose release could not be written to the database, with the times."""

@@ -175,9 +175,6 @@ def default_run_log() -> Path:
     return state_directory(os.environ) / "runs.db"
 
 
-# --- redaction of the environment's secrets -------------------------------------------------------------
-
-
 class EnvironmentRedactor(Redactor):
     """A redactor for the secrets in the environment of the process.
 

@@ -27,12 +27,7 @@ from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Object, OptionalService, Providers, Singleton
 from reactive_agents.containers.governance import governance_services, wrong_deliverable, wrong_signing_key
 from reactive_agents.containers.layers import CoreLayer, find_model_profile, with_response_cache
-from reactive_agents.containers.memory import (
-    memory_services,
-    record_service,
-    sessions_service,
-    tier_problem,
-)
+from reactive_agents.containers.memory import memory_services, record_service, sessions_service, tier_problem
 from reactive_agents.core.config import (
     IN_PROCESS,
     CompactionConfig,

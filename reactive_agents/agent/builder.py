@@ -410,8 +410,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         return self._evolve(system_prompt=prompt)
 
     def with_instructions(
-        self,
-        *instructions: str | Callable[[RunContext[_Deps]], Instruction] | Callable[[], Instruction],
+        self, *instructions: str | Callable[[RunContext[_Deps]], Instruction] | Callable[[], Instruction]
     ) -> Self:
         """Add instructions: texts, and functions that are called once in each run.
 

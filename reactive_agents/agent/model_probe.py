@@ -138,8 +138,6 @@ async def probe_model(
 
 
 class _Probe:
-    """One probe under way."""
-
     def __init__(self, llm: MeteredLLM, clock: Clock, report: Callable[[ProbeFinding], object]) -> None:
         self._llm = llm
         self._clock = clock
@@ -148,7 +146,6 @@ class _Probe:
         self.findings: dict[ProbeSubject, ProbeFinding] = {}
 
     async def run(self, longest_prompt: int) -> None:
-        """Find out everything."""
         await self._answer()
         plain = _request("Answer with the single word: ready")
         await self._ask_with("temperature", evolve(plain, temperature=0.2))

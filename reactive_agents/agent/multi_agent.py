@@ -131,9 +131,6 @@ def _usage(figures: TaskResultMetadata | None) -> tuple[RunUsage, ...]:
     return figures.models or (total,)
 
 
-# --- Handoffs ---
-
-
 LaterAgent: TypeAlias = Callable[[], ReactiveAgent[Any, Any]]
 """Returns an agent that is built later, so that two agents may hand over to each other."""
 HandoffLike: TypeAlias = "ReactiveAgent[Any, Any] | Handoff | str"

@@ -146,7 +146,6 @@ class _GrowingText:
         return self._size > self._read_at + self._read_at // _GROWTH
 
     def text(self) -> str:
-        """Return the text so far."""
         self._parts, self._read_at = ["".join(self._parts)], self._size
         return self._parts[0]
 

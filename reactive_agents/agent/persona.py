@@ -20,7 +20,7 @@ from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.adapters.system import SystemClock, checked_redactor
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
-from reactive_agents.agent import assembly
+from reactive_agents.agent import assembly, validation
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
@@ -29,14 +29,6 @@ from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.tool_references import imported
-from reactive_agents.agent.validation import (
-    changed_options,
-    wrong_embedder,
-    wrong_functions,
-    wrong_object,
-    wrong_place,
-    wrong_text,
-)
 from reactive_agents.containers.composition import Lifetimes, Object, Provider, Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.memory import open_embedder, tier_problem
@@ -159,14 +151,14 @@ def _wrong_parts(option: str, values: object, kind: type, expected: str) -> Inva
 
 
 def _wrong_function(option: str, value: object) -> InvalidConfig | None:
-    return None if value is None else wrong_functions(option, value)
+    return None if value is None else validation.wrong_functions(option, value)
 
 
 def _wrong_channel(channel: object) -> InvalidConfig | None:
     if channel is None or isinstance(channel, ChannelConfig):
         return None
     expected, methods = "a ChannelConfig or a Channel", ("receive", "send", "typing", "aclose")
-    return wrong_object("channel", channel, expected, *methods)
+    return validation.wrong_object("channel", channel, expected, *methods)
 
 
 def _open_channel(
@@ -319,9 +311,6 @@ def _domains(
     )
 
 
-# --- the facade ---------------------------------------------------------------------------------------------
-
-
 class PersonaAgent:
     """A persona, ready for events; use it as ``async with persona:``, which closes it.
 
@@ -466,9 +455,6 @@ _ASKED_BY = "asked_by"
 """The detail of a question with the personas that wait for its answer, each for the next one."""
 
 
-# --- the builder --------------------------------------------------------------------------------------------
-
-
 NAMELESS = PersonaConfig("persona", "persona.db")
 
 
@@ -507,7 +493,7 @@ class Personas:
     @classmethod
     def create(cls, name: str = "persona") -> Personas:
         """Return a builder without domains; the memory file is ``<name>.db``."""
-        wrong = wrong_text("name", name, "a name that is not blank")
+        wrong = validation.wrong_text("name", name, "a name that is not blank")
         if wrong is not None:
             return cls(problems=(wrong,))
         return cls(PersonaConfig(name, f"{name}.db"))
@@ -532,7 +518,7 @@ class Personas:
 
         A mapping sets some fields of a nested value; the others get their defaults.
         """
-        read = changed_options(self.config, options)
+        read = validation.changed_options(self.config, options)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return evolve(self, config=read.unwrap())
@@ -553,7 +539,7 @@ class Personas:
             embedding_model: the embedding model, such as ``openai/text-embedding-3-small``.
             embedder: a custom embedder instead of a model by name.
         """
-        problem = wrong_place("memory", path) or wrong_embedder("embedder", embedder)
+        problem = validation.wrong_place("memory", path) or validation.wrong_embedder("embedder", embedder)
         if problem is not None:
             return self._with_problem(problem)
         described = self.with_options(memory=os.fspath(path), tier=tier, embedding_model=embedding_model)
@@ -561,12 +547,12 @@ class Personas:
 
     def with_store(self, store: ports.PersonaStore) -> Personas:
         """Use a custom store instead of the file."""
-        problem = wrong_object("store", store, "a PersonaStore", "save_plan", "list_learnings")
+        problem = validation.wrong_object("store", store, "a PersonaStore", "save_plan", "list_learnings")
         return evolve(self._with_problem(problem), store=store)
 
     def with_llm(self, llm: ports.LLM) -> Personas:
         """Use a custom model object for all domains, such as a ``ScriptedLLM``."""
-        problem = wrong_object(
+        problem = validation.wrong_object(
             "llm", llm, "an object with complete, stream and model", "complete", "stream", "model"
         )
         return evolve(self._with_problem(problem), llm=llm)
@@ -638,7 +624,7 @@ class Personas:
             reminders: whether its steps have a tool ``remind``, by which an event comes later.
         """
         problem = (
-            wrong_text("name", name, "the name of a domain")
+            validation.wrong_text("name", name, "the name of a domain")
             or _wrong_parts("agent", [agent] if agent else (), ReactiveAgents, "a builder of an agent")
             or _wrong_parts("templates", templates, PlanTemplate, "a list of PlanTemplate")
             or _wrong_parts("schedules", schedules, EventSchedule, "a list of EventSchedule")

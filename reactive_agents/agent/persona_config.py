@@ -186,9 +186,7 @@ class PersonaConfig(personas.PersonaRules):
 
 
 def read_persona(
-    source: PersonaConfig | Mapping[str, Any] | str | Path,
-    *,
-    allow_tools_from: Collection[str] = (),
+    source: PersonaConfig | Mapping[str, Any] | str | Path, *, allow_tools_from: Collection[str] = ()
 ) -> Result[PersonaConfig, ConfigErrors]:
     """Read the configuration of a persona from a mapping or a file.
 

@@ -280,8 +280,6 @@ class QueueWorker:
         """Return whether a run waits, for a person or since it is paused."""
         return begun.task_id is not None and waits_for_person(self._engine, begun.task_id)
 
-    # --- schedules ----------------------------------------------------------------------------------------
-
     async def _add_scheduled(self) -> None:
         """Add the runs of schedules that are due to the queue."""
         agent_id, now = self._engine.settings.agent_id, self._engine.ports.clock.now()

@@ -292,8 +292,6 @@ class Runs(Generic[R]):
         with suppress(ValueError):  # alone, since other threads begin and stop workers meanwhile
             self._workers.remove(worker)
 
-    # --- schedules ----------------------------------------------------------------------------------------
-
     async def schedule(self, schedule: RunSchedule) -> None:
         """Add or replace a schedule, whose runs the workers of its queue begin."""
         await value_of(self._record.schedule(schedule))
@@ -420,8 +418,6 @@ class Runs(Generic[R]):
         """Return a run as the JSON data that :meth:`export` writes."""
         run, entries = await self.find(run_id), await self._entries(run_id)
         return {"run_id": run.run_id, "task": run.task.input, "entries": exported(entries)}
-
-    # --- deletion -----------------------------------------------------------------------------------------
 
     async def prune(self, older_than: timedelta) -> int:
         """Delete runs that ended longer ago; return how many there were."""

@@ -75,9 +75,6 @@ class Subscriptions:
             _log.warning("Event handlers had not handled all events within %g seconds.", _PATIENCE_S)
 
 
-# --- the events of one run as an async iterator ---------------------------------------------------------
-
-
 @define(eq=False)
 class _Run:
     """A run in a separate task."""

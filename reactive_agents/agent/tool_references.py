@@ -94,13 +94,9 @@ class PlainFunction(Protocol):
     """A function, as opposed to a tool, to type checkers."""
 
     @property
-    def __code__(self) -> CodeType:
-        """The compiled body."""
-        ...
+    def __code__(self) -> CodeType: ...
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
-        ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 class ToolsOfOtherDeps:
@@ -173,16 +169,8 @@ def alike(one: Tool, other: Tool) -> bool:
     )
 
 
-# --- Toolsets ---
-
-
 def read_toolset(
-    tools: object,
-    *,
-    prefix: object = "",
-    rename: object = None,
-    only: object = None,
-    keeps: object = None,
+    tools: object, *, prefix: object = "", rename: object = None, only: object = None, keeps: object = None
 ) -> Result[ToolGroup, InvalidConfig]:
     """Return the toolset of a builder's arguments, or the first ``InvalidConfig``."""
     names = {} if rename is None else rename

@@ -20,8 +20,6 @@ from reactive_agents.core.codec import abbreviated, decode, decode_fields, encod
 from reactive_agents.core.config import CompactionMethod, PlanMode, is_postgres
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 
-# --- types of options ---------------------------------------------------------------------------------------
-
 
 class CompactionOptions(TypedDict, total=False):
     """Fields of ``CompactionConfig``."""
@@ -131,9 +129,6 @@ class ContentOptions(TypedDict, total=False):
     fetch_s: float
     allow_hosts: Sequence[str]
     unheld_bytes: int
-
-
-# --- validation ---------------------------------------------------------------------------------------------
 
 
 _Options = TypeVar("_Options")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from itertools import takewhile
 from typing import Annotated, Any
@@ -44,12 +45,13 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
 """The module and the one-line summary of each subcommand, in the order of ``--help``."""
 
 
-_AS_JSON = "reactive_agents.as_json"
+as_json: ContextVar[bool] = ContextVar("as_json", default=False)
+"""Whether the command prints one JSON document only: ``--json`` is among its options."""
 _UsageError: Any = typer.BadParameter.__base__
 
 
 @contextmanager
-def _usage_errors(*, as_json: bool) -> Iterator[None]:
+def _usage_errors() -> Iterator[None]:
     """Print errors of the option parser with the value, as JSON for ``--json``."""
     try:
         yield
@@ -58,7 +60,7 @@ def _usage_errors(*, as_json: bool) -> Iterator[None]:
         given = repr(refused.errors()[0]["input"]) if hasattr(refused, "errors") else ""
         if given not in error.message:
             error.message = f"got {given}: {error.message}"
-        if not as_json:
+        if not as_json.get():
             raise
         from reactive_agents.cli import output
 
@@ -84,7 +86,7 @@ class LazyGroup(TyperGroup):
             if missing in ("", "reactive_agents"):
                 raise
             needed = f"{cmd_name} needs {missing}: install reactive-agents[server]."
-            if not ctx.meta.get(_AS_JSON):
+            if not as_json.get():
                 typer.echo(f"error: {needed}", err=True)
                 raise SystemExit(2) from None
             raise _UsageError(needed) from None
@@ -105,16 +107,14 @@ class LazyGroup(TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **more: Any) -> Any:
         """Read the options before the subcommand."""
-        as_json = "--json" in list(takewhile(lambda each: each != "--", args))
-        with _usage_errors(as_json=as_json):
-            context = super().make_context(info_name, args, parent, **more)
-        context.meta[_AS_JSON] = as_json
-        return context
+        as_json.set("--json" in takewhile(lambda each: each != "--", args))
+        with _usage_errors():
+            return super().make_context(info_name, args, parent, **more)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; report an interrupt that it did not report."""
         try:
-            with _usage_errors(as_json=ctx.meta[_AS_JSON]):
+            with _usage_errors():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)

@@ -66,17 +66,17 @@ def evaluate(
 
     Progress goes to standard error, the table to standard output. No run asks anybody.
     """
-    output.check_there("CASES", str(cases), "a file of cases", as_json=as_json)
+    output.check_there("CASES", str(cases), "a file of cases")
     options = (model, strategy, tools, workspace, max_iterations, system_prompt)
     configured = running.configuration(config, allow_tools_from, mcp, *options)
-    known = output.value_or_exit(configured, output.ExitCode.BAD_USAGE, as_json=as_json)
+    known = output.value_or_exit(configured, output.ExitCode.BAD_USAGE)
     known = evolve(known, durability=None)  # an agent with a record would first continue its interrupted runs
 
     def build() -> ReactiveAgent:
         return value_or_raise(running.build_agent(known, SilentView(), config, cases, desk=_NOBODY))
 
     def show(run: CaseRun) -> None:
-        if not as_json:
+        if not output.is_json():
             wrong = [score for score in run.scores if not score.passed]
             said = "passed" if not wrong else f"{wrong[0].name}: {wrong[0].reason}"
             output.tell(output.one_line(f"{run.case.name}, run {run.attempt}: {said}"))
@@ -91,8 +91,8 @@ def evaluate(
     try:
         report = anyio.run(run_all)
     except AgentError as wrong:
-        raise output.fail(wrong.error, output.ExitCode.BAD_USAGE, as_json=as_json) from None
-    output.report(report.to_json(), str(report), as_json=as_json)
+        raise output.fail(wrong.error, output.ExitCode.BAD_USAGE) from None
+    output.report(report.to_json(), str(report))
     passed = report.pass_rate >= pass_rate
     raise typer.Exit(output.ExitCode.COMPLETED if passed else output.ExitCode.FAILED)
 

@@ -89,9 +89,9 @@ def verify(
     """
     verified = verify_log(file, head=head, public_key=public_key)
     if isinstance(verified, Failure):
-        raise _fail_verification(verified.failure(), as_json=as_json)
+        raise _fail_verification(verified.failure())
     summary = verified.unwrap()
-    if as_json:
+    if output.is_json():
         output.print_json({"valid": True, **_summary(summary), "error": None})
     else:
         typer.echo(_in_words(summary))
@@ -111,19 +111,19 @@ def show(
 ) -> None:
     """Print the entries, oldest first, one per line, without verifying them."""
     read = audit_log.read_entries(file, run_id=None if run is None else RunId(run))
-    entries = output.value_or_exit(read, output.ExitCode.FAILED, as_json=as_json)
+    entries = output.value_or_exit(read, output.ExitCode.FAILED)
     if unfinished:
         entries = audit_log.unfinished_runs(entries)
-    if as_json:
+    if output.is_json():
         output.print_json(encode(entries))
         return
     for entry in entries:
         typer.echo(output.printable(_line(entry)))
 
 
-def _fail_verification(error: AuditErrors, *, as_json: bool) -> typer.Exit:
-    if not as_json:
-        return output.fail(error, output.ExitCode.FAILED, as_json=False)
+def _fail_verification(error: AuditErrors) -> typer.Exit:
+    if not output.is_json():
+        return output.fail(error, output.ExitCode.FAILED)
     unknown: JsonObject = {"entries": None, "head": None, "signed": None}
     told: JsonObject = {**cast(JsonObject, encode(error, AuditErrors)), "message": error.message}
     output.print_json({"valid": False, **unknown, "error": told})
@@ -200,13 +200,12 @@ def cost(
 ) -> None:
     """Show the cost of past runs by model, agent, day or run."""
     grouping: cost_tracker.Grouping = by.value
-    output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE, as_json=as_json)
+    output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
     totals = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path)),
         lambda tracker: tracker.totals(grouping, since=since),
-        as_json=as_json,
     )
-    if as_json:
+    if output.is_json():
         document: JsonObject = {
             "by": grouping,
             "since": since.isoformat() if since is not None else None,

@@ -45,8 +45,6 @@ def collect_garbage() -> None:
         gc.enable()
 
 
-# --- the process ----------------------------------------------------------------------------------------
-
 _THREAD_GRACE_S = 0.5
 """Seconds that threads have to end after the command."""
 

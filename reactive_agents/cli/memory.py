@@ -78,11 +78,9 @@ def search(
 ) -> None:
     """Search the entries that have not expired, best match first."""
     found = _ask(
-        path,
-        lambda archive: archive.search(text, agent_id=_agent(agent), kinds=_kinds(kind), limit=limit),
-        as_json=as_json,
+        path, lambda archive: archive.search(text, agent_id=_agent(agent), kinds=_kinds(kind), limit=limit)
     )
-    _print_entries(found, as_json=as_json)
+    _print_entries(found)
 
 
 @memory.command()
@@ -99,16 +97,14 @@ def show(
     """Show the most recently seen entries, or one entry in full."""
     if entry_id is None:
         listed = _ask(
-            path,
-            lambda archive: archive.entries(agent_id=_agent(agent), kinds=_kinds(kind), limit=limit),
-            as_json=as_json,
+            path, lambda archive: archive.entries(agent_id=_agent(agent), kinds=_kinds(kind), limit=limit)
         )
-        _print_entries(listed, as_json=as_json)
+        _print_entries(listed)
         return
-    entry = _ask(path, lambda archive: archive.get(MemoryId(entry_id)), as_json=as_json).value_or(None)
+    entry = _ask(path, lambda archive: archive.get(MemoryId(entry_id))).value_or(None)
     if entry is None:
-        raise output.fail(RecordNotFound("memory entry", entry_id), output.ExitCode.FAILED, as_json=as_json)
-    if as_json:
+        raise output.fail(RecordNotFound("memory entry", entry_id), output.ExitCode.FAILED)
+    if output.is_json():
         output.print_json(encode(entry))
         return
     for name, value in cast("dict[str, object]", encode(entry)).items():
@@ -143,10 +139,10 @@ def forget(
         typer.echo("Nothing was forgotten.", err=True)
         raise typer.Exit(output.ExitCode.FAILED)
     deleted = sum(
-        _ask(path, lambda archive, each=each: archive.forget(each), as_json=as_json, read_only=False)  # type: ignore[misc]
+        _ask(path, lambda archive, each=each: archive.forget(each), read_only=False)  # type: ignore[misc]
         for each in selections
     )
-    output.report({"forgotten": deleted}, f"{deleted} forgotten.", as_json=as_json)
+    output.report({"forgotten": deleted}, f"{deleted} forgotten.")
     missing = len(set(entry_ids or ())) - deleted
     if entry_ids and missing > 0:
         output.tell(f"{missing} of the ids are not in {shown_place(path)!r}.")
@@ -168,21 +164,16 @@ def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None)
 
 
 def _ask(
-    path: str,
-    question: Callable[[MemoryArchive], Effect[_T, MemoryErrors]],
-    *,
-    as_json: bool = False,
-    read_only: bool = True,
+    path: str, question: Callable[[MemoryArchive], Effect[_T, MemoryErrors]], *, read_only: bool = True
 ) -> _T:
-    output.check_there("--path", path, "a memory file", as_json=as_json)
+    output.check_there("--path", path, "a memory file")
     # opening an empty file for writing would make it a memory file
     if not is_postgres(path) and Path(path).stat().st_size == 0:
         empty = MemoryUnavailable(f"The memory file {path!r} cannot be used: it is empty.", "open")
-        raise output.fail(empty, output.ExitCode.FAILED, as_json=as_json)
+        raise output.fail(empty, output.ExitCode.FAILED)
     return output.ask_store(
         lambda: open_memory_store(path, read_only=read_only),
         lambda database: question(MemoryArchive(database, SystemClock())),
-        as_json=as_json,
     )
 
 
@@ -222,10 +213,10 @@ def _confirmed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _print_entries(entries: Sequence[MemoryEntry], *, as_json: bool) -> None:
+def _print_entries(entries: Sequence[MemoryEntry]) -> None:
     rows = (
         (each.id, each.agent_id, each.kind, each.origin, f"{each.seen_at:%Y-%m-%d}", each.content)
         for each in entries
     )
     headings = ("id", "agent", "kind", "from", "seen", "content")
-    output.print_found(entries, headings, rows, as_json=as_json)
+    output.print_found(entries, headings, rows)

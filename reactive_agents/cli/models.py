@@ -34,7 +34,7 @@ def list_providers(context: typer.Context, as_json: output.JsonOption = False) -
     if context.invoked_subcommand is not None:
         return
     providers = provider_status(os.environ)
-    if as_json:
+    if output.is_json():
         output.print_json(encode(providers))
         return
     for provider in sorted(providers, key=lambda each: not each.ready):
@@ -100,9 +100,9 @@ def probe(
     try:
         agent = described.build()
     except AgentError as wrong:
-        raise output.fail(wrong.error, output.ExitCode.BAD_USAGE, as_json=as_json) from None
-    profile, problem = anyio.run(_probe, agent, longest_prompt, as_json)
-    if as_json:
+        raise output.fail(wrong.error, output.ExitCode.BAD_USAGE) from None
+    profile, problem = anyio.run(_probe, agent, longest_prompt)
+    if output.is_json():
         output.print_json({**_record(profile), "problem": problem})
     else:
         _print_profile(profile)
@@ -114,11 +114,11 @@ def probe(
     raise typer.Exit(output.ExitCode.COMPLETED if profile.complete else output.ExitCode.PARTIAL)
 
 
-async def _probe(agent: Any, longest_prompt: int, as_json: bool) -> tuple[ModelProfile, str]:
+async def _probe(agent: Any, longest_prompt: int) -> tuple[ModelProfile, str]:
     from reactive_agents.agent.model_probe import probe_agent
 
     def report(finding: ProbeFinding) -> None:
-        if not as_json and sys.stderr.isatty():
+        if not output.is_json() and sys.stderr.isatty():
             output.tell(f"{finding.subject}: {finding.outcome}")
 
     async with agent:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 from returns.result import Failure, Result
 
+from reactive_agents.cli.app import as_json as as_json
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json
@@ -52,6 +53,7 @@ option = partial(typer.Option, show_default=False)
 """Hides the default of an option in its help."""
 
 JsonOption = Annotated[bool, option("--json", help="Print one JSON document only.")]
+"""Declares the option of a command; :func:`is_json` tells whether it is given."""
 AllowedModules = Annotated[
     str | None,
     option(
@@ -80,6 +82,11 @@ class _Closing(Protocol):
 _Store = TypeVar("_Store", bound=_Closing)
 
 
+def is_json() -> bool:
+    """Return whether the command prints one JSON document only."""
+    return as_json.get()
+
+
 def print_json(document: Json) -> None:
     """Print one JSON document to standard output."""
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
@@ -95,23 +102,23 @@ def print_answer(answer: str) -> None:
     typer.echo(printable(answer) if sys.stdout.isatty() else answer)
 
 
-def fail(error: _Reported, code: ExitCode, *, as_json: bool) -> typer.Exit:
+def fail(error: _Reported, code: ExitCode) -> typer.Exit:
     """Print an error and return the exception to raise: ``raise fail(…)``."""
-    if as_json:
+    if is_json():
         print_json(error_record(type(error).__name__, error.message))
     else:
         tell(f"error: {error.message}")
     return typer.Exit(code)
 
 
-def value_or_exit(result: Result[_T, _Reported], code: ExitCode, *, as_json: bool) -> _T:
+def value_or_exit(result: Result[_T, _Reported], code: ExitCode) -> _T:
     """Return the value of a result; print the error and exit if it failed."""
     if isinstance(result, Failure):
-        raise fail(result.failure(), code, as_json=as_json)
+        raise fail(result.failure(), code)
     return result.unwrap()
 
 
-def check_there(option: str, place: str, what: str, *, as_json: bool) -> None:
+def check_there(option: str, place: str, what: str) -> None:
     """Exit with a usage error if a file is missing, instead of creating it.
 
     Args:
@@ -121,16 +128,12 @@ def check_there(option: str, place: str, what: str, *, as_json: bool) -> None:
     from reactive_agents.adapters.sql import is_there  # by the commands that have a store
 
     if not is_there(place):
-        raise fail(
-            InvalidConfig(option, repr(place), f"{what} that exists"), ExitCode.BAD_USAGE, as_json=as_json
-        )
+        raise fail(InvalidConfig(option, repr(place), f"{what} that exists"), ExitCode.BAD_USAGE)
 
 
 def ask_store(
     open_store: Callable[[], _Store],
     question: Callable[[_Store], Effect[_T, _Reported] | Awaitable[Result[_T, _Reported]]],
-    *,
-    as_json: bool,
 ) -> _T:
     """Open a store for one query and return its result; exit if it fails."""
     import anyio  # by the commands that have a store
@@ -143,7 +146,7 @@ def ask_store(
             answered: Result[_T, _Reported] = await attempt(asked)
             return answered
 
-    return value_or_exit(anyio.run(ask), ExitCode.FAILED, as_json=as_json)
+    return value_or_exit(anyio.run(ask), ExitCode.FAILED)
 
 
 def number_up_to(most: float, what: str) -> Callable[[str], float]:
@@ -180,9 +183,9 @@ def command_group(about: str, **options: Any) -> typer.Typer:
     return typer.Typer(help=about, add_completion=False, rich_markup_mode=None, **options)
 
 
-def report(document: Json, text: str, *, as_json: bool) -> None:
+def report(document: Json, text: str) -> None:
     """Print the result of a command: a JSON document, or a sentence."""
-    if as_json:
+    if is_json():
         print_json(document)
     else:
         typer.echo(printable(text))
@@ -193,11 +196,10 @@ def print_found(
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
-    as_json: bool,
     right: Collection[str] = (),
 ) -> None:
     """Print values as one JSON document, or their rows as a table."""
-    if as_json:
+    if is_json():
         print_json(encode(list(found)))
     else:
         print_table(headings, list(rows), right)

@@ -117,18 +117,18 @@ def send(
         if isinstance(problem, errors.UnknownDomain):
             problem = errors.InvalidConfig("--domain", repr(domain), f"one of {', '.join(known)}")
         if problem is not None:
-            raise output.fail(problem, output.ExitCode.BAD_USAGE, as_json=as_json)
+            raise output.fail(problem, output.ExitCode.BAD_USAGE)
         outcome = await agent.process(place, event)
         outcomes.append(outcome)
         return _EXIT_CODES.get(outcome.status, output.ExitCode.COMPLETED)
 
-    code = _run(file, allow_tools_from, work, as_json=as_json, quiet=quiet)
-    if code == output.ExitCode.INTERRUPTED and as_json and not outcomes:
+    code = _run(file, allow_tools_from, work, quiet=quiet)
+    if code == output.ExitCode.INTERRUPTED and output.is_json() and not outcomes:
         output.print_json(output.error_record(errors.RunCancelled.__name__, _INTERRUPTED))
     elif code == output.ExitCode.INTERRUPTED:
         typer.echo(_INTERRUPTED, err=True)
     for outcome in outcomes:
-        if as_json:
+        if output.is_json():
             output.print_json(encode(outcome))
         else:
             _print_outcome(outcome)
@@ -148,7 +148,7 @@ def run(
     event is not processed again: its outcome is printed once more, without the plan.
     """
     failed = rejected = done = 0
-    shown = Outcomes(as_json)
+    shown = Outcomes()
 
     async def report(outcome: PersonaOutcome) -> None:
         nonlocal failed, rejected, done
@@ -196,7 +196,7 @@ def run(
             return output.ExitCode.COMPLETED
         return output.ExitCode.PARTIAL if done > failed else output.ExitCode.FAILED
 
-    code = _run(file, allow_tools_from, work, as_json=as_json, quiet=quiet)
+    code = _run(file, allow_tools_from, work, quiet=quiet)
     if code == output.ExitCode.INTERRUPTED:
         typer.echo(_INTERRUPTED, err=True)
     raise typer.Exit(code)
@@ -227,20 +227,20 @@ def serve(
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         wrong = errors.InvalidConfig("persona serve", f"no {missing}", "the extra reactive-agents[server]")
-        raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json) from None
+        raise output.fail(wrong, output.ExitCode.BAD_USAGE) from None
 
-    agent = _built(file, allow_tools_from, as_json=as_json)
-    if not (quiet or as_json):
+    agent = _built(file, allow_tools_from)
+    if not (quiet or output.is_json()):
         agent.subscribe(PersonaView(sys.stderr).show)
     try:
-        shown = Outcomes(as_json, lambda: setattr(server, "should_exit", True))
+        shown = Outcomes(lambda: setattr(server, "should_exit", True))
         app = create_persona_app(agent, on_outcome=shown.show, drain_s=drain)
         listening = bound_socket(host, port)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
     address = address_of(listening, host)
     channels = [f"{address}/channels/{name}" for name, each in agent.persona.domains.items() if each.channel]
-    if as_json:
+    if output.is_json():
         typer.echo(json.dumps({"address": address, "channels": channels}))
     else:
         typer.echo(f"{agent.name} takes events at {', '.join(channels)}", err=True)
@@ -281,25 +281,20 @@ def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
     )
 
 
-def _built(file: str, modules: str | None, *, as_json: bool) -> PersonaAgent:
+def _built(file: str, modules: str | None) -> PersonaAgent:
     built = Personas.from_config(file, allow_tools_from=output.names(modules)).build_result()
-    return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
+    return output.value_or_exit(built, output.ExitCode.BAD_USAGE)
 
 
 def _run(
-    file: str,
-    modules: str | None,
-    work: Callable[[PersonaAgent], Awaitable[output.ExitCode]],
-    *,
-    as_json: bool,
-    quiet: bool,
+    file: str, modules: str | None, work: Callable[[PersonaAgent], Awaitable[output.ExitCode]], *, quiet: bool
 ) -> output.ExitCode:
-    agent = _built(file, modules, as_json=as_json)
+    agent = _built(file, modules)
     view = PersonaView(sys.stderr)
 
     async def live() -> output.ExitCode:
         async with agent:
-            if not (quiet or as_json):
+            if not (quiet or output.is_json()):
                 agent.subscribe(view.show)
             return await work(agent)
 
@@ -316,18 +311,16 @@ class Outcomes:
     An event whose outcome could not be printed has not failed: it stays in the queue for the next start.
 
     Args:
-        as_json: whether each is a JSON document on one line.
         end: begins the end of the command.
     """
 
-    as_json: bool
     end: Callable[[], object] = bool
     problem: OSError | None = None
 
     async def show(self, outcome: PersonaOutcome) -> None:
         """Print an outcome; never returns if that fails."""
         try:
-            if self.as_json:
+            if output.is_json():
                 typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
             else:
                 _print_outcome(outcome)

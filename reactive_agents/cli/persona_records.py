@@ -54,14 +54,13 @@ class PersonaRecords:
 
     place: str
     settings: PersonaSettings | None
-    as_json: bool
 
     @property
     def persona(self) -> PersonaSettings:
         """The persona's settings; exit when no persona is named."""
         if self.settings is None:
             wrong = InvalidConfig("--persona", "nothing", "a persona's file or id")
-            raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=self.as_json)
+            raise output.fail(wrong, output.ExitCode.BAD_USAGE)
         return self.settings
 
     def ask(self, work: Callable[[SqlitePersonaStore], Awaitable[_T]], *, read_only: bool = True) -> _T:
@@ -77,11 +76,11 @@ class PersonaRecords:
 
     async def value(self, asked: Effect[_T, PersonaErrors]) -> _T:
         """Return the value of an effect of the work; exit when it fails."""
-        return output.value_or_exit(await attempt(asked), output.ExitCode.FAILED, as_json=self.as_json)
+        return output.value_or_exit(await attempt(asked), output.ExitCode.FAILED)
 
     def missing(self, kind: str, name: str) -> typer.Exit:
         """Report a missing record; return the exception that exits."""
-        return output.fail(RecordNotFound(kind, name), output.ExitCode.FAILED, as_json=self.as_json)
+        return output.fail(RecordNotFound(kind, name), output.ExitCode.FAILED)
 
     async def plan(self, store: SqlitePersonaStore, plan_id: str | None) -> PersonaPlan:
         """Return the plan of an id, else the active or newest one; exit without one."""
@@ -108,26 +107,22 @@ class PersonaRecords:
 
     def change(self, work: _Work[LearningEntry]) -> None:
         """Change a learning, and print it."""
-        _print_learning(self.reason(work, read_only=False), as_json=self.as_json)
+        _print_learning(self.reason(work, read_only=False))
 
 
-def records_of(
-    persona: str | None, memory: str | None, *, as_json: bool, of_any: bool = False
-) -> PersonaRecords:
+def records_of(persona: str | None, memory: str | None, *, of_any: bool = False) -> PersonaRecords:
     """Return the records for the two options; exit if there are none.
 
     Args:
         of_any: whether no persona need be named.
     """
-    found = _find_records(persona, memory, as_json=as_json)
-    records = output.value_or_exit(found, output.ExitCode.BAD_USAGE, as_json=as_json)
+    found = _find_records(persona, memory)
+    records = output.value_or_exit(found, output.ExitCode.BAD_USAGE)
     assert of_any or records.persona
     return records
 
 
-def _find_records(
-    persona: str | None, memory: str | None, *, as_json: bool
-) -> Result[PersonaRecords, ConfigErrors]:
+def _find_records(persona: str | None, memory: str | None) -> Result[PersonaRecords, ConfigErrors]:
     settings: PersonaSettings | None = None
     if persona is not None and memory is None:
         read = read_persona(Path(persona))
@@ -142,10 +137,7 @@ def _find_records(
         )
     if not is_postgres(memory) and not isfile(memory):
         return Failure(InvalidConfig("memory", repr(memory), "a memory file that exists"))
-    return Success(PersonaRecords(memory, settings, as_json))
-
-
-# --- plans -----------------------------------------------------------------------------------------------
+    return Success(PersonaRecords(memory, settings))
 
 
 def plan(
@@ -164,15 +156,15 @@ def plan(
 
     Shows the active plan, else the newest one: goal, steps, contingencies and success criteria.
     """
-    if graph is not None and as_json:
+    if graph is not None and output.is_json():
         both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
-        raise output.fail(both, as_json=True, code=output.ExitCode.BAD_USAGE)
-    known = records_of(persona, memory, as_json=as_json, of_any=plan_id is not None)
+        raise output.fail(both, code=output.ExitCode.BAD_USAGE)
+    known = records_of(persona, memory, of_any=plan_id is not None)
     shown = known.ask(lambda store: known.plan(store, plan_id))
     if graph is not None:
         drawn = persona_diagram(shown)
         typer.echo(mermaid(drawn) if graph == "mermaid" else svg(drawn))
-    elif as_json:
+    elif output.is_json():
         output.print_json(encode(shown))
     else:
         print_plan(shown)
@@ -220,10 +212,10 @@ def explain(
     the tool calls, the adjustments, the outcome, the reactions, the deliveries and the evaluation, from the
     records, without a model call. Events with the same id in several rooms are explained one by one.
     """
-    known = records_of(persona, memory, as_json=as_json, of_any=True)
+    known = records_of(persona, memory, of_any=True)
     if sum(each is not None for each in (plan_id, event, message)) != 1:
         wrong = InvalidConfig("explain", "none or several", "one of --plan-id, --event and --message")
-        raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
+        raise output.fail(wrong, output.ExitCode.BAD_USAGE)
 
     async def chains(store: SqlitePersonaStore) -> list[_Explained]:
         plan = None if plan_id is None else await known.plan(store, plan_id)
@@ -267,7 +259,7 @@ def explain(
         return explained
 
     explained = known.ask(chains)
-    if as_json:
+    if output.is_json():
         output.print_json([link for each in explained for link in each.document()])
         return
     for place, each in enumerate(explained):
@@ -303,21 +295,14 @@ class _Explained:
         return [{**line, "room": self.place or None} for line in encoded]
 
 
-# --- learnings -------------------------------------------------------------------------------------------
-
-
 learnings = output.command_group("List, show, change and delete the learnings of a persona.")
 
 
-def _records(
-    context: typer.Context, persona: str | None, memory: str | None, as_json: bool
-) -> PersonaRecords:
+def _records(context: typer.Context, persona: str | None, memory: str | None) -> PersonaRecords:
     """Return the records for options after a subcommand, or else before it."""
-    earlier_persona, earlier_memory, earlier_json = context.obj
+    earlier_persona, earlier_memory = context.obj
     return records_of(
-        earlier_persona if persona is None else persona,
-        earlier_memory if memory is None else memory,
-        as_json=as_json or earlier_json,
+        earlier_persona if persona is None else persona, earlier_memory if memory is None else memory
     )
 
 
@@ -347,10 +332,10 @@ def list_learnings(
 
     Without a subcommand it lists them, the most confident first.
     """
-    context.obj = (persona, memory, as_json)
+    context.obj = (persona, memory)
     if context.invoked_subcommand is not None:
         return
-    records = records_of(persona, memory, as_json=as_json)
+    records = records_of(persona, memory)
     found = records.reason(lambda known: known.learnings(domain, min_confidence=float(min_confidence)))
     rows = (
         (
@@ -363,7 +348,7 @@ def list_learnings(
         for each in found
     )
     headings = ("id", "domain", "confidence", "worked/failed", "pattern")
-    output.print_found(found, headings, rows, as_json=as_json)
+    output.print_found(found, headings, rows)
 
 
 @learnings.command()
@@ -375,12 +360,12 @@ def show(
     as_json: output.JsonOption = False,
 ) -> None:
     """Show a learning and the tasks that it was learned from."""
-    records = _records(context, persona, memory, as_json)
+    records = _records(context, persona, memory)
     listed = records.reason(lambda known: known.learnings())
     found = next((each for each in listed if each.id == learning), None)
     if found is None:
         raise records.missing("learning", learning)
-    _print_learning(found, as_json=records.as_json)
+    _print_learning(found)
 
 
 @learnings.command()
@@ -392,9 +377,9 @@ def delete(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete one learning."""
-    records = _records(context, persona, memory, as_json)
+    records = _records(context, persona, memory)
     records.reason(lambda known: known.delete_learning(LearningId(learning)), read_only=False)
-    output.report({"deleted": learning}, f"deleted {learning}", as_json=records.as_json)
+    output.report({"deleted": learning}, f"deleted {learning}")
 
 
 @learnings.command()
@@ -421,7 +406,7 @@ def override(
 
     Without --confidence and --pattern, unpin it: its confidence follows from its counts again.
     """
-    records = _records(context, persona, memory, as_json)
+    records = _records(context, persona, memory)
     records.change(
         lambda known: known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern)
     )
@@ -438,10 +423,10 @@ def review(
 
     Each has words from one room, and is used only there until approved.
     """
-    records = _records(context, persona, memory, as_json)
+    records = _records(context, persona, memory)
     found = [each for each in records.reason(lambda known: known.learnings()) if is_waiting(each)]
     rows = ((each.id, each.tenant, each.domain, each.room or "", each.pattern) for each in found)
-    output.print_found(found, ("id", "tenant", "domain", "room", "pattern"), rows, as_json=records.as_json)
+    output.print_found(found, ("id", "tenant", "domain", "room", "pattern"), rows)
 
 
 @learnings.command()
@@ -459,7 +444,7 @@ def approve(
 
     Without --pattern its names, numbers and quotations are removed.
     """
-    records = _records(context, persona, memory, as_json)
+    records = _records(context, persona, memory)
     records.change(lambda known: known.review_learning(LearningId(learning), pattern=pattern))
 
 
@@ -472,12 +457,12 @@ def keep(
     as_json: output.JsonOption = False,
 ) -> None:
     """Keep a learning in its room, and stop proposing it."""
-    records = _records(context, persona, memory, as_json)
+    records = _records(context, persona, memory)
     records.change(lambda known: known.review_learning(LearningId(learning), shared=False))
 
 
-def _print_learning(learning: LearningEntry, *, as_json: bool) -> None:
-    if as_json:
+def _print_learning(learning: LearningEntry) -> None:
+    if output.is_json():
         output.print_json(encode(learning))
         return
     for name, text in (

@@ -52,7 +52,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
         limit: LimitOption = 50,
         as_json: output.JsonOption = False,
     ) -> None:
-        records = persona_records.records_of(persona, memory, as_json=as_json)
+        records = persona_records.records_of(persona, memory)
         chosen = WorkFilter(
             records.persona.id,
             kinds,
@@ -77,7 +77,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             for each in items
         )
         headings = ("number", "state", "room", "key", "since", "reason", "text")
-        output.print_found(items, headings, rows, as_json=as_json)
+        output.print_found(items, headings, rows)
 
     def add_order(given: WorkOrder, done: str, about: str) -> None:
         @group.command(given, help=about)
@@ -87,7 +87,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             memory: persona_records.MemoryOption = None,
             as_json: output.JsonOption = False,
         ) -> None:
-            records = persona_records.records_of(persona, memory, as_json=as_json)
+            records = persona_records.records_of(persona, memory)
 
             async def work(store: SqlitePersonaStore) -> None:
                 chosen = WorkFilter(records.persona.id, kinds, number=number)
@@ -97,7 +97,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
                     raise records.missing(f"{noun} to {given}", str(number))
 
             records.ask(work, read_only=False)
-            output.report({given: number}, f"{done}: {number}", as_json=as_json)
+            output.report({given: number}, f"{done}: {number}")
 
     again = f"Try {a_noun} again from the first try, by the persona's next process."
     add_order("retry", "tried again", again)
@@ -117,8 +117,6 @@ outbox = _group(("delivery",), "List, retry and drop the messages of a persona."
 evaluations = _group(("evaluation",), "List, retry and drop the evaluations of a persona.", "evaluation")
 
 
-# --- plans --------------------------------------------------------------------------------------------------
-
 plans = output.command_group("List, show, cancel and retry the plans of a persona.", no_args_is_help=True)
 
 
@@ -134,7 +132,7 @@ def list_plans(
     as_json: output.JsonOption = False,
 ) -> None:
     """List the plans by room and time, newest first."""
-    records = persona_records.records_of(persona, memory, as_json=as_json)
+    records = persona_records.records_of(persona, memory)
     owner, room = records.persona.id, None if context is None else ContextId(context)
     listed = records.ask(
         lambda store: records.value(
@@ -151,7 +149,7 @@ def list_plans(
         )
         for each in listed
     )
-    output.print_found(listed, ("id", "status", "room", "since", "goal"), rows, as_json=as_json)
+    output.print_found(listed, ("id", "status", "room", "since", "goal"), rows)
 
 
 @plans.command()
@@ -162,9 +160,9 @@ def show(
     as_json: output.JsonOption = False,
 ) -> None:
     """Show a plan and the state of its steps."""
-    records = persona_records.records_of(persona, memory, as_json=as_json, of_any=True)
+    records = persona_records.records_of(persona, memory, of_any=True)
     plan = records.ask(lambda store: records.plan(store, plan_id))
-    if as_json:
+    if output.is_json():
         output.print_json(encode(plan))
     else:
         persona_records.print_plan(plan)
@@ -178,7 +176,7 @@ def _add_plan_order(name: str, order: WorkOrder, done: str, about: str) -> None:
         memory: persona_records.MemoryOption = None,
         as_json: output.JsonOption = False,
     ) -> None:
-        records = persona_records.records_of(persona, memory, as_json=as_json, of_any=True)
+        records = persona_records.records_of(persona, memory, of_any=True)
         statuses = ("active",) if order == "drop" else ("failed", "abandoned")
 
         async def work(store: SqlitePersonaStore) -> PersonaPlan:
@@ -197,7 +195,7 @@ def _add_plan_order(name: str, order: WorkOrder, done: str, about: str) -> None:
             return plan
 
         plan = records.ask(work, read_only=False)
-        output.report(encode(plan), f"{done}: {plan_id}", as_json=as_json)
+        output.report(encode(plan), f"{done}: {plan_id}")
 
 
 _add_plan_order(
@@ -206,9 +204,6 @@ _add_plan_order(
 _add_plan_order(
     "retry", "retry", "tried again", "Plan again the event of a plan that failed or was cancelled."
 )
-
-
-# --- retention ----------------------------------------------------------------------------------------------
 
 
 def forget(
@@ -231,14 +226,14 @@ def forget(
     Deletes events, messages, plans and journals; for a user or tenant also notes, and lessons learned only
     from them.
     """
-    records = persona_records.records_of(persona, memory, as_json=as_json)
+    records = persona_records.records_of(persona, memory)
     if user is None and tenant is None and before is None:
         wrong = InvalidConfig("forget", "nothing", "--user, --tenant or --before")
-        raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
+        raise output.fail(wrong, output.ExitCode.BAD_USAGE)
     count = records.ask(
         lambda store: records.value(
             store.forget(records.persona.id, user=user, tenant=tenant, before=before)
         ),
         read_only=False,
     )
-    output.report({"deleted": count}, f"deleted {count} event(s)", as_json=as_json)
+    output.report({"deleted": count}, f"deleted {count} event(s)")

@@ -67,14 +67,14 @@ _OF_RECORD = (
 )
 
 
-def list_recorded(place: str, chosen: RunFilter, of_log: Mapping[str, object], *, as_json: bool) -> None:
+def list_recorded(place: str, chosen: RunFilter, of_log: Mapping[str, object]) -> None:
     """List the runs of a record; refuse the options of a run log, ``of_log``."""
     for name, value in of_log.items():
         if value is not None:
             wrong = InvalidConfig(name, repr(value), _OF_RECORD)
-            raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
-    found = _ask(place, lambda record: record.runs(chosen), as_json=as_json)
-    if as_json:
+            raise output.fail(wrong, output.ExitCode.BAD_USAGE)
+    found = _ask(place, lambda record: record.runs(chosen))
+    if output.is_json():
         output.print_json([_listed(each) for each in found])
         return
     rows = [
@@ -112,7 +112,7 @@ def _listed(run: RecordedRun) -> JsonObject:
 @runs.command()
 def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
     """List requests to people: approvals, questions, calls in doubt."""
-    found = _ask(file, lambda record: record.questions(), as_json=as_json)
+    found = _ask(file, lambda record: record.questions())
     rows = (
         (
             each.run_id,
@@ -123,25 +123,25 @@ def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
         )
         for each in found
     )
-    output.print_found(found, ("run", "key", "kind", "asked", "what"), rows, as_json=as_json)
+    output.print_found(found, ("run", "key", "kind", "asked", "what"), rows)
 
 
 @runs.command()
 def cancel(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
     """Cancel a run in any process."""
-    _order(file, run, "cancel", "Cancelled", as_json=as_json)
+    _order(file, run, "cancel", "Cancelled")
 
 
 @runs.command()
 def pause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
     """Pause a run in any process, before its next step."""
-    _order(file, run, "pause", "Paused", as_json=as_json)
+    _order(file, run, "pause", "Paused")
 
 
 @runs.command()
 def unpause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
     """Continue a paused run."""
-    _order(file, run, "", "Resumed", as_json=as_json)
+    _order(file, run, "", "Resumed")
 
 
 @runs.command()
@@ -149,7 +149,7 @@ def approve(
     run: RunArgument, file: RecordOption, key: KeyOption = None, as_json: output.JsonOption = False
 ) -> None:
     """Approve a waiting call, or approve repeating a call in doubt."""
-    _settle(file, run, key, {"approved": True, "reason": ""}, as_json=as_json)
+    _settle(file, run, key, {"approved": True, "reason": ""})
 
 
 @runs.command()
@@ -161,7 +161,7 @@ def deny(
     as_json: output.JsonOption = False,
 ) -> None:
     """Deny a waiting call, or deny repeating a call in doubt."""
-    _settle(file, run, key, {"approved": False, "reason": reason}, as_json=as_json)
+    _settle(file, run, key, {"approved": False, "reason": reason})
 
 
 @runs.command()
@@ -174,7 +174,7 @@ def answer(
 ) -> None:
     """Answer a question, or give the result of an external call or a call in doubt."""
     body: JsonObject = {"value": text, "error": "", "missing": ""}
-    _settle(file, run, key, body, as_json=as_json)
+    _settle(file, run, key, body)
 
 
 @runs.command()
@@ -193,14 +193,14 @@ def prune(
 ) -> None:
     """Delete runs that ended long ago."""
     before = SystemClock.now() - timedelta(days=days)
-    deleted = _ask(file, lambda record: record.delete(before=before), as_json=as_json)
-    output.report({"deleted": deleted}, f"Deleted {deleted} runs.", as_json=as_json)
+    deleted = _ask(file, lambda record: record.delete(before=before))
+    output.report({"deleted": deleted}, f"Deleted {deleted} runs.")
 
 
 @runs.command()
 def schedules(file: RecordOption, as_json: output.JsonOption = False) -> None:
     """List the schedules of all agents."""
-    found = _ask(file, lambda record: record.schedules(), as_json=as_json)
+    found = _ask(file, lambda record: record.schedules())
     rows = (
         (
             each.name,
@@ -213,7 +213,7 @@ def schedules(file: RecordOption, as_json: output.JsonOption = False) -> None:
         for each in found
     )
     headings = ("schedule", "agent", "times", "queue", "next", "task")
-    output.print_found(found, headings, rows, as_json=as_json)
+    output.print_found(found, headings, rows)
 
 
 # --- with the agent -----------------------------------------------------------------------------------------
@@ -233,43 +233,38 @@ def resume(
     as_json: output.JsonOption = False,
 ) -> None:
     """Continue a run, or print its recorded result."""
-    output.check_there("--runs", file, "a record of runs", as_json=as_json)
-    agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
-    known = _with(agent, lambda: agent.runs.find(run), as_json=as_json)
-    view = SilentView() if as_json else progress_view(sys.stderr)
+    output.check_there("--runs", file, "a record of runs")
+    agent = _agent(file, config, model, tools, allow_tools_from)
+    known = _with(agent, lambda: agent.runs.find(run))
+    view = SilentView() if output.is_json() else progress_view(sys.stderr)
     raise typer.Exit(
-        running.run_task(
-            Success(agent), known.task, view, as_json=as_json, run_id=run, accept_changes=accept_changes
-        )
+        running.run_task(Success(agent), known.task, view, run_id=run, accept_changes=accept_changes)
     )
 
 
 @runs.command()
-def steps(
-    run: RunArgument,
-    file: RecordOption,
-    as_json: output.JsonOption = False,
-) -> None:
+def steps(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
     """List the recorded steps of a run: model answers and tool results."""
     from reactive_agents.engine.replay import recorded_steps
 
-    entries = _ask(file, lambda record: record.entries(RunId(run)), as_json=as_json)
+    entries = _ask(file, lambda record: record.entries(RunId(run)))
     if not entries:
         none = RunRefused(RunId(run), "is not in the record, or has no steps")
-        raise output.fail(none, output.ExitCode.FAILED, as_json=as_json)
+        raise output.fail(none, output.ExitCode.FAILED)
     found = recorded_steps(entries)
     rows = ((str(each.number), each.kind, each.name, output.one_line(each.text)) for each in found)
-    output.print_found(found, ("step", "kind", "name", "text"), rows, as_json=as_json, right=("step",))
+    output.print_found(found, ("step", "kind", "name", "text"), rows, right=("step",))
 
 
 @runs.command()
 def recording(run: RunArgument, file: RecordOption, as_json: output.JsonOption = True) -> None:
     """Print a run as JSON for ``testing.RecordedRunPlayer``."""
-    known = _ask(file, lambda record: record.find(RunId(run)), as_json=as_json)
+    output.as_json.set(as_json)
+    known = _ask(file, lambda record: record.find(RunId(run)))
     if known is None:
         none = RunRefused(RunId(run), "is not in the record")
-        raise output.fail(none, output.ExitCode.FAILED, as_json=as_json)
-    entries = _ask(file, lambda record: record.entries(RunId(run)), as_json=as_json)
+        raise output.fail(none, output.ExitCode.FAILED)
+    entries = _ask(file, lambda record: record.entries(RunId(run)))
     output.print_json({"run_id": run, "task": known.task.input, "entries": exported(entries)})
 
 
@@ -290,12 +285,12 @@ def replay(
 
     Exits with 1 if the replay differs.
     """
-    output.check_there("--runs", file, "a record of runs", as_json=as_json)
-    agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
-    done = _with(agent, lambda: agent.runs.replay(run, until=until), as_json=as_json)
+    output.check_there("--runs", file, "a record of runs")
+    agent = _agent(file, config, model, tools, allow_tools_from)
+    done = _with(agent, lambda: agent.runs.replay(run, until=until))
     document: Json = {"run_id": run, "difference": done.difference, "step": done.step}
     told = f"Differs in step {done.step}: {done.difference}" if done.difference else "The replay is equal."
-    output.report(document, told, as_json=as_json)
+    output.report(document, told)
     raise typer.Exit(output.ExitCode.FAILED if done.difference else output.ExitCode.COMPLETED)
 
 
@@ -324,8 +319,8 @@ def fork(
     as_json: output.JsonOption = False,
 ) -> None:
     """Create a run from the record of another up to a step; ``resume`` runs it."""
-    output.check_there("--runs", file, "a record of runs", as_json=as_json)
-    agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
+    output.check_there("--runs", file, "a record of runs")
+    agent = _agent(file, config, model, tools, allow_tools_from)
     made = _with(
         agent,
         lambda: agent.runs.fork(
@@ -337,9 +332,8 @@ def fork(
             message=message,
             tool_result=... if tool_result is None else tool_result,
         ),
-        as_json=as_json,
     )
-    output.report({"run_id": made}, made, as_json=as_json)
+    output.report({"run_id": made}, made)
 
 
 @runs.command()
@@ -355,10 +349,10 @@ def schedule(
     as_json: output.JsonOption = False,
 ) -> None:
     """Let workers run a task on a cron schedule, such as '0 2 * * *'."""
-    agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
+    agent = _agent(file, config, None, None, allow_tools_from)
     agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
-    _with(agent, lambda: agent.schedule(name, cron, task, timezone=timezone, queue=queue), as_json=as_json)
-    output.report({"schedule": name}, f"Scheduled {name}.", as_json=as_json)
+    _with(agent, lambda: agent.schedule(name, cron, task, timezone=timezone, queue=queue))
+    output.report({"schedule": name}, f"Scheduled {name}.")
 
 
 @runs.command()
@@ -370,10 +364,10 @@ def unschedule(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete a schedule of an agent."""
-    output.check_there("--runs", file, "a record of runs", as_json=as_json)
-    agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
-    _with(agent, lambda: agent.runs.unschedule(name), as_json=as_json)
-    output.report({"schedule": name}, f"Deleted the schedule {name}.", as_json=as_json)
+    output.check_there("--runs", file, "a record of runs")
+    agent = _agent(file, config, None, None, allow_tools_from)
+    _with(agent, lambda: agent.runs.unschedule(name))
+    output.report({"schedule": name}, f"Deleted the schedule {name}.")
 
 
 def worker(
@@ -406,7 +400,7 @@ def worker(
     as_json: output.JsonOption = False,
 ) -> None:
     """Run queued and interrupted runs."""
-    agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json, engine=engine)
+    agent = _agent(file, config, None, None, allow_tools_from, engine=engine)
     ended: Counter[str] = Counter()
 
     def count(event: AgentEvent) -> None:
@@ -433,10 +427,10 @@ def worker(
                 raise
 
     def told() -> None:
-        if as_json:
+        if output.is_json():
             output.print_json({"queue": queue, "ended": {**ended}})
 
-    _with(agent, work, as_json=as_json)
+    _with(agent, work)
     told()
 
 
@@ -448,9 +442,6 @@ def _rate(text: str) -> tuple[int, float]:
         raise AgentError(InvalidConfig("--rate", repr(text), "N/SECONDS, such as 100/60")) from None
 
 
-# --- inside -------------------------------------------------------------------------------------------------
-
-
 def _agent(
     file: str,
     config: Path | None,
@@ -458,7 +449,6 @@ def _agent(
     tools: str | None,
     allow_tools_from: str | None,
     *,
-    as_json: bool,
     engine: Engine | None = None,
 ) -> ReactiveAgent:
     configured = (
@@ -467,7 +457,7 @@ def _agent(
         .map(lambda known: _with_dbos(known) if engine == Engine.DBOS else known)
     )
     built = configured.bind(lambda known: running.build_agent(known, SilentView(), config))
-    return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
+    return output.value_or_exit(built, output.ExitCode.BAD_USAGE)
 
 
 def _with_dbos(known: AgentConfig) -> AgentConfig:
@@ -475,7 +465,7 @@ def _with_dbos(known: AgentConfig) -> AgentConfig:
     return evolve(known, durability=evolve(known.durability, engine="dbos"))
 
 
-def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
+def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
     async def run() -> _T:
         async with aclosing(agent):
             return await body()
@@ -485,37 +475,28 @@ def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, 
     except AgentError as error:
         is_usage = isinstance(error.error, InvalidConfig)
         code = output.ExitCode.BAD_USAGE if is_usage else output.ExitCode.FAILED
-        raise output.fail(error.error, code, as_json=as_json) from None
+        raise output.fail(error.error, code) from None
 
 
 def _ask(
-    file: str,
-    question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]],
-    *,
-    as_json: bool,
+    file: str, question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]]
 ) -> _T:
-    output.check_there("--runs", file, "a record of runs", as_json=as_json)
+    output.check_there("--runs", file, "a record of runs")
     return output.ask_store(
-        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
-        question,
-        as_json=as_json,
+        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
     )
 
 
-def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:
-    if not _ask(file, lambda record: record.order(RunId(run), order), as_json=as_json):
+def _order(file: str, run: str, order: RunOrder, told: str) -> None:
+    if not _ask(file, lambda record: record.order(RunId(run), order)):
         refused = RunRefused(run, "is not in the record, has ended, or is being cancelled")
-        raise output.fail(refused, output.ExitCode.FAILED, as_json=as_json)
-    output.report({"run_id": run, "order": order}, f"{told} {run}.", as_json=as_json)
+        raise output.fail(refused, output.ExitCode.FAILED)
+    output.report({"run_id": run, "order": order}, f"{told} {run}.")
 
 
-def _settle(file: str, run: str, key: str | None, body: JsonObject, *, as_json: bool) -> None:
-    settled = _ask(
-        file,
-        lambda record: settle_question(record, RunId(run), key, body, SystemClock.now()),
-        as_json=as_json,
-    )
-    output.report({"run_id": run, "key": settled.key}, f"Settled {settled.key} of {run}.", as_json=as_json)
+def _settle(file: str, run: str, key: str | None, body: JsonObject) -> None:
+    settled = _ask(file, lambda record: settle_question(record, RunId(run), key, body, SystemClock.now()))
+    output.report({"run_id": run, "key": settled.key}, f"Settled {settled.key} of {run}.")
 
 
 def _asked(request: JsonObject) -> str:

@@ -192,13 +192,13 @@ def run(
     options = (model, strategy, tools, workspace, max_iterations, system_prompt)
     configured = configuration(config, allow_tools_from, mcp, *options)
     configured = configured.map(lambda known: durable(known, runs))
-    view = SilentView() if quiet or as_json else progress_view(sys.stderr)
+    view = SilentView() if quiet or output.is_json() else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
     built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, config))
     wrong = wrong_name("run_id", run_id)
     if wrong is not None:
         raise typer.BadParameter(f"{wrong}.", param_hint="--run-id")
-    raise typer.Exit(run_task(built, given.value_or(""), view, as_json=as_json, run_id=run_id))
+    raise typer.Exit(run_task(built, given.value_or(""), view, run_id=run_id))
 
 
 def task_text(task: str | None) -> Result[str, ConfigErrors]:
@@ -372,14 +372,13 @@ def run_task(
     task: TaskInput | Task,
     view: SilentView,
     *,
-    as_json: bool,
     run_id: str | None = None,
     accept_changes: bool = False,
 ) -> output.ExitCode:
     """Run the task on the agent, print its outcome and return the exit code."""
     if isinstance(built, Failure):
         error = built.failure()
-        _print_failure(error_document(error), error.message, as_json=as_json)
+        _print_failure(error_document(error), error.message)
         return output.ExitCode.BAD_USAGE
     agent = built.unwrap()
     new_task = agent.new_task(task)
@@ -388,16 +387,16 @@ def run_task(
     try:
         anyio.run(_run_to_end, agent, new_task, view, ends, begun, run_id, accept_changes)
     except KeyboardInterrupt:
-        _print_interruption(new_task, ends, begun, as_json=as_json)
+        _print_interruption(new_task, ends, begun)
         return output.ExitCode.INTERRUPTED
     assert ends, "a run ends with TaskCompleted or TaskFailed"
     last = ends[-1]
     if isinstance(last, TaskFailed):
         document = failure_document(last, agent.agent_id)
-        _print_failure(document, root_cause(last.error).message, as_json=as_json)
+        _print_failure(document, root_cause(last.error).message)
         return output.ExitCode.FAILED
     result = last.result
-    if as_json:
+    if output.is_json():
         output.print_json(result_document(result))
         return EXIT_CODES[result.status]
     if result.output is not None:
@@ -435,10 +434,8 @@ async def _run_to_end(
                 view.show(event)
 
 
-def _print_interruption(
-    task: Task, ends: list[TaskCompleted | TaskFailed], begun: set[str], *, as_json: bool
-) -> None:
-    if not as_json:
+def _print_interruption(task: Task, ends: list[TaskCompleted | TaskFailed], begun: set[str]) -> None:
+    if not output.is_json():
         typer.echo("Interrupted.", err=True)
         return
     match ends[-1:]:
@@ -453,8 +450,8 @@ def _print_interruption(
             output.print_json(error_document(error, kind=RuntimeErrors))
 
 
-def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None:
-    if as_json:
+def _print_failure(document: JsonObject, message: str) -> None:
+    if output.is_json():
         output.print_json(document)
     else:
         output.tell(f"error: {message}")

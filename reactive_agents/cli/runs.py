@@ -121,13 +121,13 @@ def list_runs(
         chosen_runs = RunFilter(
             None if agent is None else AgentId(agent), state, user, limit=limit, children=children
         )
-        list_recorded(file or str(default_run_log()), chosen_runs, of_log, as_json=as_json)
+        list_recorded(file or str(default_run_log()), chosen_runs, of_log)
         return
     chosen = LoggedRunFilter(
         agent, user, session, status, tag, tool, since, before, least_cost, children, limit
     )
-    found = _as_recorded(file, _runs(file, chosen, as_json=as_json))
-    if as_json:
+    found = _as_recorded(file, _runs(file, chosen))
+    if output.is_json():
         output.print_json([run_document(each) for each in found])
         return
     rows = [
@@ -173,9 +173,9 @@ def show(
     as_json: output.JsonOption = False,
 ) -> None:
     """Show a run as a timeline."""
-    found, logged = _run_and_events(file, run, as_json=as_json)
+    found, logged = _run_and_events(file, run)
     (found,) = _as_recorded(file, (found,))
-    if as_json:
+    if output.is_json():
         output.print_json({**run_document(found), "log": [encode(each) for each in logged]})
         return
     if graph or picture:
@@ -189,19 +189,16 @@ def show(
 
 
 @runs.command()
-def tail(
-    run: RunArgument,
-    file: RunsOption = None,
-) -> None:
+def tail(run: RunArgument, file: RunsOption = None) -> None:
     """Show a run, and follow it until it ends."""
-    found, logged = _run_and_events(file, run, as_json=False)
+    found, logged = _run_and_events(file, run)
     typer.echo(output.printable(_heading(found)))
     last, silent, told = 0, 0, ""
     while True:
         for each in logged:
             _print_event(each, found, requests=False, results=False)
             last = each.sequence
-        found, logged = _run_and_events(file, found.run_id, as_json=False, after=last)
+        found, logged = _run_and_events(file, found.run_id, after=last)
         if logged:
             silent = 0
             continue
@@ -226,9 +223,7 @@ def _left_alone(place: str, run_id: RunId) -> str:
     known = None
     if _has(place, RUNS, "runs"):
         known = output.ask_store(
-            lambda: SqliteRunRecord(place, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
-            find,
-            as_json=False,
+            lambda: SqliteRunRecord(place, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), find
         )
     if known is None or known.status != "open" or known.is_held:
         return ""
@@ -250,50 +245,45 @@ def export(
 
     if run is None:
         every = LoggedRunFilter(children=True, limit=2**31)
-        found = _runs(file, every, as_json=False)
+        found = _runs(file, every)
     else:
-        found = (_find_run(file, run, as_json=False),)
+        found = (_find_run(file, run),)
 
     async def write(log: SqliteRunLog) -> Result[None, RunLogFailed]:
         for each in found:
             read = await attempt(log.events(each.run_id))
-            logged = output.value_or_exit(read, output.ExitCode.FAILED, as_json=False)
+            logged = output.value_or_exit(read, output.ExitCode.FAILED)
             for line in lines_of(each, logged):
                 typer.echo(line)
         return Success(None)
 
     if found:
-        _ask(file, write, as_json=False)
-
-
-# --- inside -----------------------------------------------------------------------------------------------
+        _ask(file, write)
 
 
 def _ask(
     file: str | None,
     question: Callable[[SqliteRunLog], Effect[_T, RunLogFailed] | Awaitable[Result[_T, RunLogFailed]]],
-    *,
-    as_json: bool,
 ) -> _T:
     place = file or str(default_run_log())
-    output.check_there("--runs", place, "a run log", as_json=as_json)
-    return output.ask_store(lambda: SqliteRunLog(place, read_only=True), question, as_json=as_json)
+    output.check_there("--runs", place, "a run log")
+    return output.ask_store(lambda: SqliteRunLog(place, read_only=True), question)
 
 
-def _runs(file: str | None, chosen: LoggedRunFilter, *, as_json: bool) -> tuple[LoggedRun, ...]:
+def _runs(file: str | None, chosen: LoggedRunFilter) -> tuple[LoggedRun, ...]:
     is_new = file is None and not default_run_log().exists()  # nothing has run here yet
-    return () if is_new else _ask(file, lambda log: log.runs(chosen), as_json=as_json)
+    return () if is_new else _ask(file, lambda log: log.runs(chosen))
 
 
-def _find_run(file: str | None, run: str, *, as_json: bool) -> LoggedRun:
-    found = _ask(file, lambda log: log.run(RunId(run)), as_json=as_json)
+def _find_run(file: str | None, run: str) -> LoggedRun:
+    found = _ask(file, lambda log: log.run(RunId(run)))
     if found is None:
-        every = _runs(file, LoggedRunFilter(children=True, limit=2**31), as_json=as_json)
+        every = _runs(file, LoggedRunFilter(children=True, limit=2**31))
         meant = [each.run_id for each in every if each.run_id.startswith(run)]
         problem = f"There is no run {run!r} in the log."
         if meant:
             problem = f"{len(meant)} runs in the log begin with {run!r}, such as {' and '.join(meant[:2])}."
-        raise output.fail(RunLogFailed(problem, "run"), output.ExitCode.FAILED, as_json=as_json)
+        raise output.fail(RunLogFailed(problem, "run"), output.ExitCode.FAILED)
     return found
 
 
@@ -305,10 +295,10 @@ def _as_recorded(file: str | None, runs: tuple[LoggedRun, ...]) -> tuple[LoggedR
 
 
 def _run_and_events(
-    file: str | None, run: str, *, as_json: bool, after: int = 0
+    file: str | None, run: str, *, after: int = 0
 ) -> tuple[LoggedRun, tuple[LoggedEvent, ...]]:
-    found = _find_run(file, run, as_json=as_json)
-    return found, _ask(file, lambda log: log.events(found.run_id, after), as_json=as_json)
+    found = _find_run(file, run)
+    return found, _ask(file, lambda log: log.events(found.run_id, after))
 
 
 def _heading(run: LoggedRun) -> str:

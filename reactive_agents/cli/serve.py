@@ -98,7 +98,6 @@ def serve(
         keys_file,
         runs,
         allow_tools_from,
-        as_json=as_json,
         drain_s=drain,
         hosts=allow_hosts,
         origins=tuple(origins or ()),
@@ -123,7 +122,7 @@ def mcp(
     if http:
         _listen(configs, host, port, keys_file, runs, allow_tools_from, protocols=("mcp",))
         return
-    agents = [_agent(each, runs, allow_tools_from, *configs, as_json=False) for each in configs]
+    agents = [_agent(each, runs, allow_tools_from, *configs) for each in configs]
     try:
         anyio.run(_serve_streams, agents)
     except ValueError as error:
@@ -166,7 +165,6 @@ def _listen(
     runs: str | None,
     allow_tools_from: str | None,
     *,
-    as_json: bool = False,
     drain_s: float = _DRAIN_S,
     **options: Any,
 ) -> None:
@@ -177,15 +175,15 @@ def _listen(
         raise typer.BadParameter(
             "the file cannot be read; 'reactive-agents keys create' makes one.", param_hint="--keys"
         )
-    agents = [_agent(each, runs, allow_tools_from, *configs, keys_file, as_json=as_json) for each in configs]
-    anyio.run(_check_records, agents, as_json)
+    agents = [_agent(each, runs, allow_tools_from, *configs, keys_file) for each in configs]
+    anyio.run(_check_records, agents)
     try:
         app = create_app(agents, keys=keys, drain_s=0.0, **options)
         listening = bound_socket(host, port)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
     address = address_of(listening, host)
-    if as_json:
+    if output.is_json():
         output.print_json({"address": address, "agents": [each.name for each in agents]})
     else:
         typer.echo(f"Serving {', '.join(each.name for each in agents)} on {address}", err=True)
@@ -195,30 +193,28 @@ def _listen(
         anyio.run(server.serve, [listening])
 
 
-async def _check_records(agents: Sequence[ReactiveAgent], as_json: bool) -> None:
+async def _check_records(agents: Sequence[ReactiveAgent]) -> None:
     """End the command before serving if runs cannot be recorded."""
     for agent in agents:
         if agent.container.settings().durability is not None:
             try:
                 await agent.runs.check()
             except AgentError as error:
-                raise output.fail(error.error, output.ExitCode.FAILED, as_json=as_json) from None
+                raise output.fail(error.error, output.ExitCode.FAILED) from None
 
 
 def _agent(
-    path: Path, runs: str | None, allow_tools_from: str | None, *protected: Path | None, as_json: bool
+    path: Path, runs: str | None, allow_tools_from: str | None, *protected: Path | None
 ) -> ReactiveAgent:
     read = running.read_config_file(path, allow_tools_from)
-    config = output.value_or_exit(read, output.ExitCode.BAD_USAGE, as_json=as_json)
+    config = output.value_or_exit(read, output.ExitCode.BAD_USAGE)
     adjusted = running.durable(running.adjusted(config), runs)
     if adjusted.durability is not None:  # a server continues interrupted runs
         adjusted = evolve(adjusted, durability=evolve(adjusted.durability, recover=True))
     desk = DeskOptions(True, approval_timeout_s=running.LONGEST_WAIT_S)
     built = running.build_agent(adjusted, SilentView(), path, *protected, desk=desk)
-    return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
+    return output.value_or_exit(built, output.ExitCode.BAD_USAGE)
 
-
-# --- keys -----------------------------------------------------------------------------------------------
 
 keys = output.command_group("Create, list and revoke the API keys of a server.", no_args_is_help=True)
 
@@ -260,7 +256,7 @@ def create(
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
     with _readable(file):
         key, stored = ApiKeys(file).create(name, agents=agents, user=user, expires_at=expires, limits=chosen)
-    output.report({"key": key, "id": stored.id}, key, as_json=as_json)
+    output.report({"key": key, "id": stored.id}, key)
 
 
 @keys.command("list")
@@ -281,7 +277,7 @@ def list_keys(file: KeysOption, as_json: output.JsonOption = False) -> None:
         for each in found
     )
     shown = [evolve(each, digest="") for each in found]
-    output.print_found(shown, ("id", "name", "user", "agents", "created", "state"), rows, as_json=as_json)
+    output.print_found(shown, ("id", "name", "user", "agents", "created", "state"), rows)
 
 
 @keys.command()
@@ -295,7 +291,7 @@ def revoke(
         found = ApiKeys(file).revoke(key_id)
     if not found:
         raise typer.BadParameter(f"there is no key {key_id!r}.", param_hint="ID")
-    output.report({"revoked": key_id}, f"Revoked {key_id}.", as_json=as_json)
+    output.report({"revoked": key_id}, f"Revoked {key_id}.")
 
 
 @contextmanager

@@ -52,13 +52,13 @@ def list_sessions(
     as_json: output.JsonOption = False,
 ) -> None:
     """List the conversations, latest first."""
-    found = _ask(file, lambda store: store.sessions(AgentId(agent), user), as_json=as_json)
+    found = _ask(file, lambda store: store.sessions(AgentId(agent), user))
     rows = (
         (each.session, each.user or "", f"{each.updated_at:%Y-%m-%d %H:%M}", str(each.turns), each.title)
         for each in found
     )
     headings = ("session", "user", "last used", "runs", "title")
-    output.print_found(found, headings, rows, as_json=as_json, right=("runs",))
+    output.print_found(found, headings, rows, right=("runs",))
 
 
 @sessions.command()
@@ -69,8 +69,8 @@ def show(
     as_json: output.JsonOption = False,
 ) -> None:
     """Show the messages of a conversation."""
-    found = _ask(file, lambda store: store.messages(AgentId(agent), SessionId(session)), as_json=as_json)
-    if as_json:
+    found = _ask(file, lambda store: store.messages(AgentId(agent), SessionId(session)))
+    if output.is_json():
         output.print_json(messages_to_json(found))
         return
     for line in conversation_lines(found):
@@ -85,24 +85,16 @@ def delete(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete a conversation with everything in it."""
-    _ask(
-        file,
-        lambda store: store.delete(AgentId(agent), SessionId(session)),
-        as_json=as_json,
-        read_only=False,
-    )
-    output.report({"deleted": session}, f"Deleted {session}.", as_json=as_json)
+    _ask(file, lambda store: store.delete(AgentId(agent), SessionId(session)), read_only=False)
+    output.report({"deleted": session}, f"Deleted {session}.")
 
 
 def _ask(
     file: str | None,
     question: Callable[[SqliteSessions], Effect[_T, SessionErrors]],
     *,
-    as_json: bool,
     read_only: bool = True,
 ) -> _T:
     path = file or str(default_sessions_file())
-    output.check_there("--sessions", path, "a file of conversations", as_json=as_json)
-    return output.ask_store(
-        lambda: SqliteSessions(path, clock=SystemClock(), read_only=read_only), question, as_json=as_json
-    )
+    output.check_there("--sessions", path, "a file of conversations")
+    return output.ask_store(lambda: SqliteSessions(path, clock=SystemClock(), read_only=read_only), question)

@@ -75,24 +75,24 @@ def studio(
 ) -> None:
     """Open a page that shows and controls runs."""
     read = read_files(files or (), output.names(allow_tools_from))
-    given = output.value_or_exit(read, output.ExitCode.BAD_USAGE, as_json=False)
+    given = output.value_or_exit(read, output.ExitCode.BAD_USAGE)
     logs = [config.run_log.path for _, config in given.agents if config.run_log is not None]
     log = runs or (logs[0] if logs else str(default_run_log()))
     try:
         from reactive_agents.server.process import DrainingServer, address_of, bound_socket
     except ImportError:
         missing = InvalidConfig("studio", "nothing", _NEEDED)
-        raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=False) from None
+        raise output.fail(missing, output.ExitCode.BAD_USAGE) from None
     token = secrets.token_urlsafe(32)
     once = secrets.token_urlsafe(32) if browser else ""
     built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())), once=once)
-    app = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
+    app = output.value_or_exit(built, output.ExitCode.BAD_USAGE)
     try:
         listening = bound_socket(host, port)
     except OSError as error:
         expected = f"a free port; --port 0 picks one ({error.strerror or error})"
         taken = InvalidConfig("--port", f"{host}:{port}", expected)
-        raise output.fail(taken, output.ExitCode.FAILED, as_json=False) from None
+        raise output.fail(taken, output.ExitCode.FAILED) from None
     shown = LOOPBACK if host in ("0.0.0.0", "::") else host
     address = f"{address_of(listening, shown)}/?token={token}"
     typer.echo(f"Studio: {address}")

@@ -154,7 +154,6 @@ class Service(Provider[Any]):
         return self
 
     def __str__(self) -> str:
-        """Name what makes the service."""
         return represent_provider(self, self.provides)
 
     @property
@@ -228,7 +227,6 @@ class OptionalService(Service):
         super().__init__(make or _nothing, *args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the service as a ``Maybe``."""
         is_own = self.last_overriding is None
         return as_maybe(self._provide(args, kwargs) if is_own else super().__call__(*args, **kwargs))
 

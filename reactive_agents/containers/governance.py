@@ -103,13 +103,7 @@ def wrong_deliverable(paths: Sequence[str], workspace: Path) -> InvalidConfig | 
 def _make_verifier(config: VerificationConfig, tools: ToolSettings) -> EvidenceVerifier:
     from reactive_agents.adapters.governance.evidence_verifier import EvidenceVerifier
 
-    return EvidenceVerifier(
-        config.threshold,
-        workspace=tools.workspace,
-        judge_model=config.judge_model,
-        self_consistency=config.self_consistency,
-        deliverables=config.deliverables,
-    )
+    return EvidenceVerifier(config, tools.workspace)
 
 
 def _open_cost_tracker(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> SqliteCostTracker:

@@ -116,9 +116,6 @@ class CoreLayer(Layer):
         )
 
 
-# --- The language model ---
-
-
 def build_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) -> ports.LLM:
     """Return the offline model for ``offline``, else litellm, imported on first use."""
     return with_response_cache(_named_llm(config, clock, lifetimes), config, lifetimes)
@@ -193,9 +190,6 @@ class ModelLayer(Layer):
         self.prices: Provider[Maybe[ports.PriceList]] = OptionalService(
             given.get("prices") or find_prices, self.llm
         )
-
-
-# --- The tools ---
 
 
 @frozen(eq=False, repr=False)

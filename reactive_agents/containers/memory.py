@@ -105,15 +105,5 @@ def _open_memory(
     from reactive_agents.adapters.memory.factory import open_memory
 
     embedder = open_embedder(config.embedding_model, embedder, beside=model, clock=clock, lifetimes=lifetimes)
-    services = open_memory(
-        config.path,
-        clock=clock,
-        ids=ids,
-        token_budget=config.token_budget,
-        embedder=embedder,
-        extraction=config.extraction,
-        scope=config.scope,
-        anonymous=config.anonymous,
-        redactor=checked_redactor(redactor),
-    )
-    return lifetimes.keep(services)
+    redactor = checked_redactor(redactor)
+    return lifetimes.keep(open_memory(config, clock=clock, ids=ids, embedder=embedder, redactor=redactor))

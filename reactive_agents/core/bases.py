@@ -15,8 +15,6 @@ from attrs import field, frozen
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.values import Value
 
-# --- events ---------------------------------------------------------------------------------------------
-
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
 CompactionReason: TypeAlias = Literal["growth", "window", "refused"]
@@ -46,8 +44,6 @@ PUBLISH: ContextVar[Callable[..., None] | None] = ContextVar("publish", default=
 
 For services, which know nothing of runs, and whose news are not part of what they return.
 """
-
-# --- errors ---------------------------------------------------------------------------------------------
 
 
 class _Sentence:

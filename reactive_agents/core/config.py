@@ -316,9 +316,6 @@ class AuditConfig(Value):
     path: str = place_field(default=IN_PROCESS)
 
 
-# --- Configuration of agents, reasoning and models ---
-
-
 RecordService: TypeAlias = Literal["memory", "cost", "audit"]
 OnFailure: TypeAlias = Literal["report", "stop"]
 Depth: TypeAlias = Literal["shallow", "deep"]

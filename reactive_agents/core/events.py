@@ -25,8 +25,6 @@ from reactive_agents.core.tasks import AgentResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin
 from reactive_agents.core.usage import RunUsage, answer_usage
 
-# --- the run --------------------------------------------------------------------------------------------
-
 
 @frozen(eq=False, repr=False)
 class TaskStarted(Event):
@@ -107,9 +105,6 @@ class ExecutionCancelled(Event):
     phase: str
 
 
-# --- reasoning ------------------------------------------------------------------------------------------
-
-
 @frozen(eq=False, repr=False)
 class StrategySelected(Event):
     """A strategy was chosen for the task, with the reason."""
@@ -176,9 +171,6 @@ class FinalAnswerProduced(Event):
     terminated_by: str
     iteration: int
     total_tokens: int
-
-
-# --- models ---------------------------------------------------------------------------------------------
 
 
 @frozen(eq=False, repr=False)

@@ -164,9 +164,6 @@ class Reply(Value):
     missing: str = ""
 
 
-# --- Guardrails, models, budgets, verification and the audit log ---
-
-
 @frozen(eq=False, repr=False)
 class GuardrailFinding(Value):
     """One finding of a check in a text.
@@ -305,9 +302,6 @@ class AuditEntry(Value):
     subject: str = ""
     stage: GuardrailStage | None = None
     call_id: CallId | None = None
-
-
-# --- Output validators ---
 
 
 @frozen(eq=False, repr=False)

@@ -47,8 +47,6 @@ class BudgetUnavailable(Value):
 
 @frozen(eq=False, repr=False)
 class _ModelError(Value):
-    """A failure of a model."""
-
     message: str
     model: str
 

@@ -89,8 +89,6 @@ class BudgetConfig(Value):
         )
 
 
-# --- the settings of a run ---
-
 RECORDING_PHASES: Final[Mapping[config.RecordService, tuple[str, ...]]] = {
     "memory": ("bootstrap", "memory-flush"),
     "cost": ("cost-track",),

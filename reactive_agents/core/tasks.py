@@ -200,20 +200,17 @@ class TaskResult(Value, Generic[Output]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        """Return the schema by which pydantic reads and writes results."""
         from reactive_agents.core.json_schema import pydantic_schema
 
         return pydantic_schema(cls, TaskResult, source, handler)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
-        """Return the JSON Schema of results, for pydantic."""
         from reactive_agents.core.json_schema import pydantic_json_schema
 
         return pydantic_json_schema(cls, core_schema, handler)
 
     def __repr__(self) -> str:
-        """Return the result in a line."""
         from reactive_agents.core.texts import line_of  # imported by those that print results
 
         return line_of(self)

@@ -30,7 +30,6 @@ class Value:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the other is of the same class and has equal fields."""
         if other is self:
             return True
         if other.__class__ is not self.__class__:
@@ -41,7 +40,6 @@ class Value:
         return True
 
     def __hash__(self) -> int:
-        """Return the hash of the fields that count for equality."""
         return hash((type(self), *(getattr(self, each.name) for each in _fields(self) if each.eq)))
 
     def __repr__(self) -> str:
@@ -76,8 +74,6 @@ def replaced(value: _T, **changes: Any) -> _T:
     object.__setattr__(made, "__dict__", fields)
     return made
 
-
-# --- computed at the first use --------------------------------------------------------------------------
 
 __all__ = ["OMITTED", "Value", "computed", "lazy_pattern", "replaced"]
 

@@ -115,9 +115,6 @@ async def append_denial(call: ToolCall, error: ToolNotApproved, services: Engine
     )
 
 
-# --- the start of a run ---
-
-
 async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
     """Append the entry of a run that begins, so that a run without an end shows.
 

@@ -49,9 +49,6 @@ def may_follow(current: AgentState, wanted: AgentState) -> bool:
     return wanted == current or wanted in LEGAL_AGENT_STATES[current]
 
 
-# --- The execution context ---
-
-
 LifecyclePhase: TypeAlias = Literal[
     "bootstrap",
     "guardrail",

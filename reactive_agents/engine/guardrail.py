@@ -436,9 +436,6 @@ def _redacted_object(value: JsonObject, redact: _Redact) -> JsonObject:
     return {key: map_texts(item, redact) for key, item in value.items()}
 
 
-# --- Stored plans ---
-
-
 PLAN_ID = "plan_id"
 """The detail of a task that names a stored plan to continue."""
 

@@ -393,9 +393,6 @@ def _with_answer(own: ReasoningResult, said: tuple[Message, ...], answered: Task
     )
 
 
-# --- types of answers -----------------------------------------------------------------------------------
-
-
 def admits(own: JsonObject, other: JsonObject) -> bool:
     """Return whether every answer of the other schema is one of this agent's own.
 

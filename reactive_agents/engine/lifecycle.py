@@ -188,9 +188,6 @@ async def run_error_hooks(
         await _run_hooks(name, "on-error", replaced(context, error=error), services)
 
 
-# --- Kernel steps ---
-
-
 PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
     "thinking": "think",
     "acting": "act",

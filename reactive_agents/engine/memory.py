@@ -137,9 +137,6 @@ def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSna
     )
 
 
-# --- Learning ---
-
-
 def success_of(context: ExecutionContext, services: EngineServices) -> bool | None:
     """Return whether the run is a success of its strategy.
 

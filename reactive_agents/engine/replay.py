@@ -195,9 +195,6 @@ def without_duration(step: ReasoningStep) -> ReasoningStep:
     return step if step.metadata is None else evolve(step, metadata=evolve(step.metadata, duration=None))
 
 
-# --- forks ----------------------------------------------------------------------------------------------
-
-
 async def fork_run(
     record: RunRecord,
     run: RecordedRun,

@@ -219,9 +219,6 @@ def _request(call: ToolCall, scope: ToolScope, timeout_s: float) -> PersonReques
     return QuestionRequest(*whose, str(text), tuple(str(each) for each in shown), timeout_s)
 
 
-# --- waiting ----------------------------------------------------------------------------------------------
-
-
 async def _awaited(
     services: EngineServices,
     wait: Coroutine[Any, Any, Result[_A, ServiceFailed]],

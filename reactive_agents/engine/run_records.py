@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 _A = TypeVar("_A")
 
-# --- Budgets after the loop ---
-
 
 class SpendingLimit:
     """A model service that fails once the run's budget is used up.

@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import errors
+from reactive_agents.core import errors, results
 from reactive_agents.core.conversation import messages_of_run, without_instructions
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.results import (
-    ReasoningMetadata,
-    ReasoningResult,
-    ReasoningStatus,
-    ReasoningStep,
-    deliverables_of,
-    failures_in,
-)
 from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
@@ -38,7 +30,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.governance import SpendingRecord
 
 
-def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
+def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[results.ReasoningStep, ...]:
     """Return the steps of the outcome, or of all kernels when there is none.
 
     A tool call that was cancelled with the run is among them, since it may have taken effect.
@@ -53,7 +45,9 @@ def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[Re
     )
 
 
-def _with_calls_under_way(state: KernelState, handle: RunHandle, now: datetime) -> Sequence[ReasoningStep]:
+def _with_calls_under_way(
+    state: KernelState, handle: RunHandle, now: datetime
+) -> Sequence[results.ReasoningStep]:
     pending = enumerate(state.pending)
     begun = tuple(call for index, call in pending if call_key(state, index) in handle.interrupted_calls)
     return record_actions(replaced(state, pending=begun), now)
@@ -97,7 +91,7 @@ def _requests(handle: RunHandle) -> int:
     return handle.requests + sum(own)
 
 
-def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]) -> int:
+def _iterations(reasoning: results.ReasoningResult | None, states: Iterable[KernelState]) -> int:
     if reasoning is not None:
         return reasoning.metadata.iterations
     return sum(state.iteration for state in states)
@@ -156,27 +150,24 @@ def place_of_records(ports: EnginePorts) -> object:
     return getattr(tracker, "place", "") or tracker
 
 
-# --- Partial results ---
-
-
 def partial_result(
     terminated_by: str, reason: str, context: ExecutionContext, services: EngineServices
-) -> ReasoningResult:
+) -> results.ReasoningResult:
     """Return a partial outcome from the kernels' states, with the model's last text."""
     context = evolve(context, reasoning=None)
     states = tuple(services.handle.kernel_states.values())
     figures = run_metadata(context, services)
     steps = steps_taken(context, services)
-    return ReasoningResult(
+    return results.ReasoningResult(
         strategy=figures.strategy_used,
         steps=steps,
         output=next(filter(None, map(last_words, reversed(states))), None),
-        metadata=ReasoningMetadata(
+        metadata=results.ReasoningMetadata(
             duration=figures.duration_ms,
             cost=figures.cost_usd,
             tokens_used=figures.tokens_used,
             steps_count=len(steps),
-            confidence=confidence_in("partial", RunCourse(failed_calls=len(failures_in(steps)))),
+            confidence=confidence_in("partial", RunCourse(failed_calls=len(results.failures_in(steps)))),
             iterations=figures.iterations,
             terminated_by=terminated_by,
             reason=reason,
@@ -188,7 +179,7 @@ def partial_result(
     )
 
 
-def with_reason(reasoning: ReasoningResult, reason: str) -> ReasoningResult:
+def with_reason(reasoning: results.ReasoningResult, reason: str) -> results.ReasoningResult:
     """Return the outcome with another reason."""
     return evolve(reasoning, metadata=evolve(reasoning.metadata, reason=reason))
 
@@ -216,7 +207,7 @@ def _with_losses(reason: str, handle: RunHandle) -> str:
 
 
 def task_result(
-    reasoning: ReasoningResult, context: ExecutionContext, services: EngineServices
+    reasoning: results.ReasoningResult, context: ExecutionContext, services: EngineServices
 ) -> TaskResult:
     """Return the result of the run with this outcome."""
     return TaskResult(
@@ -233,7 +224,7 @@ def task_result(
         tool_results=_own_results(reasoning, context),
         verification=context.verification,
         tree=reasoning.tree,
-        deliverables=deliverables_of(reasoning.steps),
+        deliverables=results.deliverables_of(reasoning.steps),
         new_messages=messages_of_run(
             context.task.input, reasoning.messages, reasoning.output, context.task.parts
         ),
@@ -259,13 +250,13 @@ def record_sub_run(ended: TaskResult | TaskFailed, services: EngineServices) -> 
 def sub_run_of(ended: TaskResult | TaskFailed, parent: RunId, agent: str, task: str) -> SubRun:
     """Return an ended run as a sub-run of another one."""
     if isinstance(ended, TaskFailed):
-        told: tuple[ReasoningStatus, str | None, str] = "failed", None, ended.error.message
+        told: tuple[results.ReasoningStatus, str | None, str] = "failed", None, ended.error.message
     else:
         told = ended.status, ended.text, ended.reason
     return SubRun(ended.run_id, parent, agent, task, *told, ended.steps, ended.metadata)
 
 
-def _own_results(reasoning: ReasoningResult, context: ExecutionContext) -> Mapping[str, str]:
+def _own_results(reasoning: results.ReasoningResult, context: ExecutionContext) -> Mapping[str, str]:
     """Return the tool results without those of earlier runs of the conversation."""
     earlier = context.history.results
     if not earlier:

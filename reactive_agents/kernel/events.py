@@ -144,9 +144,6 @@ def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable
     return ask
 
 
-# --- Events of a kernel run. The only publisher of kernel events ---
-
-
 class _SilentEvents:
     """The events of a run that has no reader."""
 

@@ -17,18 +17,8 @@ from attrs import frozen
 
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.values import Value, computed, lazy_pattern
+from reactive_agents.kernel import clauses
 from reactive_agents.kernel.announcements import begins_words, composes
-from reactive_agents.kernel.clauses import (
-    BLOCK,
-    OPEN_END,
-    QUESTION,
-    UNTELLING,
-    asks_figure,
-    asks_total,
-    clauses_of,
-    last_clause,
-    words_of,
-)
 from reactive_agents.kernel.figures import (
     NUMBER,
     SMALL,
@@ -85,7 +75,7 @@ class Seen(Value):
     @computed
     def found_words(self) -> set[str]:
         """The words of the results."""
-        return words_of(self.found)
+        return clauses.words_of(self.found)
 
     @computed
     def found_beginnings(self) -> frozenset[str]:
@@ -112,7 +102,7 @@ class Background(Value):
     @computed
     def words(self) -> set[str]:
         """Its words, and those that tell nothing."""
-        return words_of(self.text) | UNTELLING
+        return clauses.words_of(self.text) | clauses.UNTELLING
 
 
 def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
@@ -126,22 +116,22 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     """
     shown = "\n".join((seen.task, seen.told, seen.given, seen.found))
     is_written = "```" in answer and composes(seen.task)  # code that was to be written
-    said = BLOCK.sub("\n", answer) if is_written else answer
-    told = "\n".join(each for each in clauses_of(said) if not QUESTION.search(each)) or said
+    said = clauses.BLOCK.sub("\n", answer) if is_written else answer
+    told = "\n".join(each for each in clauses.clauses_of(said) if not clauses.QUESTION.search(each)) or said
     figures = islice(dict.fromkeys(larger_figures(told)), _MOST_FIGURES)
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if not unknown or shows_content(shown):
         return ()
     known = KnownNumbers(shown, seen.results)
     rest = unknown
-    if "%" not in told and asks_total(seen.task):
+    if "%" not in told and clauses.asks_total(seen.task):
         totals, is_all = _totals(seen)
         known = totals if is_all else known
         rest = [figure for figure in unknown if not totals.supports(figure)]
     rest = [figure for figure in rest if not known.supports(figure)]
     found = seen.found
     has_found = len(rest) < len(unknown) or any(occurs(each, found) for each in larger_figures(told))
-    if has_found and not asks_figure(seen.task):
+    if has_found and not clauses.asks_figure(seen.task):
         rest = [each for each in rest if not is_common(each) or is_amount(each, told)]
     if not rest:
         return ()
@@ -182,9 +172,9 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
 
 def has_evidence(text: str, seen: Seen, background: Background) -> bool:
     """Return whether the last clause states something found beyond a background."""
-    if not seen.results or OPEN_END.search(text):
+    if not seen.results or clauses.OPEN_END.search(text):
         return False
-    clause, results = last_clause(text), seen.found
+    clause, results = clauses.last_clause(text), seen.found
     said, is_long = _read_evidence(clause), len(results) > _SHORT_RESULTS
     judged = islice((each for each in said.figures if not (is_long and is_small(each))), _MOST_FIGURES)
     figures = [each for each in judged if not occurs(each, background.text)]
@@ -223,13 +213,13 @@ def _read_evidence(clause: str) -> _Evidence:
         tuple(numbers_and_names(clause)),
         frozenset(numerals(clause)),
         tuple(_NAME.findall(clause)),
-        frozenset(words_of(clause)),
+        frozenset(clauses.words_of(clause)),
     )
 
 
 def works_out(text: str, seen: Seen) -> bool:
     """Return whether a text ends with a figure that follows from the task."""
-    return follows_from_task(last_clause(text), seen)
+    return follows_from_task(clauses.last_clause(text), seen)
 
 
 def is_supported(answer: str, seen: Seen) -> bool:

@@ -122,21 +122,12 @@ async def observe(state: KernelState, context: KernelContext) -> Result[KernelSt
     return Success(following)
 
 
-# --- The kernel without reasoning ---
-
-
 direct_kernel = react_kernel
-
-
-# --- The smallest kernel: one call to the model, whose text is the answer ---
 
 
 def one_shot_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
     """Call the model once without tools, and propose its text as the answer."""
     return think(state, context, with_tools=False)
-
-
-# --- A kernel that runs one call that is given beforehand, without asking a model ---
 
 
 ENDED_BY = "tool_call"

@@ -48,7 +48,6 @@ class CallCounts(Value):
     effects: PersistentMap[str, str] = field(default=NO_ENTRIES, converter=as_map)
 
     def __bool__(self) -> bool:
-        """Return whether there are any calls."""
         return bool(self.attempts or self.succeeded or self.failed_in_a_row)
 
     def with_calls(

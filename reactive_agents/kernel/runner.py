@@ -200,9 +200,6 @@ async def _checked_step(
             return checked
 
 
-# --- steps ----------------------------------------------------------------------------------------------
-
-
 async def _take_step(
     step: KernelStep, state: KernelState, context: KernelContext
 ) -> Result[KernelState, errors.KernelErrors]:
@@ -260,9 +257,6 @@ def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, e
     else:
         context.hooks.on_done(state)
     return Success(state)
-
-
-# --- one call for a whole ReAct run ---------------------------------------------------------------------
 
 
 @frozen(eq=False, repr=False)

@@ -22,21 +22,9 @@ LONGEST_SENTENCE = 300
 LONGEST_TRIMMED = 1_200
 _SENTENCE_END = lazy_pattern(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?](?=\s+[A-Z\"'`(\[]|\s*\Z)|\n\s*\n")
 _ONE_SCHEMA = frozenset(
-    [
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    ]
+    {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if"}
 )
+_ONE_SCHEMA |= {"items", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 _SCHEMA_LISTS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _SCHEMAS_BY_NAME = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}

@@ -11,12 +11,7 @@ from attrs import evolve
 from returns.result import Failure
 
 from reactive_agents.core import errors, results
-from reactive_agents.core.personas import (
-    ErrorKind,
-    PersonaPlan,
-    PlanAdjustment,
-    StepOutcome,
-)
+from reactive_agents.core.personas import ErrorKind, PersonaPlan, PlanAdjustment, StepOutcome
 from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle, add_thought
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
@@ -53,9 +48,6 @@ def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: i
     if outcome.error is not None:
         reasoning = f"{reasoning} {outcome.error.message}"
     return PlanAdjustment("ABORT", failed, reasoning, kind)
-
-
-# --- the kind of error that made a step fail ---------------------------------------------------------------
 
 
 _OF_STATUS: dict[int | None, ErrorKind] = {
@@ -137,9 +129,6 @@ def classify_message(text: str) -> ErrorKind:
         if any(word in folded for word in words):
             return kind
     return "unknown"
-
-
-# --- the adjustment of the plan -----------------------------------------------------------------------------
 
 
 FAILURE_IMPORTANCE = 0.8

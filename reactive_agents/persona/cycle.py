@@ -367,9 +367,6 @@ def begin_cycle(
     return Cycle(settings, services, domain, events, meter, clock.monotonic(), room, claim)
 
 
-# --- working memory -----------------------------------------------------------------------------------------
-
-
 LONGEST_THOUGHT = 500
 
 

@@ -166,9 +166,6 @@ class PersonaDomain:
         return tuple(tool.name for tool in self.tools())
 
 
-# --- templates ----------------------------------------------------------------------------------------------
-
-
 LONGEST_MATCHED = 2_000
 """Maximum characters of an event for templates; a longer one matches none."""
 
@@ -213,9 +210,6 @@ def _filled(template: personas.PlanTemplate, parameters: Mapping[str, str]) -> p
         ),
         success_criteria=tuple(map(fill, template.success_criteria)),
     )
-
-
-# --- engagement: a pure decision ------------------------------------------------------------------------
 
 
 def should_engage(

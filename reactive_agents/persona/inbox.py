@@ -130,8 +130,6 @@ class PersonaInbox:
         self._wake_waiters()
         return Success(submission)
 
-    # --- the worker -----------------------------------------------------------------------------------------
-
     async def _serve(self, kind: WorkKind) -> None:
         places = anyio.Semaphore(self._config.max_contexts)
         async with anyio.create_task_group() as group:

@@ -225,11 +225,7 @@ def learn_from(
     similar = None
     if lesson:
         similar = most_similar(
-            lesson,
-            known,
-            lambda each: each.pattern,
-            above=measure.same_above,
-            similarity=measure.similarity,
+            lesson, known, lambda each: each.pattern, above=measure.same_above, similarity=measure.similarity
         )
     if similar is not None and similar.rejected:  # a person deleted it
         lesson, similar = "", None
@@ -419,9 +415,6 @@ def _new(lesson: str, plan: PersonaPlan, evaluation: Evaluation, new_id: Learnin
     )
 
 
-# --- similarity of texts ------------------------------------------------------------------------------------
-
-
 Similarity: TypeAlias = Callable[[str, str], float]
 """Returns the similarity of two texts, 0 to 1; symmetric."""
 
@@ -450,9 +443,6 @@ def most_similar(
         if similarity_of_candidate > above:
             best, above = candidate, similarity_of_candidate
     return best
-
-
-# --- the choice of a similarity measure ---------------------------------------------------------------------
 
 
 async def choose_measure(text: str, others: Sequence[str], cycle: Cycle) -> SimilarityMeasure:

@@ -117,9 +117,8 @@ class Persona:
         self.domains = {domain.name: domain for domain in listed}
         self.reasoning = PersonaReasoningSystem(settings, services)
         self._processing: set[tuple[Room, EventId]] = set()
-        self._taken: dict[
-            tuple[Room, EventId], PersonaOutcome | None
-        ] = {}  # set by an earlier waiter of the room
+        # set by an earlier waiter of the room
+        self._taken: dict[tuple[Room, EventId], PersonaOutcome | None] = {}
         self._under_way = 0
         self._allowed_names: set[tuple[Domain, str]] = set()
         self._background: anyio.abc.TaskGroup | None = None
@@ -262,8 +261,6 @@ class Persona:
         else:
             await attempt(store.release(item, due=following))
 
-    # --- reactions to answers -----------------------------------------------------------------------------
-
     @effect
     async def feedback_of(
         self, domain: Domain, reaction: Reaction
@@ -375,10 +372,8 @@ class Persona:
         """Return whether an event ended as many processes as it has tries.
 
         The first one does not count: another event in progress may have ended it. Later tries run alone. If
-            no tool
-        can have been called there are more tries: nothing is done twice, and processes are seldom ended by
-            the
-        event.
+        no tool can have been called there are more tries: nothing is done twice, and processes are seldom
+        ended by the event.
         """
         called = item.plan_id and self.domains[item.room.domain].tool_names()
         return item.attempts > self.settings.delivery.tries * (1 if called else _TRIES_WITHOUT_CALLS) + 1

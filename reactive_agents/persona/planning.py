@@ -150,11 +150,7 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
     proven = _proven(await cycle.plans(), task.description, refuted)
     # by words: two tasks may be close in meaning, yet need different plans
     known = most_similar(
-        task.description,
-        proven,
-        lambda plan: plan.task.description,
-        above=above,
-        similarity=word_similarity,
+        task.description, proven, lambda plan: plan.task.description, above=above, similarity=word_similarity
     )
     if known is None:
         return None
@@ -262,9 +258,6 @@ def _new_plan(
         now=cycle.services.clock.now(),
     )
     return evolve(plan, **parts)
-
-
-# --- large steps --------------------------------------------------------------------------------------------
 
 
 async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> PersonaPlan | None:

@@ -209,8 +209,6 @@ async def _words_of(
     return room_words(said, speakers, elsewhere=others, known=(*own, *tools, *templates, _PHRASES))
 
 
-# --- the reasoning system -------------------------------------------------------------------------------
-
 MOST_PREOCCUPATIONS = 3
 
 
@@ -366,9 +364,7 @@ class PersonaReasoningSystem:
         return await self._change_learning(learning_id, reviewed)
 
     async def _change_learning(
-        self,
-        learning_id: LearningId,
-        change: Callable[[personas.LearningEntry], personas.LearningEntry],
+        self, learning_id: LearningId, change: Callable[[personas.LearningEntry], personas.LearningEntry]
     ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
         async with self._changing:
             found = await self._own_learning(learning_id)
@@ -380,11 +376,7 @@ class PersonaReasoningSystem:
 
     @effect
     async def override_learning(
-        self,
-        learning_id: LearningId,
-        *,
-        confidence: float | None = None,
-        pattern: str | None = None,
+        self, learning_id: LearningId, *, confidence: float | None = None, pattern: str | None = None
     ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
         """Set a learning by hand and pin it; without a value, unpin it.
 

@@ -72,9 +72,6 @@ def confidence_of(step: ReasoningStep) -> tuple[float, str] | None:
     return None
 
 
-# --- A controller: the user's own code that watches the reasoning of a run, and may change or end it ---
-
-
 Reaction: TypeAlias = Literal["continue", "abort", "escalate"]
 StepHook: TypeAlias = Callable[[ReasoningStep], ReasoningStep | Awaitable[ReasoningStep | None] | None]
 

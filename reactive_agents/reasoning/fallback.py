@@ -63,9 +63,6 @@ def with_kernels_wrapped(
     return evolve(services, wrap=inner if outer is None else lambda step: outer(inner(step)))
 
 
-# --- the fallback ---------------------------------------------------------------------------------------
-
-
 FIRST = "first."
 """The prefix of the keys of the first strategy's results, if a second one follows."""
 

@@ -392,9 +392,6 @@ def _allowed(
     return (frozenset(strategy_input.available_tools) if wanted is None else wanted) - used_up
 
 
-# --- strategies that are one kernel run -----------------------------------------------------------------
-
-
 @effect
 async def run_once(
     kernel: str | ThoughtKernel, task: KernelInput, options: KernelRunOptions, services: StrategyServices

@@ -225,9 +225,6 @@ async def _controlled(
     return Success(ended_by_controller(result, ended.reason))
 
 
-# --- Strategies, kernels and compaction functions by name ---
-
-
 ADAPTIVE = "adaptive"
 
 

@@ -315,12 +315,7 @@ class AgentTasks(AgentExecutor):
         return False
 
     async def _follow(
-        self,
-        run: runs.LiveRun,
-        after: int,
-        settled: set[_Key],
-        updater: TaskUpdater,
-        context: RequestContext,
+        self, run: runs.LiveRun, after: int, settled: set[_Key], updater: TaskUpdater, context: RequestContext
     ) -> bool:
         """Report the run; return whether the task requires input now."""
         said = False

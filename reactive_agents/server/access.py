@@ -98,9 +98,6 @@ Authenticate: TypeAlias = Callable[[Request], Principal | None]
 """Return the sender of a request; ``None`` if it is not authenticated."""
 
 
-# --- the file of keys -----------------------------------------------------------------------------------
-
-
 @frozen
 class StoredKey:
     """A stored key, without its secret.
@@ -273,9 +270,6 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-# --- limits ---------------------------------------------------------------------------------------------
 
 
 @define(eq=False)

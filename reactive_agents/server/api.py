@@ -492,9 +492,6 @@ async def _settle(call: Call) -> Response:
     return Response(status_code=204)
 
 
-# --- sessions -------------------------------------------------------------------------------------------
-
-
 async def _sessions(call: Call) -> Response:
     _, agent = call.service.agent(call.principal, call.part("agent"))
     query: SessionsQuery = call.query
@@ -541,9 +538,6 @@ async def _session(call: Call) -> Response:
     return web.JsonText(_session_document(name, changed), 201 if name != call.part("session") else 200)
 
 
-# --- a run as a document --------------------------------------------------------------------------------
-
-
 async def _run_document(service: runs.AgentService, run: runs.LiveRun | RecordedRun) -> dict[str, Any]:
     outcome = runs.outcome_of(run)
     if isinstance(run, runs.LiveRun):
@@ -556,8 +550,11 @@ async def _run_document(service: runs.AgentService, run: runs.LiveRun | Recorded
         waiting = [
             _document_of(each.run_id, runs.question_id(each), each.kind, each.request) for each in asked
         ]
-    failed = outcome if isinstance(outcome, TaskFailed) else None
-    result = None if isinstance(outcome, TaskFailed) else outcome
+    error = result = None
+    if isinstance(outcome, TaskFailed):
+        error = {"type": type(outcome.error).__name__, "message": outcome.error.message}
+    else:
+        result = outcome
     figures = None if outcome is None else outcome.metadata
     return {
         "run_id": run.run_id,
@@ -569,14 +566,10 @@ async def _run_document(service: runs.AgentService, run: runs.LiveRun | Recorded
         "created_at": None if began is None else began.isoformat(),
         "output": None if result is None else result.output,
         "reason": "" if result is None else result.reason,
-        "error": None if failed is None else _fault(failed),
+        "error": error,
         "usage": None if figures is None else runs.usage_of(figures),
         "requests": waiting,
     }
-
-
-def _fault(failed: TaskFailed) -> dict[str, str]:
-    return {"type": type(failed.error).__name__, "message": failed.error.message}
 
 
 _KINDS = {"ApprovalRequested": "approval", "QuestionAsked": "question", "ExternalCallRequested": "call"}
@@ -641,23 +634,15 @@ OPERATIONS: Sequence[Operation] = (
             summary,
             RunDocument,
             202,
+            body=body,
             statuses=(404, 409, 503),
         )
-        for order, summary in (
-            ("cancel", "Cancel a run, without a result."),
-            ("pause", "Pause a run before its next model call or tool call."),
-            ("resume", "Resume a paused or interrupted run."),
+        for order, summary, body in (
+            ("cancel", "Cancel a run, without a result.", None),
+            ("pause", "Pause a run before its next model call or tool call.", None),
+            ("resume", "Resume a paused or interrupted run.", None),
+            ("stop", "Stop a run now, with its partial result.", StopRun),
         )
-    ),
-    Operation(
-        "POST",
-        "/v1/runs/{run_id}/stop",
-        _order("stop"),
-        "Stop a run now, with its partial result.",
-        RunDocument,
-        202,
-        body=StopRun,
-        statuses=(404, 409, 503),
     ),
     Operation(
         "POST",

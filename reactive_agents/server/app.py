@@ -218,9 +218,6 @@ def _readiness(service: AgentService, keys: ApiKeys | None) -> Any:
     return ready
 
 
-# --- metrics --------------------------------------------------------------------------------------------
-
-
 class ServerMetrics(Collector):
     """Metrics in the Prometheus format, without names of users."""
 
@@ -245,9 +242,7 @@ class ServerMetrics(Collector):
             "reactive_agents_runs_under_way", "Runs in progress here.", value=service.runs_under_way
         )
         yield GaugeMetricFamily(
-            "reactive_agents_streams_open",
-            "Open event streams.",
-            value=service.uses.open_streams,
+            "reactive_agents_streams_open", "Open event streams.", value=service.uses.open_streams
         )
         yield CounterMetricFamily("reactive_agents_runs_started", "Runs begun here.", value=service.started)
         ended = CounterMetricFamily("reactive_agents_runs_ended", "Runs that ended here.", labels=["status"])
@@ -275,7 +270,6 @@ class MeteredRequests:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -79,10 +79,7 @@ class McpAgents:
         self._service = service
         self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service)
         self.server: Server[Any] = Server(
-            "reactive_agents",
-            version=__version__,
-            on_list_tools=self._list,
-            on_call_tool=self._call,
+            "reactive_agents", version=__version__, on_list_tools=self._list, on_call_tool=self._call
         )
 
     # --- which tools there are ------------------------------------------------------------------------------
@@ -430,7 +427,6 @@ class McpEndpoint:
         self._sessions.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request of a principal."""
         request = Request(scope, receive)
         principal = self._service.principal(request)
         limits, uses = principal.limits, self._service.uses

@@ -44,15 +44,8 @@ Run: TypeAlias = runs.LiveRun | RecordedRun
 _STORED = "openai_response"
 """The key of the response in the metadata of its run."""
 _KEPT = (
-    "instructions",
-    "previous_response_id",
-    "conversation",
-    "store",
-    "max_output_tokens",
-    "user",
-    "temperature",
-    "top_p",
-    "metadata",
+    *("instructions", "previous_response_id", "conversation", "store", "max_output_tokens", "user"),
+    *("temperature", "top_p", "metadata"),
 )
 """The request fields that the response repeats."""
 MOST_IN_MEMORY = 1_000
@@ -300,9 +293,6 @@ def _has_tools(agent: ReactiveAgent[Any, Any]) -> bool:
     return bool(given.tools or given.servers)
 
 
-# --- the two kinds of requests --------------------------------------------------------------------------
-
-
 class OpenAIProtocol:
     """The operations of the protocol on the agents of a service."""
 
@@ -349,8 +339,6 @@ class OpenAIProtocol:
             detail = "The model does not exist, or the key may not use it."
             raise web.Problem(problem.status, "model_not_found", detail, param="model") from None
 
-    # --- chat completions -----------------------------------------------------------------------------------
-
     async def chat(self, request: Request) -> Response:
         """Answer with a chat completion."""
         principal, body = await self._read(request, ChatRequest)
@@ -377,8 +365,6 @@ class OpenAIProtocol:
             return self._stream(principal, live, own, source)
         ended = await self._until_ended(request, live, own)
         return ended or web.JsonText(completion.document(live), headers={"x-run-id": live.run_id})
-
-    # --- responses ------------------------------------------------------------------------------------------
 
     async def respond(self, request: Request) -> Response:
         """Answer with a response, whose id continues the conversation."""

@@ -73,9 +73,6 @@ Answer: TypeAlias = (
 """The kind of a request, and the response of a person or another program."""
 
 
-# --- one run of this process ----------------------------------------------------------------------------
-
-
 @define(eq=False)
 class KeptEvent:
     """A numbered event, and its JSON text once a stream needs it."""
@@ -244,9 +241,6 @@ class LiveRun:
         changed, self._changed = self._changed, None
         if changed is not None:
             changed.set()
-
-
-# --- the service that protocols use ---------------------------------------------------------------------
 
 
 @frozen
@@ -979,9 +973,6 @@ def _not_found() -> Problem:
 
 def _not_waiting() -> Problem:
     return Problem(409, "not-waiting", "No such request waits for this answer.")
-
-
-# --- runs as documents ----------------------------------------------------------------------------------
 
 
 def outcome_of(run: LiveRun | RecordedRun) -> AgentResult | events.TaskFailed | None:

@@ -24,6 +24,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reactive_agents.core.json import without_surrogates
+from reactive_agents.core.texts import shortened
 
 _log = logging.getLogger("reactive_agents")
 _Body = TypeVar("_Body", bound=BaseModel)
@@ -53,13 +54,7 @@ class Problem(Exception):
     """
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        detail: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        **fields: Any,
+        self, status: int, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **fields: Any
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -247,7 +242,11 @@ def parse_json(data: bytes) -> Any:
             object_pairs_hook=_once_each,
         )
     except (ValueError, RecursionError) as error:
-        detail = "it is nested too deeply" if isinstance(error, RecursionError) else _shown(str(error))
+        detail = (
+            "it is nested too deeply"
+            if isinstance(error, RecursionError)
+            else shortened(str(error), _LONGEST_SHOWN)
+        )
         raise Problem(400, "invalid-json", f"The body is not JSON: {detail}.") from None
     _check_json(value)
     return value
@@ -318,19 +317,12 @@ def _pointer(location: tuple[int | str, ...], data: Any, *, is_missing: bool) ->
         elif not is_missing or at < len(location):
             continue
         steps.append(str(step).replace("~", "~0").replace("/", "~1"))
-    return _shown("".join(f"/{each}" for each in steps))
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return shortened("".join(f"/{each}" for each in steps), _LONGEST_SHOWN)
 
 
 async def healthy(request: Request) -> Response:
     """Answer that the process serves requests."""
     return JsonText({"status": "ok"})
-
-
-# --- routes ---------------------------------------------------------------------------------------------
 
 
 class PartsRoute(Route):
@@ -421,7 +413,6 @@ class EndedResponse(Response):
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
         try:
             await self._response(scope, receive, send)
         finally:
@@ -466,7 +457,6 @@ class Border:
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -487,9 +477,7 @@ class Border:
                 has_begun = True
                 known = {name for name, _ in message["headers"]}
                 own = [each for each in self._headers if each[0] not in known]
-                if (
-                    not is_read
-                ):  # the rest of the body would block the connection, or be taken for the next request
+                if not is_read:  # the rest would block the connection, or be taken for the next request
                     own.append((b"connection", b"close"))
                 message = {**message, "headers": [*message["headers"], *own]}
             elif not (is_read or message.get("more_body")):
@@ -553,18 +541,8 @@ _MOST_DISCARDED = 64_000_000
 _DISCARDS_S = 5.0
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _SINGLE = frozenset(
-    {
-        b"host",
-        b"origin",
-        b"authorization",
-        b"content-length",
-        b"content-type",
-        b"idempotency-key",
-        b"last-event-id",
-        b"sec-fetch-mode",
-        b"sec-fetch-site",
-        b"transfer-encoding",
-    }
+    b"host origin authorization content-length content-type idempotency-key last-event-id sec-fetch-mode "
+    b"sec-fetch-site transfer-encoding".split()
 )
 
 

@@ -33,22 +33,8 @@ from reactive_agents.core import events
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import LoggedRun, LoggedRunFilter, RecordedRun
+from reactive_agents.server import web
 from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, question_id, shown_name
-from reactive_agents.server.web import (
-    HEARTBEAT,
-    LOOPBACK_HOSTS,
-    SECURITY_HEADERS,
-    Border,
-    EventStream,
-    JsonText,
-    PartsRoute,
-    Problem,
-    StrictBody,
-    json_bytes,
-    read_body,
-    report,
-    sse,
-)
 from reactive_agents.studio import diagrams, run_document
 from reactive_agents.studio.logged_runs import KnownRun, RunLibrary, RunUnreadable
 from reactive_agents.studio.logged_runs import run_document as run_summary
@@ -61,7 +47,7 @@ CONTENT_POLICY: Final = (
 )
 """The page runs only its own scripts, loads nothing from elsewhere, and creates no markup from texts."""
 
-_HEADERS: Final = {**SECURITY_HEADERS, "content-security-policy": CONTENT_POLICY}
+_HEADERS: Final = {**web.SECURITY_HEADERS, "content-security-policy": CONTENT_POLICY}
 _TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _BODY_S, _MOST_BODY, _MOST_FILE = 30.0, 2_000_000, 200_000_000
 _POLL_S, _PAUSE_S, _PAUSES, _SILENCE_S = 0.25, 0.04, 75, 15.0
@@ -81,10 +67,7 @@ class StudioAgent:
     config: AgentConfig
 
 
-# --- bodies ---------------------------------------------------------------------------------------------
-
-
-class TypedTask(StrictBody):
+class TypedTask(web.StrictBody):
     """A run that the user begins."""
 
     agent: str
@@ -93,13 +76,13 @@ class TypedTask(StrictBody):
     user: str | None = Field(default=None, max_length=200)
 
 
-class Order(StrictBody):
+class Order(web.StrictBody):
     """An order to a run."""
 
     action: Literal["pause", "resume", "stop", "cancel", "continue"]
 
 
-class GivenAnswer(StrictBody):
+class GivenAnswer(web.StrictBody):
     """The user's answer to a request of a run."""
 
     kind: Literal["approval", "question", "call"]
@@ -109,7 +92,7 @@ class GivenAnswer(StrictBody):
     value: Any = None
 
 
-class NewFork(StrictBody):
+class NewFork(web.StrictBody):
     """A fork of a run."""
 
     step: int = Field(ge=1)
@@ -118,26 +101,23 @@ class NewFork(StrictBody):
     tool_result: Any = None
 
 
-class OpenedFile(StrictBody):
+class OpenedFile(web.StrictBody):
     """The text of a file of runs."""
 
     text: str
 
 
-class ForgottenEntry(StrictBody):
+class ForgottenEntry(web.StrictBody):
     """A memory to delete."""
 
     agent: str
     id: str
 
 
-class ForgottenLearning(StrictBody):
+class ForgottenLearning(web.StrictBody):
     """A learning to delete."""
 
     id: str
-
-
-# --- the application ------------------------------------------------------------------------------------
 
 
 def create_studio(
@@ -147,7 +127,7 @@ def create_studio(
     token: str,
     once: str = "",
     records: StudioRecords | None = None,
-    hosts: Collection[str] = LOOPBACK_HOSTS,
+    hosts: Collection[str] = web.LOOPBACK_HOSTS,
 ) -> Starlette:
     """Return the ASGI application of a studio; ``app.state.service`` manages its runs.
 
@@ -186,11 +166,16 @@ def create_studio(
     app = Starlette(
         routes=pages.routes(),
         middleware=[
-            Middleware(Border, hosts=hosts, headers=_HEADERS),
+            Middleware(web.Border, hosts=hosts, headers=_HEADERS),
             Middleware(OwnerOnly, token=token, once=once),
         ],
         lifespan=lifespan,
-        exception_handlers={Problem: report, HTTPException: report, RunUnreadable: _unreadable, 500: report},
+        exception_handlers={
+            web.Problem: web.report,
+            HTTPException: web.report,
+            RunUnreadable: _unreadable,
+            500: web.report,
+        },
     )
     app.state.service = service
     return app
@@ -215,7 +200,6 @@ class OwnerOnly:
         self._page = f"/{hashlib.sha256(f'page of {token}'.encode()).hexdigest()[:32]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on requests of the owner, and refuse others."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -231,7 +215,9 @@ class OwnerOnly:
             await self._app(own, receive, send)
             return
         elif "/api/" in request.url.path:
-            response = Problem(401, "unauthorized", "Open the address that the command printed.").response()
+            response = web.Problem(
+                401, "unauthorized", "Open the address that the command printed."
+            ).response()
         else:
             response = PlainTextResponse(_STRANGER, 401)
         await response(scope, receive, send)
@@ -256,7 +242,7 @@ def _cookie_of(request: Request, name: str) -> str:
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:
-    return Problem(422, "unreadable", str(error)).response()
+    return web.Problem(422, "unreadable", str(error)).response()
 
 
 def page_files() -> dict[str, tuple[bytes, str]]:
@@ -288,7 +274,7 @@ class _Pages:
         async def static(request: Request) -> Response:
             found = files.get(request.path_params["name"])
             if found is None:
-                raise Problem(404, "not-found", "There is no such file.")
+                raise web.Problem(404, "not-found", "There is no such file.")
             return _file(found)
 
         reads: Mapping[str, _Handler] = {
@@ -319,15 +305,15 @@ class _Pages:
         return [
             Route("/", index),
             Route("/static/{name}", static),
-            *(PartsRoute(path, handler, methods=["GET"]) for path, handler in reads.items()),
-            *(PartsRoute(path, handler, methods=["POST"]) for path, handler in writes.items()),
+            *(web.PartsRoute(path, handler, methods=["GET"]) for path, handler in reads.items()),
+            *(web.PartsRoute(path, handler, methods=["POST"]) for path, handler in writes.items()),
         ]
 
     # --- what there is ------------------------------------------------------------------------------------
 
     async def state(self, request: Request) -> Response:
         latest = await self.library.runs(LoggedRunFilter(children=True, limit=1_000))
-        return JsonText(
+        return web.JsonText(
             {
                 "version": __version__,
                 "runs_file": self.library.place,
@@ -353,7 +339,7 @@ class _Pages:
             text=given.get("text"),
         )
         found = await self.library.runs(chosen)
-        return JsonText({"runs": [await self._summary(each) for each in found]})
+        return web.JsonText({"runs": [await self._summary(each) for each in found]})
 
     async def _summary(self, run: LoggedRun) -> JsonObject:
         """Return the summary of a run for lists, with its current state."""
@@ -368,7 +354,7 @@ class _Pages:
 
     async def run(self, request: Request) -> Response:
         known = await self._known(request.path_params["run"])
-        return JsonText(await self._document(known))
+        return web.JsonText(await self._document(known))
 
     async def _document(self, known: KnownRun, after: int = 0, *, is_first: bool = True) -> JsonObject:
         """Return the document of a run, or its changes after an event.
@@ -397,7 +383,7 @@ class _Pages:
         known = await self._known(request.path_params["run"])
         given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
         after = int(given) if given.isdecimal() and len(given) < 10 else 0
-        return EventStream(self._follow(known.run.run_id, after))
+        return web.EventStream(self._follow(known.run.run_id, after))
 
     async def _follow(self, run_id: str, after: int) -> AsyncGenerator[bytes, None]:
         sent, seen, said, shown, silent_s = after, 0, "", "", 0.0
@@ -410,9 +396,9 @@ class _Pages:
             if known.timeline.last > sent or is_first or ended:
                 document = await self._document(known, sent, is_first=is_first)
                 sent, is_first, silent_s = known.timeline.last, False, 0.0
-                yield sse(json_bytes(document), event="changes", number=str(sent))
+                yield web.sse(web.json_bytes(document), event="changes", number=str(sent))
             if ended:
-                yield sse(b"{}", event="end")
+                yield web.sse(b"{}", event="end")
                 return
             live = await self._live(run_id)
             if live is None:
@@ -425,16 +411,16 @@ class _Pages:
                 seen, said = _said(live, run_id, seen, said)
                 if said != shown:
                     shown, silent_s = said, 0.0
-                    yield sse(json_bytes({"text": said[-_LONGEST_LIVE:]}), event="delta")
+                    yield web.sse(web.json_bytes({"text": said[-_LONGEST_LIVE:]}), event="delta")
             if silent_s >= _SILENCE_S:
                 silent_s = 0.0
-                yield HEARTBEAT
+                yield web.HEARTBEAT
 
     async def row(self, request: Request) -> Response:
         known = await self._known(request.path_params["run"])
         row = known.timeline.row(request.path_params["row"])
         if row is None:
-            raise Problem(404, "row-not-found", "The run has no such step.")
+            raise web.Problem(404, "row-not-found", "The run has no such step.")
         document: dict[str, Json] = {"row": row.document(), "body": known.events.body(row.end or row.id)}
         if row.kind in ("turn", "question"):
             own, before = await self.library.requests(known, row.id)
@@ -447,7 +433,7 @@ class _Pages:
             document["body"] = known.events.body(row.id)
         if row.kind in ("turn", "question", "tool"):
             document["fork_step"] = await self._recorded_step(known, row)
-        return JsonText(document)
+        return web.JsonText(document)
 
     async def compare(self, request: Request) -> Response:
         one = await self._known(request.path_params["one"])
@@ -457,7 +443,7 @@ class _Pages:
             {"run": await self._summary(each.run), "rows": each.timeline.document()["rows"]}
             for each in (one, other)
         ]
-        return JsonText({**compared, "runs": both})
+        return web.JsonText({**compared, "runs": both})
 
     async def _known(self, run_id: str) -> KnownRun:
         known = await self.library.known(run_id)
@@ -468,7 +454,7 @@ class _Pages:
                 if known is not None:
                     break
         if known is None:
-            raise Problem(404, "run-not-found", "The run log has no such run; it may be too old.")
+            raise web.Problem(404, "run-not-found", "The run log has no such run; it may be too old.")
         return known
 
     # --- what can be done ---------------------------------------------------------------------------------
@@ -476,7 +462,7 @@ class _Pages:
     async def _found(self, run_id: str) -> LiveRun | RecordedRun | None:
         try:
             return await self.service.find(self.service.anybody, run_id)
-        except Problem:
+        except web.Problem:
             return None
 
     async def _live(self, run_id: str) -> LiveRun | None:
@@ -498,7 +484,7 @@ class _Pages:
     async def _recorder_of(self, run_id: str, missing: str) -> ReactiveAgent[Any, Any]:
         recorder = await self._recorder(run_id)
         if recorder is None:
-            raise Problem(409, "not-recorded", f"The run has no record: only durable runs {missing}.")
+            raise web.Problem(409, "not-recorded", f"The run has no record: only durable runs {missing}.")
         return recorder
 
     async def _can(self, known: KnownRun) -> JsonObject:
@@ -541,20 +527,20 @@ class _Pages:
         )
 
     async def start(self, request: Request) -> Response:
-        given = await read_body(request, TypedTask, most=_MOST_BODY, seconds=_BODY_S)
+        given = await web.read_body(request, TypedTask, most=_MOST_BODY, seconds=_BODY_S)
         asked = RunRequest(given.task, user=given.user, session=given.session)
         begun = await self.service.start(self.service.anybody, given.agent, asked)
-        return JsonText({"run_id": begun.run_id}, 201)
+        return web.JsonText({"run_id": begun.run_id}, 201)
 
     async def order(self, request: Request) -> Response:
-        given = await read_body(request, Order, most=_MOST_BODY, seconds=_BODY_S)
+        given = await web.read_body(request, Order, most=_MOST_BODY, seconds=_BODY_S)
         found = await self.service.find(self.service.anybody, request.path_params["run"])
         action = "resume" if given.action == "continue" else given.action
         await self.service.order(self.service.anybody, found, action, "A person stopped it in the studio.")
-        return JsonText({"run_id": found.run_id})
+        return web.JsonText({"run_id": found.run_id})
 
     async def answer(self, request: Request) -> Response:
-        given = await read_body(request, GivenAnswer, most=_MOST_BODY, seconds=_BODY_S)
+        given = await web.read_body(request, GivenAnswer, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
         found = await self.service.find(self.service.anybody, run_id)
         answer: Answer
@@ -570,10 +556,10 @@ class _Pages:
             if given.id in [each.request.get(name) for name in _REQUEST_IDS]:
                 request_id = question_id(each)
         await self.service.settle(found, run_id, request_id, answer)
-        return JsonText({"run_id": run_id})
+        return web.JsonText({"run_id": run_id})
 
     async def fork(self, request: Request) -> Response:
-        given = await read_body(request, NewFork, most=_MOST_BODY, seconds=_BODY_S)
+        given = await web.read_body(request, NewFork, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
         recorder = await self._recorder_of(run_id, "can be forked")
         result = given.tool_result if "tool_result" in given.model_fields_set else ...
@@ -582,12 +568,10 @@ class _Pages:
                 run_id, at=given.step, model=given.model, message=given.message, tool_result=result
             )
         except AgentError as error:
-            raise Problem(409, "not-forked", error.error.message) from None
+            raise web.Problem(409, "not-forked", error.error.message) from None
         found = await self.service.find(self.service.anybody, forked)
         await self.service.order(self.service.anybody, found, "resume")
-        return JsonText({"run_id": forked}, 201)
-
-    # --- files --------------------------------------------------------------------------------------------
+        return web.JsonText({"run_id": forked}, 201)
 
     async def export(self, request: Request) -> Response:
         """Export a run as a file that another studio can open."""
@@ -598,64 +582,66 @@ class _Pages:
         """Return the recording of a run for ``testing.RecordedRunPlayer``."""
         run_id = request.path_params["run"]
         recorder = await self._recorder_of(run_id, "have a recording")
-        return JsonText(await recorder.runs.recording(run_id))
+        return web.JsonText(await recorder.runs.recording(run_id))
 
     async def open(self, request: Request) -> Response:
-        given = await read_body(request, OpenedFile, most=_MOST_FILE, seconds=_BODY_S * 4)
-        return JsonText({"run_ids": await self.library.open(given.text)}, 201)
+        given = await web.read_body(request, OpenedFile, most=_MOST_FILE, seconds=_BODY_S * 4)
+        return web.JsonText({"run_ids": await self.library.open(given.text)}, 201)
 
     # --- records of agents --------------------------------------------------------------------------------
 
     def _agent(self, name: str | None) -> StudioAgent:
         found = next((each for each in self.agents if each.agent.name == name), None)
         if found is None:
-            raise Problem(404, "agent-not-found", "No agent of this name is loaded.")
+            raise web.Problem(404, "agent-not-found", "No agent of this name is loaded.")
         return found
 
     async def sessions(self, request: Request) -> Response:
         agent = self._agent(request.query_params.get("agent")).agent
         found = await _or_problem(agent.sessions.list())
-        return JsonText({"sessions": [encode(each) for each in found]})
+        return web.JsonText({"sessions": [encode(each) for each in found]})
 
     async def session(self, request: Request) -> Response:
         """Return a conversation, which may still be empty."""
         agent, name = self._agent(request.path_params["agent"]).agent, request.path_params["session"]
         known = {each.session: each for each in await _or_problem(agent.sessions.list())}
         if name not in known:
-            return JsonText({"name": name, "title": "", "user": None, "messages": []})
+            return web.JsonText({"name": name, "title": "", "user": None, "messages": []})
         messages = await _or_problem(agent.sessions.read(name))
         shown = [{"tag": type(each).__name__, **encode(each)} for each in messages]  # type: ignore[dict-item]
         found = known[name]
         own = shown_name(found.user, name)  # the name with which the user continues it
-        return JsonText({"name": own, "title": found.title, "user": found.user, "messages": shown})
+        return web.JsonText({"name": own, "title": found.title, "user": found.user, "messages": shown})
 
     async def memory(self, request: Request) -> Response:
         agent = self._agent(request.query_params.get("agent"))
         found = await self.records.memories(
             agent.config, agent.agent.agent_id, request.query_params.get("text", "")
         )
-        return JsonText({"entries": found})
+        return web.JsonText({"entries": found})
 
     async def forget(self, request: Request) -> Response:
-        given = await read_body(request, ForgottenEntry, most=_MOST_BODY, seconds=_BODY_S)
-        return JsonText({"forgotten": await self.records.forget(self._agent(given.agent).config, given.id)})
+        given = await web.read_body(request, ForgottenEntry, most=_MOST_BODY, seconds=_BODY_S)
+        return web.JsonText(
+            {"forgotten": await self.records.forget(self._agent(given.agent).config, given.id)}
+        )
 
     async def budgets(self, request: Request) -> Response:
         runs = await self.library.runs(LoggedRunFilter(limit=5_000))
         limits = [
             limit for each in self.agents for limit in await self.records.limits(each.agent.name, each.config)
         ]
-        return JsonText({**self.records.spending(runs), "limits": limits})
+        return web.JsonText({**self.records.spending(runs), "limits": limits})
 
     async def audit(self, request: Request) -> Response:
-        return JsonText(await self.records.audit(self._agent(request.query_params.get("agent")).config))
+        return web.JsonText(await self.records.audit(self._agent(request.query_params.get("agent")).config))
 
     async def persona(self, request: Request) -> Response:
-        return JsonText(await self.records.persona(request.path_params["persona"]))
+        return web.JsonText(await self.records.persona(request.path_params["persona"]))
 
     async def forget_learning(self, request: Request) -> Response:
-        given = await read_body(request, ForgottenLearning, most=_MOST_BODY, seconds=_BODY_S)
-        return JsonText(
+        given = await web.read_body(request, ForgottenLearning, most=_MOST_BODY, seconds=_BODY_S)
+        return web.JsonText(
             {"forgotten": await self.records.forget_learning(request.path_params["persona"], given.id)}
         )
 
@@ -700,9 +686,9 @@ def _moment(text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise Problem(422, "invalid-time", "A time is written as 2026-01-31T12:00:00Z.") from None
+        raise web.Problem(422, "invalid-time", "A time is written as 2026-01-31T12:00:00Z.") from None
     if found.tzinfo is None:
-        raise Problem(422, "invalid-time", "The time needs a zone, such as Z.")
+        raise web.Problem(422, "invalid-time", "The time needs a zone, such as Z.")
     return found
 
 
@@ -712,7 +698,7 @@ def _number(text: str | None) -> float | None:
     try:
         found = float(text)
     except ValueError:
-        raise Problem(422, "invalid-number", f"{text[:40]!r} is not a number.") from None
+        raise web.Problem(422, "invalid-number", f"{text[:40]!r} is not a number.") from None
     return found if abs(found) < 1e12 else None
 
 
@@ -720,4 +706,4 @@ async def _or_problem(asked: Awaitable[Any]) -> Any:
     try:
         return await asked
     except AgentError as error:
-        raise Problem(503, "unavailable", error.error.message) from None
+        raise web.Problem(503, "unavailable", error.error.message) from None

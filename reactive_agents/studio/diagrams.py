@@ -201,9 +201,6 @@ def _sized(boxes: tuple[Box, ...], edges: tuple[tuple[str, str], ...]) -> Diagra
     return Diagram(boxes, edges, width, height)
 
 
-# --- as text -----------------------------------------------------------------------------------------------
-
-
 def mermaid(diagram: Diagram | None) -> str:
     """Return the diagram in Mermaid's language."""
     if diagram is None or not diagram.boxes:

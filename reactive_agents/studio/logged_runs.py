@@ -137,8 +137,6 @@ class RunLibrary:
         request = events[0].body.get("request") if events and events[0].sequence == number else None
         return request if isinstance(request, dict) else {}
 
-    # --- files ----------------------------------------------------------------------------------------------
-
     async def export(self, run_id: RunId) -> str:
         """Return a run and its sub-runs as JSON lines, as ``runs export`` writes them."""
         lines: list[str] = []

@@ -49,8 +49,6 @@ class StudioRecords:
 
     personas: Mapping[str, PersonaConfig] = field(factory=dict)
 
-    # --- memory -------------------------------------------------------------------------------------------
-
     async def memories(self, config: AgentConfig, agent: AgentId, text: str) -> list[Json]:
         """Return the entries that contain every word of a text, or the latest."""
         path = _existing(None if config.memory is None else config.memory.path)
@@ -72,8 +70,6 @@ class StudioRecords:
         async with aclosing(open_memory_store(path)) as store:
             archive = MemoryArchive(store, SystemClock())
             return int(_value(await attempt(archive.forget(ForgetEntry(MemoryId(entry))))))
-
-    # --- spending -----------------------------------------------------------------------------------------
 
     def spending(self, runs: Sequence[LoggedRun]) -> dict[str, Json]:
         """Return the totals of runs, by agent and by UTC day."""
@@ -110,8 +106,6 @@ class StudioRecords:
             totals = _value(await attempt(tracker.totals("agent", since=since)))
         return float(sum_usd(each.cost_usd for each in totals))
 
-    # --- the audit log ------------------------------------------------------------------------------------
-
     async def audit(self, config: AgentConfig) -> JsonObject:
         """Return whether an audit log is valid, and its latest entries."""
         nothing: JsonObject = {"valid": True, "head": "", "signed": None, "problem": ""}
@@ -138,8 +132,6 @@ class StudioRecords:
         head = "" if summary.head is None else f"{summary.head.sequence}:{summary.head.hash}"
         told: JsonObject = {"entries_count": summary.entries, "head": head, "signed": summary.signed}
         return {**nothing, **told, "entries": shown}
-
-    # --- personas -----------------------------------------------------------------------------------------
 
     def persona_names(self) -> list[Json]:
         """Return the ids and names of the personas."""

@@ -175,8 +175,6 @@ class RunTimeline:
             "last": self.last,
         }
 
-    # --- the run ------------------------------------------------------------------------------------------
-
     def _TaskStarted(self, event: LoggedEvent, body: JsonObject) -> None:
         self.status = "running"
         if not self.rows:
@@ -253,8 +251,6 @@ class RunTimeline:
     def _ExecutionCancelled(self, event: LoggedEvent, body: JsonObject) -> None:
         self._row(event, "failure", "Cancelled", f"in {_text(body, 'phase')}", state="failed")
 
-    # --- reasoning ----------------------------------------------------------------------------------------
-
     def _StrategySelected(self, event: LoggedEvent, body: JsonObject) -> None:
         self.strategy, reason = _text(body, "strategy"), _text(body, "reason")
         if not self._is_reasoning:
@@ -328,8 +324,6 @@ class RunTimeline:
             event, "policy", _text(body, "policy"), "turned down a text as the answer", depth=1, is_minor=True
         )
 
-    # --- model calls --------------------------------------------------------------------------------------
-
     def _ModelCallStarted(self, event: LoggedEvent, body: JsonObject) -> None:
         row = self._call(event, body)
         row.state = "running"
@@ -391,8 +385,6 @@ class RunTimeline:
             figures["tokens_out"] += row.tokens_out or 0
             figures["cost_usd"] += row.cost_usd or 0.0
         known["took_ms"] += row.took_ms or 0.0
-
-    # --- tools, and what waits for people -------------------------------------------------------------------
 
     def _ToolCallStarted(self, event: LoggedEvent, body: JsonObject) -> None:
         self._tool(event, body)
@@ -486,8 +478,6 @@ class RunTimeline:
         row_id = None if known is None else known.get("row")
         return self._by_id.get(row_id) if isinstance(row_id, int) else None
 
-    # --- plans and trees ----------------------------------------------------------------------------------
-
     def _PlanCreated(self, event: LoggedEvent, body: JsonObject) -> None:
         title = "Plan resumed" if body.get("resumed") is True else "Plan"
         self._row(event, "plan", title, _text(body, "goal"), depth=1, content=_text(body, "goal"))
@@ -571,8 +561,6 @@ class RunTimeline:
         self._row(
             event, "tree", f"Level {level} judged", note, depth=1, content=[each["thought"] for each in nodes]
         )
-
-    # --- anything else --------------------------------------------------------------------------------------
 
     def _ContextCompacted(self, event: LoggedEvent, body: JsonObject) -> None:
         turns = counted(_integer(body, "turns"), "turn")
@@ -739,8 +727,6 @@ def place_children(timeline: RunTimeline, children: Sequence[LoggedRun]) -> list
         )
     return placed
 
-
-# --- two runs side by side --------------------------------------------------------------------------------
 
 _NOT_COMPARED = frozenset({"phase", "other", "pause", "attempt", "start", "context", "person", "failure"})
 """Kinds of rows that a comparison ignores."""

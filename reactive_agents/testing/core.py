@@ -83,9 +83,6 @@ class SequentialIds:
         return f"{self._prefix}{self._count:04}"
 
 
-# --- Events ----------------------------------------------------------------------------------------------
-
-
 _Kind = TypeVar("_Kind", bound=Event)
 
 
@@ -96,7 +93,6 @@ class EventRecorder:
         self.events: list[AgentEvent] = []
 
     def __call__(self, event: AgentEvent) -> None:
-        """Record the event."""
         self.events.append(event)
 
     def of(self, kind: type[_Kind]) -> list[_Kind]:

@@ -215,9 +215,6 @@ class RecordingAuditLog:
         return [entry for entry in self.entries if entry.action in actions]
 
 
-# --- A budget in memory ---
-
-
 class InMemoryBudget:
     """Implements ``SpendingGuard`` for one process and one day.
 

@@ -14,15 +14,9 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.memory import records
 from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.memory.persona_store import COLUMNS, SqlitePersonaStore, item_of
-from reactive_agents.adapters.memory.records import (
-    HISTORY,
-    SqliteEffectiveness,
-    SqlitePlanStore,
-    effectiveness_of,
-    plans_of,
-)
 from reactive_agents.core import memory, personas
 from reactive_agents.core import persona_queue as queue
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
@@ -201,18 +195,15 @@ class _Tables:
         sqlite.migrate(self._connection, MEMORY)
 
     def do(self, work: sql.Work[_T]) -> _T:
-        """Return the result of the work, done in one transaction."""
         with self._one_at_a_time:
             return sqlite.in_transaction(self._connection, work, "BEGIN")
 
     def rows(self, statement: str) -> list[Any]:
-        """Return the rows of a statement."""
         return self.do(lambda file: file.execute(statement).fetchall())
 
     async def read(
         self, operation: str, work: sql.Work[_T], *, of: str = "", durable: bool = False, again: bool = False
     ) -> Result[_T, MemoryErrors]:
-        """Return the result of the work, done in one transaction."""
         failure = self._failure()
         if failure is not None:
             return Failure(failure)
@@ -227,14 +218,13 @@ class _Tables:
         """Do nothing: there is no log."""
 
     async def check(self) -> Result[None, MemoryErrors]:
-        """Return whether the store does not fail."""
         return await self.read("check", lambda _: None)
 
     async def aclose(self) -> None:
         """Keep the data for the next use."""
 
 
-class InMemoryPlanStore(SqlitePlanStore):
+class InMemoryPlanStore(records.SqlitePlanStore):
     """The live store of plans in memory, without threads.
 
     Args:
@@ -249,11 +239,11 @@ class InMemoryPlanStore(SqlitePlanStore):
     @property
     def plans(self) -> Mapping[PlanId, Plan]:
         """The stored plans, in the order of their first saving."""
-        found = self._tables.do(lambda file: plans_of(file, "1 = 1 ORDER BY seq"))
+        found = self._tables.do(lambda file: records.plans_of(file, "1 = 1 ORDER BY seq"))
         return MappingProxyType({each.id: each for each in found})
 
 
-class InMemoryEffectivenessTracker(SqliteEffectiveness):
+class InMemoryEffectivenessTracker(records.SqliteEffectiveness):
     """The live record of strategies in memory, without threads.
 
     Args:
@@ -269,7 +259,7 @@ class InMemoryEffectivenessTracker(SqliteEffectiveness):
     @property
     def known(self) -> Mapping[tuple[ReasoningStrategy, str], StrategyEffectiveness]:
         """The record of each strategy on each type of task."""
-        found = [effectiveness_of(*row) for row in self._tables.rows(HISTORY)]
+        found = [records.effectiveness_of(*row) for row in self._tables.rows(records.HISTORY)]
         return MappingProxyType({(each.strategy, each.task_type): each for each in found})
 
 

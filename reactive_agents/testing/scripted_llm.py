@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Never, TypeAlias, assert_never
+from typing import Never, TypeAlias, TypedDict, Unpack, assert_never
 
 import anyio
 import anyio.lowlevel
@@ -72,39 +72,28 @@ class Turn:
     chunks: tuple[models.ModelChunk, ...] | None = None
 
 
-def say(
-    text: str,
-    *,
-    thinking: str = "",
-    finish_reason: models.FinishReason = "stop",
-    when: str = "",
-    delay: float = 0.0,
-    usage: models.Usage = TURN_USAGE,
-    cost_usd: float | None = 0.0,
-) -> Turn:
+class TurnOptions(TypedDict, total=False):
+    """Fields of a :class:`Turn`; ``thinking``: reasoning text that the model exposes."""
+
+    thinking: str
+    when: str
+    delay: float
+    usage: models.Usage
+    cost_usd: float | None
+
+
+def say(text: str, *, finish_reason: models.FinishReason = "stop", **options: Unpack[TurnOptions]) -> Turn:
     """Return a turn of text without a call.
 
     It is the answer if ``final-answer`` is not offered; otherwise :func:`answer` delivers one.
 
     Args:
-        thinking: reasoning text that the model exposes.
         finish_reason: why the model stopped; ``length`` scripts a truncated answer.
-        when, delay, usage, cost_usd: as in :class:`Turn`.
     """
-    return Turn(
-        text, thinking, finish_reason=finish_reason, when=when, delay=delay, usage=usage, cost_usd=cost_usd
-    )
+    return Turn(text, finish_reason=finish_reason, **options)
 
 
-def answer(
-    text: str | JsonObject,
-    *,
-    thinking: str = "",
-    when: str = "",
-    delay: float = 0.0,
-    usage: models.Usage = TURN_USAGE,
-    cost_usd: float | None = 0.0,
-) -> Turn:
+def answer(text: str | JsonObject, **options: Unpack[TurnOptions]) -> Turn:
     """Return a turn that delivers the answer with the ``final-answer`` tool.
 
     >>> answer("It is 3.").calls[0].arguments
@@ -115,12 +104,9 @@ def answer(
     Args:
         text: the answer; for an agent with an output type its fields, or ``{"value": …}`` if the type is not
             an object.
-        thinking: reasoning text that the model exposes.
-        when, delay, usage, cost_usd: as in :class:`Turn`.
     """
-    said = say("", thinking=thinking, when=when, delay=delay, usage=usage, cost_usd=cost_usd)
     fields = JsonObject(answer=text) if isinstance(text, str) else text
-    return _calling(said, (ScriptedCall(FINAL_ANSWER, fields),))
+    return _calling(say("", **options), (ScriptedCall(FINAL_ANSWER, fields),))
 
 
 def call(
@@ -159,31 +145,20 @@ def malformed_call(tool: str, text: str) -> Turn:
     return _calling(Turn(), (ScriptedCall(tool, {}, malformed=text),))
 
 
-def calls(
-    *turns: Turn,
-    text: str = "",
-    thinking: str = "",
-    when: str = "",
-    delay: float = 0.0,
-    usage: models.Usage = TURN_USAGE,
-    cost_usd: float | None = 0.0,
-) -> Turn:
+def calls(*turns: Turn, text: str = "", **options: Unpack[TurnOptions]) -> Turn:
     """Return one turn with several tool calls.
 
     Args:
         turns: the calls, each made by :func:`call`. Their own ``when``, ``delay``, ``usage`` and
             ``cost_usd`` do not count; a turn has those once.
         text: text of the model beside the calls.
-        thinking: reasoning text that the model exposes.
-        when, delay, usage, cost_usd: as in :class:`Turn`.
 
     Raises:
         ValueError: one of the turns calls no tool.
     """
     if not turns or not all(turn.calls for turn in turns):
         raise ValueError("calls() takes one or more turns made by call().")
-    said = say(text, thinking=thinking, when=when, delay=delay, usage=usage, cost_usd=cost_usd)
-    return _calling(said, tuple(scripted for turn in turns for scripted in turn.calls))
+    return _calling(say(text, **options), tuple(made for turn in turns for made in turn.calls))
 
 
 def fail(error: LLMErrors, *, when: str = "", delay: float = 0.0) -> Turn:

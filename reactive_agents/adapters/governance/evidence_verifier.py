@@ -17,6 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.claims import Claim, Number, claims_of, observed_numbers, rounds_to
 from reactive_agents.core.codec import from_json
+from reactive_agents.core.config import VerificationConfig
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import ClaimEvidence, Receipt, Verdict, VerificationReport
@@ -242,9 +243,6 @@ def _within(values: Sequence[Decimal], target: Decimal, tolerance: Decimal) -> D
     return None
 
 
-# --- deliverables ---------------------------------------------------------------------------------------
-
-
 WORKSPACE_KEY = "workspace"
 
 
@@ -269,9 +267,6 @@ def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
     return ClaimEvidence("file", path, True, WORKSPACE_KEY, f"{status.st_size} bytes")
 
 
-# --- the verifier ---------------------------------------------------------------------------------------
-
-DEFAULT_THRESHOLD = 0.7
 NEUTRAL_CONFIDENCE = 0.5
 """The confidence of an answer without checkable claims, such as a poem."""
 CONFIDENCE_WITH_A_FILE_MISSING = 0.3
@@ -301,14 +296,10 @@ class EvidenceVerifier:
     Args:
         workspace: the directory of deliverables and of files that the answer says it wrote; without a
             workspace, a tool result that names them is enough.
-        threshold, judge_model, self_consistency, deliverables: as in ``VerificationConfig``.
     """
 
-    threshold: float = DEFAULT_THRESHOLD
+    config: VerificationConfig = field(factory=VerificationConfig)
     workspace: Path | None = None
-    judge_model: str | None = None
-    self_consistency: int = 0
-    deliverables: tuple[str, ...] = ()
 
     @effect
     async def verify(
@@ -320,7 +311,7 @@ class EvidenceVerifier:
             observations = await anyio.to_thread.run_sync(observations_of, task, result)
         else:
             observations = observations_of(task, result)
-        wanted = declared_deliverables(task, self.deliverables)
+        wanted = declared_deliverables(task, self.config.deliverables)
         delivered = [await self._file(path, observations) for path in wanted]
         findings = [_NOT_DELIVERED.format(repr(each.claim)) for each in delivered if not each.supported]
         answer = result.output
@@ -328,7 +319,9 @@ class EvidenceVerifier:
             receipt = receipt_of(result, delivered, "unverified")
             findings = ["There is no answer.", *findings]
             return Success(
-                VerificationReport(0.0, self.threshold <= 0, tuple(findings), tuple(delivered), receipt)
+                VerificationReport(
+                    0.0, self.config.threshold <= 0, tuple(findings), tuple(delivered), receipt
+                )
             )
         made = [claim for claim in claims_of(answer) if not (claim.kind == "file" and claim.text in wanted)]
         claims = [await self._evidence(claim, observations) for claim in made]
@@ -339,8 +332,8 @@ class EvidenceVerifier:
         findings += [_finding(claim) for claim in claims if not claim.supported]
         claims = delivered + claims
         figures = [confidence_of(claims)] if claims else []
-        if self.judge_model is not None:
-            asked = await attempt(ask_for_opinion(llm, self.judge_model, answer, observations))
+        if self.config.judge_model is not None:
+            asked = await attempt(ask_for_opinion(llm, self.config.judge_model, answer, observations))
             if isinstance(asked, Failure):
                 findings.append(f"The model judge failed ({asked.failure()}); it had no part in this.")
             else:
@@ -350,14 +343,14 @@ class EvidenceVerifier:
                 claims += doubted
                 findings += map(_finding, doubted)
         agreement = None
-        if self.self_consistency:
-            samples = await further_answers(llm, model, observations, self.self_consistency)
+        if self.config.self_consistency:
+            samples = await further_answers(llm, model, observations, self.config.self_consistency)
             if samples.failed:
-                findings.append(f"{samples.failed} of {self.self_consistency} further answers failed.")
+                findings.append(f"{samples.failed} of {self.config.self_consistency} further answers failed.")
             if samples.answers:
                 agreement = agreement_with(answer, samples.answers)
                 figures.append(agreement)
-                if agreement < self.threshold:
+                if agreement < self.config.threshold:
                     findings.append(f"Further answers agree with this one by {agreement:.0%} only.")
         return Success(self._report(result, claims, findings, figures, agreement))
 
@@ -372,7 +365,7 @@ class EvidenceVerifier:
         confidence = sum(figures) / len(figures) if figures else NEUTRAL_CONFIDENCE
         if any(claim.kind == "file" and not claim.supported for claim in claims):
             confidence = min(confidence, CONFIDENCE_WITH_A_FILE_MISSING)
-        verified = confidence >= self.threshold
+        verified = confidence >= self.config.threshold
         verdict: Verdict = ("verified" if verified else "unverified") if figures else "unchecked"
         receipt = receipt_of(result, claims, verdict)
         return VerificationReport(confidence, verified, tuple(findings), tuple(claims), receipt, agreement)
@@ -411,9 +404,6 @@ def receipt_of(result: ReasoningResult, claims: Sequence[ClaimEvidence], verdict
 
 def _finding(claim: ClaimEvidence) -> str:
     return _MISSING[claim.kind].format(repr(shortened(claim.claim, _SHOWN_CHARS)))
-
-
-# --- the opinion of a model -----------------------------------------------------------------------------
 
 
 _JUDGE_INSTRUCTIONS = (

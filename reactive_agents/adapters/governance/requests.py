@@ -155,8 +155,6 @@ class LocalRequestDesk:
         """Return whether the desk has a handler for the request."""
         return (self._answer if isinstance(request, QuestionRequest) else self._execute) is not None
 
-    # --- what waits -----------------------------------------------------------------------------------------
-
     def pending(self) -> tuple[ApprovalRequest, ...]:
         """Return the approvals that wait for a decision, oldest first."""
         return _waiting(self._approvals)

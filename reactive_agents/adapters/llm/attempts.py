@@ -88,9 +88,6 @@ def timed_out(model: str, timeout_s: float, *, retry_after_s: float | None = Non
     return FailedAttempt(error, retry=True, retry_after_s=retry_after_s)
 
 
-# --- retries --------------------------------------------------------------------------------------------
-
-
 _FIRST_WAIT_S: Final = 0.2
 _LONGEST_WAIT_S: Final = 8.0
 _JITTER_S: Final = 0.2

@@ -105,9 +105,6 @@ def list_local_model(model: str) -> None:
         )
 
 
-# --- usage of failed attempts ---------------------------------------------------------------------------
-
-
 # inside a JSON string its quotation marks would be escaped
 _USAGE: Final = re.compile(r'"usage"\s*:\s*(?=\{)')
 
@@ -153,9 +150,6 @@ def usage_in(body: str) -> litellm.Usage | None:
         except (*EXPECTED, RecursionError):
             continue
     return None
-
-
-# --- context windows and tokens -------------------------------------------------------------------------
 
 
 _ENCODING: Final = "o200k_base"
@@ -207,8 +201,6 @@ def _is_encoded(name: str) -> bool:
     except KeyError:
         return False
 
-
-# --- the kinds of content that a model takes ------------------------------------------------------------
 
 _FLAGS: Final = {
     "image": "supports_vision",

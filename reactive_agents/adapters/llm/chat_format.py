@@ -17,18 +17,9 @@ from reactive_agents.core import models
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import (
-    JsonObject,
-    SurrogateFilter,
-    json_without_surrogates,
-    without_surrogates,
-)
+from reactive_agents.core.json import JsonObject, SurrogateFilter, json_without_surrogates, without_surrogates
 from reactive_agents.core.message_formats import messages_to_openai
-from reactive_agents.core.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-)
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSettings
 from reactive_agents.core.tools import ToolDefinition
 
@@ -406,9 +397,6 @@ def _text_within(part: Any) -> str:
         return text_of(part)
     names = ("text", "refusal", "thinking", "reasoning", "summary", "value")
     return next((text for name in names if (text := _text_within(part.get(name)))), "")
-
-
-# --- streams --------------------------------------------------------------------------------------------
 
 
 Delta: TypeAlias = models.TextDelta | models.ThinkingDelta | models.ToolCallDelta

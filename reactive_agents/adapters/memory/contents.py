@@ -167,9 +167,6 @@ def _row(part: Content, owner: ContentOwner, now: int) -> _Row:
     return part.digest, f"run:{owner.run_id}", owner.user, to_json(part, Content), now
 
 
-# --- one transaction each ---------------------------------------------------------------------------------
-
-
 _HELD_BY_RUN = (
     "INSERT INTO content_holders VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT (digest, holder) DO UPDATE SET"
     ' "user" = excluded."user", part = excluded.part, held_us = excluded.held_us, running = 1'

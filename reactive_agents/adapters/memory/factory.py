@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from os import PathLike
+from os import PathLike, fspath
 
 from attrs import frozen
 from returns.result import Result
 
-from reactive_agents.adapters.memory.database import (
-    MemoryStore,
-    open_memory_store,
-)
+from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store
 from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
-from reactive_agents.adapters.memory.service import DEFAULT_TOKEN_BUDGET, MemoryArchive, SqliteMemory
+from reactive_agents.adapters.memory.service import MemoryArchive, SqliteMemory
+from reactive_agents.core.config import MemoryConfig
 from reactive_agents.core.errors import MemoryErrors
-from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock, Embedder, IdSource
@@ -44,46 +41,32 @@ class MemoryServices:
 
 
 def open_memory(
-    path: str | PathLike[str],
+    place: str | PathLike[str] | MemoryConfig,
     *,
     clock: Clock,
     ids: IdSource,
-    token_budget: int = DEFAULT_TOKEN_BUDGET,
     embedder: Embedder | None = None,
-    extraction: MemoryExtraction = "rules",
-    scope: MemoryScope = "user",
-    anonymous: AnonymousMemory = "agent",
     redactor: Redactor | None = None,
     read_only: bool = False,
 ) -> MemoryServices:
     """Return the services of a memory file, which is opened at first use.
 
     Args:
-        path: the file, created with its directories if missing, or a Postgres URL. ``:memory:`` keeps
-            everything in this process while the services exist, even after closing.
-        token_budget, embedder, extraction, scope, anonymous, redactor: see
-            :class:`~reactive_agents.adapters.memory.service.SqliteMemory`.
+        place: the file, created with its directories if missing, or a Postgres URL; or the options of the
+            memory with its place. ``:memory:`` keeps everything in this process while the services exist,
+            even after closing.
+        embedder, redactor: see :class:`~reactive_agents.adapters.memory.service.SqliteMemory`.
         read_only: only recall; every write fails.
 
     Raises:
-        ValueError: ``token_budget`` is negative, or ``:memory:`` is read-only.
+        ValueError: ``:memory:`` is read-only.
     """
-    database = open_memory_store(path, read_only=read_only, has_vectors=embedder is not None)
+    config = place if isinstance(place, MemoryConfig) else MemoryConfig(fspath(place))
+    database = open_memory_store(config.path, read_only=read_only, has_vectors=embedder is not None)
     redactor = redactor or Redactor()
-    memory = SqliteMemory(
-        database,
-        clock=clock,
-        ids=ids,
-        token_budget=token_budget,
-        embedder=embedder,
-        extraction=extraction,
-        scope=scope,
-        anonymous=anonymous,
-        redactor=redactor,
-    )
     return MemoryServices(
         database,
-        memory,
+        SqliteMemory(database, config, clock=clock, ids=ids, embedder=embedder, redactor=redactor),
         SqlitePlanStore(database, clock, redactor),
         SqliteEffectiveness(database, clock, redactor),
         MemoryArchive(database, clock),

@@ -96,8 +96,6 @@ class SqlitePersonaStore:
         self._leases.let_go_of_all()
         await self._database.aclose()
 
-    # --- plans --------------------------------------------------------------------------------------------
-
     @effect
     async def save_plan(
         self,
@@ -153,8 +151,6 @@ class SqlitePersonaStore:
         conditions, values = where(wanted)
         place = f"persona_plans WHERE {conditions} ORDER BY created_at DESC, seq DESC LIMIT ?"
         return await self._all("list_plans", personas.PersonaPlan, place, *values, limit)
-
-    # --- learnings ----------------------------------------------------------------------------------------
 
     @effect
     async def save_learning(self, learning: personas.LearningEntry) -> Result[None, MemoryErrors]:
@@ -219,8 +215,6 @@ class SqlitePersonaStore:
             LONGEST_COMPARED,
             limit,
         )
-
-    # --- working memory and journal -----------------------------------------------------------------------
 
     @effect
     async def add_thought(self, thought: personas.Thought) -> Result[None, MemoryErrors]:
@@ -751,8 +745,6 @@ class SqlitePersonaStore:
 
     def _now(self) -> int:
         return microseconds(self._clock.now()) + self._database.skew_us
-
-    # --- rows -----------------------------------------------------------------------------------------------
 
     async def _put(
         self, operation: str, part: str, statement: str, *values: object, soon: bool = False

@@ -75,18 +75,14 @@ def recall(connection: Transaction, asked: RecallQuery, *, token_budget: int) ->
 
 def _found(connection: Transaction, asked: RecallQuery, words: Sequence[str], kind: MemoryKind) -> _Found:
     """Return the entries of a kind that match the task, best first."""
-    reach = asked.reach
-    by_words = store.matching(
-        connection, reach, words, asked.now, every=False, kinds=(kind,), limit=_CANDIDATES
-    )
+    among = store.Living(asked.reach, asked.now, (kind,))
+    by_words = store.matching(connection, among, words, every=False, limit=_CANDIDATES)
     if asked.pairs:
-        by_pairs = store.containing(
-            connection, reach, asked.pairs, asked.now, kinds=(kind,), limit=_CANDIDATES
-        )
+        by_pairs = store.containing(connection, among, asked.pairs, limit=_CANDIDATES)
         by_words = fused(by_words, by_pairs)
     if asked.embedding is None:
         return _Found(by_words, {})
-    near = vectors.nearest(connection, reach, asked.embedding, asked.now, kinds=(kind,), limit=_CANDIDATES)
+    near = vectors.nearest(connection, among, asked.embedding, limit=_CANDIDATES)
     return _Found(
         fused(by_words, [each.entry for each in near]), {each.entry.id: each.cosine for each in near}
     )
@@ -95,9 +91,6 @@ def _found(connection: Transaction, asked: RecallQuery, words: Sequence[str], ki
 def _reliability(way: MemoryEntry) -> float:
     """Return the success rate, smoothed by one added success and failure."""
     return (way.successes + 1) / (way.executions + 2)
-
-
-# --- the recalled text ----------------------------------------------------------------------------------
 
 
 BYTES_PER_TOKEN = 3
@@ -224,9 +217,6 @@ def _fitting(
             lines.append(line)
             spent += cost
     return tuple(lines), spent
-
-
-# --- rank fusion ----------------------------------------------------------------------------------------
 
 
 _T = TypeVar("_T", bound=Hashable)

@@ -155,8 +155,6 @@ def plans_of(connection: Transaction, condition: str, *values: str) -> tuple[Pla
     )
 
 
-# --- how strategies have done ---------------------------------------------------------------------------
-
 HISTORY = (
     "SELECT strategy, task_type, successes, executions, cost, duration, confidence, last_used "
     "FROM effectiveness "

@@ -20,29 +20,21 @@ from reactive_agents.adapters.memory.extraction import (
     facts_by_model,
 )
 from reactive_agents.adapters.memory.recall import RecallQuery, fused, recall
-from reactive_agents.adapters.memory.search import (
-    fingerprint,
-    keyword_pairs,
-    keywords_of,
-    one_line,
-    words_of,
-)
+from reactive_agents.adapters.memory.search import fingerprint, keyword_pairs, keywords_of, one_line, words_of
 from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.adapters.sql import Transaction
+from reactive_agents.core.config import MemoryConfig
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.memory import (
-    AnonymousMemory,
     FlushReport,
     Forgetting,
     MemoryCandidate,
     MemoryContext,
     MemoryEntry,
-    MemoryExtraction,
     MemoryId,
     MemoryKind,
-    MemoryScope,
     SessionSnapshot,
     owner_of,
 )
@@ -51,9 +43,6 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM, Clock, Embedder, IdSource
-
-DEFAULT_TOKEN_BUDGET = 1_000
-"""Tokens of recalled memory in every request of a run."""
 
 KEPT: dict[MemoryKind, int] = {"episodic": 1_000, "semantic": 10_000, "procedural": 500, "critique": 500}
 """The maximum of entries of each kind for an agent; the weakest are deleted."""
@@ -66,6 +55,7 @@ CAUGHT_UP = 16
 """Older entries without a vector that a flush embeds, for example after a change of the model."""
 
 _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
+_DEFAULT = MemoryConfig()
 
 
 class SqliteMemory:
@@ -77,13 +67,10 @@ class SqliteMemory:
     Args:
         database: the memory file or database; its creator closes it.
         clock: the clock for storage and decay.
-        token_budget, extraction, scope, anonymous: as in ``MemoryConfig``; tokens by an upper estimate.
+        config: its tokens are counted by an upper estimate; its file is that of the database.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
         extract: selects the memories of a run by rules; it gets task and result without secrets.
         redactor: removes secrets from every text before it is stored, embedded or shown to a model.
-
-    Raises:
-        ValueError: ``token_budget`` is negative.
 
     Attributes:
         problem: why the last ``remember`` or ``search`` used keywords despite an embedder; empty otherwise.
@@ -92,35 +79,25 @@ class SqliteMemory:
     def __init__(
         self,
         database: MemoryStore,
+        config: MemoryConfig = _DEFAULT,
         *,
         clock: Clock,
         ids: IdSource,
-        token_budget: int = DEFAULT_TOKEN_BUDGET,
         embedder: Embedder | None = None,
-        extraction: MemoryExtraction = "rules",
         extract: Extractor = extract_memories,
         redactor: Redactor | None = None,
-        scope: MemoryScope = "user",
-        anonymous: AnonymousMemory = "agent",
     ) -> None:
-        if token_budget < 0:
-            raise ValueError(f"SqliteMemory: token_budget: got {token_budget}, expected 0 or more.")
         self.problem = ""
         self._database = database
         self._clock = clock
         self._ids = ids
-        self._token_budget = token_budget
+        self._config = config
         self._embedder = embedder
-        self._extraction: MemoryExtraction = extraction
         self._extract = extract
-        self._scope: MemoryScope = scope
-        self._anonymous: AnonymousMemory = anonymous
         self._redactor = redactor or Redactor()
         self._without_secrets = record_redactor(self._redactor).redacted
         self._working: dict[TaskId, WorkingMemory] = {}
         self._noting = Lock()  # runs of several threads write notes at once
-
-    # --- the run ----------------------------------------------------------------------------------------
 
     @effect
     async def bootstrap(self, agent_id: AgentId, task: Task) -> Result[MemoryContext, MemoryErrors]:
@@ -137,7 +114,7 @@ class SqliteMemory:
         def work(connection: Transaction) -> MemoryContext:  # in a thread, where a long task holds up no run
             words, pairs = keywords_of(task.input), keyword_pairs(task.input)
             asked = RecallQuery(reach, words, pairs, embedding, now, problem)
-            return recall(connection, asked, token_budget=self._token_budget)
+            return recall(connection, asked, token_budget=self._config.token_budget)
 
         return await self._database.read("bootstrap", work)
 
@@ -197,8 +174,6 @@ class SqliteMemory:
             of=f"sessions\n{session.agent_id}",
         )
 
-    # --- working memory ---------------------------------------------------------------------------------
-
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
         """Add a note to the working memory of a task; its flush stores it as a fact."""
         with self._noting:
@@ -212,8 +187,6 @@ class SqliteMemory:
         working = self._working.get(task_id)
         return working.notes if working is not None else ()
 
-    # --- asking and tending -----------------------------------------------------------------------------
-
     @effect
     async def remember(
         self, agent_id: AgentId, candidate: MemoryCandidate, *, user: str | None = None
@@ -225,7 +198,7 @@ class SqliteMemory:
         if candidate.kind == "working":
             return Failure(MemoryUnavailable("Working memory is kept by note, for a task.", "remember"))
         entry = self._entry(
-            agent_id, candidate, self._clock.now(), TaskId(""), owner_of(user, None, self._scope)
+            agent_id, candidate, self._clock.now(), TaskId(""), owner_of(user, None, self._config.scope)
         )
         (embedding,), self.problem = await self._embedded((entry.content,))
         return await self._database.write(
@@ -252,14 +225,14 @@ class SqliteMemory:
         if limit < 1 or not words_of(text):
             return Success(())
         (embedding,), self.problem = await self._embedded((text,))
-        now, wanted = self._clock.now(), tuple(kinds) or store.ALL_KINDS
-        reach = self._reach(agent_id, owner_of(user, None, self._scope))
+        reach = self._reach(agent_id, owner_of(user, None, self._config.scope))
+        among = store.Living(reach, self._clock.now(), tuple(kinds) or store.ALL_KINDS)
 
         def find(connection: Transaction) -> tuple[MemoryEntry, ...]:
-            by_words = store.search(connection, reach, text, now, kinds=wanted, limit=limit)
+            by_words = store.search(connection, among, text, limit=limit)
             if embedding is None:
                 return by_words
-            near = vectors.nearest(connection, reach, embedding, now, kinds=wanted, limit=limit)
+            near = vectors.nearest(connection, among, embedding, limit=limit)
             return fused(by_words, [each.entry for each in near])[:limit]
 
         return await self._database.read("search", find)
@@ -269,8 +242,6 @@ class SqliteMemory:
         """Delete entries and sessions, for a user also plans; return their number."""
         return await self._database.erase("forget", lambda connection: store.forget(connection, what))
 
-    # --- inside -----------------------------------------------------------------------------------------
-
     async def _chosen(
         self, task: Task, result: ReasoningResult, llm: LLM | None, model: str | None
     ) -> Result[tuple[tuple[MemoryCandidate, ...], str], MemoryErrors]:
@@ -279,7 +250,7 @@ class SqliteMemory:
         task = await anyio.to_thread.run_sync(self._without_secrets, task)
         result = await anyio.to_thread.run_sync(self._without_secrets, result)
         problem = ""
-        if self._extraction == "model":
+        if self._config.extraction == "model":
             if llm is None:
                 why = "the run had no model call to spare"
             else:
@@ -324,10 +295,10 @@ class SqliteMemory:
             self._working.pop(task_id, None)
 
     def _passes_by(self, task: Task) -> bool:
-        return self._anonymous == "nothing" and task.user is None and task.session is None
+        return self._config.anonymous == "nothing" and task.user is None and task.session is None
 
     def _owner(self, task: Task) -> str:
-        return owner_of(task.user, task.session, self._scope)
+        return owner_of(task.user, task.session, self._config.scope)
 
     @staticmethod
     def _reach(agent_id: AgentId, owner: str) -> Reach:
@@ -367,9 +338,6 @@ def _keep(connection: Transaction, entry: MemoryEntry, embedding: Embedding | No
     return entry
 
 
-# --- working memory -------------------------------------------------------------------------------------
-
-
 MOST_NOTES = 32
 
 
@@ -390,9 +358,6 @@ class WorkingMemory:
         return evolve(self, notes=tuple(notes))
 
 
-# --- the archive: entries and sessions of every agent ---------------------------------------------------
-
-
 @frozen(eq=False)
 class MemoryArchive:
     """Reads and deletes stored entries and sessions; fails with ``MemoryUnavailable``.
@@ -409,12 +374,9 @@ class MemoryArchive:
         self, text: str, *, agent_id: AgentId | None = None, kinds: Sequence[MemoryKind] = (), limit: int = 20
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
         """Return the unexpired entries with every word of the text, best match first."""
-        now, wanted = self.clock.now(), tuple(kinds) or store.ALL_KINDS
+        among = store.Living(Reach(agent_id), self.clock.now(), tuple(kinds) or store.ALL_KINDS)
         return await self.database.read(
-            "search",
-            lambda connection: store.search(
-                connection, Reach(agent_id), text, now, kinds=wanted, limit=limit
-            ),
+            "search", lambda connection: store.search(connection, among, text, limit=limit)
         )
 
     @effect
@@ -425,11 +387,7 @@ class MemoryArchive:
 
     @effect
     async def entries(
-        self,
-        *,
-        agent_id: AgentId | None = None,
-        kinds: Sequence[MemoryKind] = (),
-        limit: int | None = None,
+        self, *, agent_id: AgentId | None = None, kinds: Sequence[MemoryKind] = (), limit: int | None = None
     ) -> Result[tuple[MemoryEntry, ...], MemoryErrors]:
         """Return entries, expired ones too, most recently seen first."""
         wanted = tuple(kinds) or store.ALL_KINDS

@@ -106,11 +106,7 @@ class SqliteSessions:
     """
 
     def __init__(
-        self,
-        path: sqlite.DatabasePath = sqlite.IN_PROCESS,
-        *,
-        clock: Clock,
-        read_only: bool = False,
+        self, path: sqlite.DatabasePath = sqlite.IN_PROCESS, *, clock: Clock, read_only: bool = False
     ) -> None:
         self._file = sql.open_database(path, SESSIONS, SessionUnavailable, read_only=read_only)
         self._clock = clock

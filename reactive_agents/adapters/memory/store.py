@@ -127,6 +127,25 @@ class Reach:
         return (*agent, *(self.owners or ()))
 
 
+@frozen
+class Living:
+    """The unexpired entries of some kinds in a scope."""
+
+    reach: Reach
+    now: datetime
+    kinds: tuple[memory.MemoryKind, ...] = ALL_KINDS
+
+    @property
+    def condition(self) -> str:
+        """The condition in SQL on the columns of ``memories``."""
+        return f"fades_at > ? AND kind IN ({marks(self.kinds)}){self.reach.condition}"
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        """The values of the condition."""
+        return (microseconds(self.now), *self.kinds, *self.reach.values)
+
+
 def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntry:
     """Add an entry, or renew the equal one of the same owner; return the stored one.
 
@@ -167,19 +186,13 @@ def get(connection: Transaction, entry_id: memory.MemoryId) -> memory.MemoryEntr
 
 
 def search(
-    connection: Transaction,
-    reach: Reach,
-    text: str,
-    now: datetime,
-    *,
-    kinds: Sequence[memory.MemoryKind] = ALL_KINDS,
-    limit: int = 20,
+    connection: Transaction, among: Living, text: str, *, limit: int = 20
 ) -> tuple[memory.MemoryEntry, ...]:
-    """Return the unexpired entries with every word of the text, best match first.
+    """Return the entries with every word of the text, best match first.
 
     Chinese and Japanese words are also found inside others; these entries come last.
     """
-    found = matching(connection, reach, words_of(text), now, every=True, kinds=kinds, limit=limit)
+    found = matching(connection, among, words_of(text), every=True, limit=limit)
     inside = unspaced_words(text)
     if not inside or len(found) >= limit:
         return found
@@ -187,23 +200,14 @@ def search(
     others = frozenset(words_of(text)).difference(inside)
     more = [
         entry
-        for entry in containing(
-            connection, reach, inside, now, kinds=kinds, limit=MOST_MATCHES, least=len(inside)
-        )
+        for entry in containing(connection, among, inside, limit=MOST_MATCHES, least=len(inside))
         if entry.id not in known and others.issubset(words_of(entry.content))
     ]
     return (*found, *more)[:limit]
 
 
 def containing(
-    connection: Transaction,
-    reach: Reach,
-    parts: Sequence[str],
-    now: datetime,
-    *,
-    kinds: Sequence[memory.MemoryKind],
-    limit: int,
-    least: int = 1,
+    connection: Transaction, among: Living, parts: Sequence[str], *, limit: int, least: int = 1
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return entries that contain the parts, also inside of words, most parts first.
 
@@ -212,52 +216,36 @@ def containing(
         least: minimum number of the parts in an entry.
     """
     rows = connection.execute(
-        f"SELECT seq, content FROM memories WHERE fades_at > ? AND kind IN ({marks(kinds)})"
-        f"{reach.condition} ORDER BY seen_at DESC, seq DESC LIMIT ?",
-        (microseconds(now), *kinds, *reach.values, MOST_READ),
+        f"SELECT seq, content FROM memories WHERE {among.condition} ORDER BY seen_at DESC, seq DESC LIMIT ?",
+        (*among.values, MOST_READ),
     )
     # counted here, which is several times as fast as instr()
     texts = ((number, content.lower()) for number, content in rows)
     counted = [(sum(part in text for part in parts), number) for number, text in texts]
     most_first = sorted((each for each in counted if each[0] >= least), key=lambda each: -each[0])
-    return tuple(by_numbers(connection, [number for _, number in most_first[:limit]], now).values())
+    return tuple(by_numbers(connection, [number for _, number in most_first[:limit]], among.now).values())
 
 
 def matching(
-    connection: Transaction,
-    reach: Reach,
-    words: Sequence[str],
-    now: datetime,
-    *,
-    every: bool,
-    kinds: Sequence[memory.MemoryKind],
-    limit: int,
+    connection: Transaction, among: Living, words: Sequence[str], *, every: bool, limit: int
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return entries with all or any of the words, best match (BM25) first."""
     if not words:
         return ()
     if not isinstance(connection, sqlite3.Connection):
-        chosen = living(reach, kinds, now)
         numbers = postgres_search.by_words(
-            connection, words, every=every, condition=chosen[0], values=chosen[1], most=MOST_MATCHES
+            connection, words, every=every, condition=among.condition, values=among.values, most=MOST_MATCHES
         )
-        return tuple(by_numbers(connection, numbers[:limit], now).values())
+        return tuple(by_numbers(connection, numbers[:limit], among.now).values())
     # finds and sorts row numbers first: sorting whole rows takes three times as long
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories JOIN (SELECT m.seq AS found, bm25(memory_words) AS distance "
         "FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
-        "WHERE memory_words MATCH ? AND m.fades_at > ? "
-        f"AND m.kind IN ({marks(kinds)}){reach.condition} "
+        f"WHERE memory_words MATCH ? AND {among.condition} "
         "ORDER BY distance, found DESC LIMIT ?) ON seq = found ORDER BY distance, found DESC",
-        (full_text_query(words, every=every), microseconds(now), *kinds, *reach.values, limit),
+        (full_text_query(words, every=every), *among.values, limit),
     )
     return tuple(_entry_of(row) for row in rows)
-
-
-def living(reach: Reach, kinds: Sequence[memory.MemoryKind], now: datetime) -> tuple[str, tuple[object, ...]]:
-    """Return a condition on unexpired entries of some kinds, with its values."""
-    condition = f"fades_at > ? AND kind IN ({marks(kinds)}){reach.condition}"
-    return condition, (microseconds(now), *kinds, *reach.values)
 
 
 def rarest(connection: Transaction, reach: Reach, words: Sequence[str]) -> tuple[str, ...]:
@@ -313,11 +301,7 @@ def newest(
 
 
 def listed(
-    connection: Transaction,
-    reach: Reach,
-    *,
-    kinds: Sequence[memory.MemoryKind],
-    limit: int | None,
+    connection: Transaction, reach: Reach, *, kinds: Sequence[memory.MemoryKind], limit: int | None
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return entries, expired ones too, most recently seen first."""
     return _entries(

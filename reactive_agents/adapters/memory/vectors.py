@@ -23,7 +23,7 @@ from reactive_agents.adapters.memory.store import microseconds
 from reactive_agents.adapters.sql import Transaction, marks
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId
-from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind
+from reactive_agents.core.memory import MemoryEntry, MemoryId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import Embedder
@@ -102,9 +102,6 @@ def _unit(model: str, row: tuple[float, ...]) -> Embedding | None:
     return Embedding(model, tuple(value / length for value in row)) if length else None
 
 
-# --- search for the nearest vectors ---------------------------------------------------------------------
-
-
 CANDIDATES_FOR_EACH = 5
 """The number of vectors to compare exactly for each result."""
 MOST_NEAR = 200
@@ -138,15 +135,9 @@ def put(connection: Transaction, entry_id: MemoryId, embedding: Embedding) -> No
 
 
 def nearest(
-    connection: Transaction,
-    reach: store.Reach,
-    query: Embedding,
-    now: datetime,
-    *,
-    kinds: Sequence[MemoryKind],
-    limit: int,
+    connection: Transaction, among: store.Living, query: Embedding, *, limit: int
 ) -> tuple[Near, ...]:
-    """Return the unexpired entries nearest to the query, nearest first.
+    """Return the entries nearest to the query, nearest first.
 
     Exact for up to five times ``limit`` vectors; among more, the comparison of signs may miss one.
 
@@ -154,31 +145,22 @@ def nearest(
         limit: maximum number of entries, 1 to :data:`MOST_NEAR`.
     """
     limit = min(limit, MOST_NEAR)
-    cosines = _cosines(connection, reach, query, now, kinds=kinds, limit=limit)
+    cosines = _cosines(connection, among, query, limit)
     close = {seq: cosine for seq, cosine in cosines.items() if cosine >= LEAST_COSINE}
-    entries = store.by_numbers(connection, tuple(close), now)
+    entries = store.by_numbers(connection, tuple(close), among.now)
     return tuple(Near(entries[seq], cosine) for seq, cosine in close.items() if seq in entries)
 
 
-def _cosines(
-    connection: Transaction,
-    reach: store.Reach,
-    query: Embedding,
-    now: datetime,
-    *,
-    kinds: Sequence[MemoryKind],
-    limit: int,
-) -> dict[int, float]:
+def _cosines(connection: Transaction, among: store.Living, query: Embedding, limit: int) -> dict[int, float]:
     space = _space(connection, query)
     if not isinstance(connection, sqlite3.Connection):
-        condition, values = store.living(reach, kinds, now)
         return postgres_search.by_vector(
-            connection, space, query.values, condition=condition, values=values, limit=limit
+            connection, space, query.values, condition=among.condition, values=among.values, limit=limit
         )
     rows = connection.execute(
-        f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({marks(kinds)})"
-        f"{reach.condition}",
-        (space, *kinds, *reach.values),
+        f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({marks(among.kinds)})"
+        f"{among.reach.condition}",
+        (space, *among.kinds, *among.reach.values),
     ).fetchall()
     signs, read = int.from_bytes(query.signs, "big"), int.from_bytes
     coarse = nsmallest(
@@ -186,8 +168,7 @@ def _cosines(
     )
     unpack = struct.Struct(f"<{query.dimension}f").unpack
     vectors = connection.execute(
-        f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({marks(coarse)})",
-        [seq for _, seq in coarse],
+        f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({marks(coarse)})", [seq for _, seq in coarse]
     )
     # for unit vectors, the distance gives the same order as the angle, and is faster
     fine = nsmallest(limit, [(math.dist(query.values, unpack(vector)), seq) for seq, vector in vectors])
@@ -223,9 +204,6 @@ def _space(connection: Transaction, embedding: Embedding) -> int | None:
         (embedding.model, embedding.dimension),
     ).fetchone()
     return None if row is None else int(row[0])
-
-
-# --- comparison of texts by the cosine of their embeddings --------------------------------------------------
 
 
 VECTORS_KEPT = 2_000

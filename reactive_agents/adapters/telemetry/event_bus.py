@@ -28,12 +28,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.texts import printable
 from reactive_agents.core.values import lazy_pattern
-from reactive_agents.effects import (
-    calls_on_this_loop,
-    outcome_of,
-    schedule_on_this_loop,
-    spawn_on_this_loop,
-)
+from reactive_agents.effects import calls_on_this_loop, outcome_of, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.ports import EventHandler
 
 if TYPE_CHECKING:
@@ -239,7 +234,6 @@ class QueuedHandler:
         self._idle: anyio.Event | None = None
 
     def __call__(self, event: AgentEvent) -> None:
-        """Schedule the event for handling."""
         with self._changing:
             self._waiting.append(event)
             is_at_work, self._at_work = self._at_work, True
@@ -298,9 +292,6 @@ def report_failed_handler(handler: object, event: AgentEvent) -> None:
     _log.warning("The event handler %s failed on %s of run %s.", name, kind, event.run_id, exc_info=True)
 
 
-# --- Plain handlers --------------------------------------------------------------------------------------
-
-
 SLOW_S: Final = 1.0
 """Seconds of a call after which a handler is called in its own thread."""
 
@@ -318,7 +309,6 @@ class PlainHandler:
         self._idle.set()
 
     def __call__(self, event: AgentEvent) -> None:
-        """Handle the event, now or soon."""
         if self._waiting is not None:
             self._hand_over(event)
             return

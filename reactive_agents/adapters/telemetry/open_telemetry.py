@@ -122,7 +122,6 @@ class OpenTelemetryHandler:
         }
 
     def __call__(self, event: Any) -> None:
-        """Update spans and metrics from an event."""
         if isinstance(event, events.TaskStarted):
             self._begin_run(event)
             return
@@ -130,8 +129,6 @@ class OpenTelemetryHandler:
         spans = None if handle is None else self._runs.get(event.run_id)
         if handle is not None and spans is not None:  # a run that began earlier has no spans
             handle(event, spans)
-
-    # --- runs ---------------------------------------------------------------------------------------
 
     def _begin_run(self, event: events.TaskStarted) -> None:
         attributes: Attributes = {
@@ -181,8 +178,6 @@ class OpenTelemetryHandler:
         self._close(spans.run, event.at, attributes | spent, error_type, getattr(error, "message", ""))
         contexts.attach(spans.run.before)
 
-    # --- model calls --------------------------------------------------------------------------------
-
     def _begin_model_call(self, event: events.ModelCallStarted, spans: _RunSpans) -> None:
         attributes: Attributes = {
             "gen_ai.operation.name": "chat",
@@ -226,8 +221,6 @@ class OpenTelemetryHandler:
             self._close(opened, event.at, {}, _kind(event.error), event.error.message)
             contexts.attach(opened.before)
 
-    # --- tool calls ---------------------------------------------------------------------------------
-
     def _begin_tool_call(self, event: events.ToolCallStarted, spans: _RunSpans) -> None:
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
@@ -256,8 +249,6 @@ class OpenTelemetryHandler:
         if is_current:  # parallel calls have separate contexts
             contexts.attach(opened.before)
 
-    # --- plans --------------------------------------------------------------------------------------
-
     def _begin_plan(self, event: events.PlanCreated, spans: _RunSpans) -> None:
         attributes: Attributes = {"gen_ai.operation.name": "plan"}
         spans.plans[event.plan_id] = self._open("plan", SpanKind.INTERNAL, event, attributes, current=False)
@@ -275,8 +266,6 @@ class OpenTelemetryHandler:
         opened = spans.plans.pop(event.plan_id, None)
         if opened is not None:
             self._close(opened, event.at, {"reactive_agents.plan.status": event.status})
-
-    # --- spans --------------------------------------------------------------------------------------
 
     def _open(
         self, name: str, kind: SpanKind, event: events.Event, attributes: Attributes, *, current: bool = True

@@ -96,10 +96,7 @@ RUN_LOG = sqlite.Store(
             " DELETE FROM run_events WHERE run_id = OLD.run_id;"
             " DELETE FROM run_texts WHERE run_id = OLD.run_id; END",
         ),
-        (
-            "CREATE INDEX logged_runs_by_parent ON logged_runs (parent) WHERE parent IS NOT NULL",
-            *_INDEXES,
-        ),
+        ("CREATE INDEX logged_runs_by_parent ON logged_runs (parent) WHERE parent IS NOT NULL", *_INDEXES),
     ),
     postgres=(
         (

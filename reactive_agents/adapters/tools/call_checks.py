@@ -146,9 +146,6 @@ def _path(location: tuple[int | str, ...], arguments: object, *, missing: bool) 
     return path.removeprefix(".") or "arguments"
 
 
-# --- approval -------------------------------------------------------------------------------------------
-
-
 async def seek_approval(
     approver: Approver | None,
     call: ToolCall,
@@ -193,9 +190,6 @@ def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> Ap
 
 def _refused(call: ToolCall, reason: str) -> Failure[ToolNotApproved]:
     return Failure(ToolNotApproved(call.name, reason))
-
-
-# --- limits ---------------------------------------------------------------------------------------------
 
 
 def at_least_one(tool_name: str, argument: str, value: int) -> InvalidToolArguments | None:

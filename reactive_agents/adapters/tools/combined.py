@@ -156,9 +156,6 @@ def _renamed(error: errors.ToolErrors, name: str) -> errors.ToolErrors:
     )
 
 
-# --- valid names ----------------------------------------------------------------------------------------
-
-
 _MOST_CHARS = 64
 _FORBIDDEN = lazy_pattern(r"[^A-Za-z0-9_-]")
 
@@ -189,9 +186,6 @@ def prefixed_name(prefix: str, name: str, taken: Container[str]) -> str:
         number += 1
         candidate = valid_name(f"{prefix}-{name}-{number}")
     return candidate
-
-
-# --- Toolsets ---
 
 
 ToolFilter: TypeAlias = Callable[[RunContext[Any], ToolDefinition], Any]

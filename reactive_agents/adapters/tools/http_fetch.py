@@ -237,9 +237,6 @@ def _reason(error: BaseException) -> str:
     return type(error).__name__
 
 
-# --- the body of a response -----------------------------------------------------------------------------
-
-
 Coding: TypeAlias = Literal["identity", "zlib"]
 
 _CODINGS: Final[dict[str, Coding]] = {

@@ -272,9 +272,6 @@ async def _write(stream: anyio.abc.ByteSendStream | None, given: bytes) -> None:
         return  # a program need not read its input
 
 
-# --- head and tail of an output -------------------------------------------------------------------------
-
-
 class HeadAndTail:
     """Keeps at most ``kept_bytes`` bytes: half from the start, half from the end.
 

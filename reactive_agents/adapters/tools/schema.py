@@ -112,9 +112,6 @@ def _refuse_field(name: str, argument: str, default: object) -> None:
         )
 
 
-# --- objects with named entries -------------------------------------------------------------------------
-
-
 NO_DEFAULT = object()
 """Marks a missing default, since ``None`` is a possible default."""
 
@@ -154,11 +151,7 @@ def _own_description(annotation: Any) -> str | None:
 
 
 def object_shape(
-    name: str,
-    entries: Mapping[str, Any],
-    *,
-    description: str = "",
-    defer_build: bool = False,
+    name: str, entries: Mapping[str, Any], *, description: str = "", defer_build: bool = False
 ) -> Any:
     """Return a ``TypedDict`` with exactly these entries.
 

@@ -32,13 +32,7 @@ from reactive_agents.adapters.tools import call_checks
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
-from reactive_agents.core.errors import (
-    ToolErrors,
-    ToolFailed,
-    ToolNotApproved,
-    ToolNotFound,
-    ToolTimedOut,
-)
+from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotApproved, ToolNotFound, ToolTimedOut
 from reactive_agents.core.json import Json, copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ModelRetry
@@ -201,9 +195,6 @@ def _detail(error: object, limit: int = _DETAIL_CHARS) -> str:
     return shortened(as_text(error), limit)
 
 
-# --- threads for plain functions ------------------------------------------------------------------------
-
-
 _Limiters = tuple[anyio.CapacityLimiter, anyio.CapacityLimiter]
 _LIMITERS: RunVar[_Limiters] = RunVar("reactive_agents_tool_threads")
 
@@ -247,9 +238,6 @@ async def take_thread(patience_s: float | None) -> Thread | None:
     return thread
 
 
-# --- reported spending ----------------------------------------------------------------------------------
-
-
 @frozen(eq=False, repr=False)
 class ToolReport(Value):
     """A value of a tool function with its model usage.
@@ -261,9 +249,6 @@ class ToolReport(Value):
 
     value: Any
     usage: tuple[RunUsage, ...]
-
-
-# --- The tool service ---
 
 
 @frozen(eq=False)

@@ -217,9 +217,6 @@ def _name(function: Callable[..., Any]) -> str:
     return f"The function {getattr(function, '__qualname__', repr(function))!r}"
 
 
-# --- docstrings -----------------------------------------------------------------------------------------
-
-
 @frozen(eq=False, repr=False)
 class Documentation(Value):
     """A parsed docstring.

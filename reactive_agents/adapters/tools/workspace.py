@@ -449,9 +449,6 @@ def _replace(path: str, folder: _Folder, name: str, content: bytes) -> Result[No
     return Success(None)
 
 
-# --- text files -----------------------------------------------------------------------------------------
-
-
 _PROBE_BYTES = 8_192
 _LINE_BYTES = 65_536
 

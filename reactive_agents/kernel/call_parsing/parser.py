@@ -366,21 +366,8 @@ def _until_turn_end(text: str) -> str:
 # --- Whether a text makes the calls that it ends with, or only shows them --------------------------------
 
 
-CALL_FENCES = frozenset(
-    {
-        "",
-        "json",
-        "json5",
-        "jsonc",
-        "xml",
-        "tool_call",
-        "tool_calls",
-        "tool_code",
-        "tool",
-        "function_call",
-        "action",
-    }
-)
+CALL_FENCES = frozenset({"", "json", "json5", "jsonc", "xml", "tool_call", "tool_calls", "tool_code", "tool"})
+CALL_FENCES |= {"function_call", "action"}
 """Languages of fenced blocks in which a model may make a call."""
 
 _OPEN_FENCE = re.compile(r"^[ \t]*```(?P<info>[\w+-]*)[ \t]*\r?\n\s*\Z", re.M)

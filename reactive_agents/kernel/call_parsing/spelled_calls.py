@@ -109,9 +109,6 @@ def _prepare(definition: ToolDefinition) -> _Tool:
     return _Tool(definition.name, parameters, required_of(definition.parameters), pair)
 
 
-# --- objects --------------------------------------------------------------------------------------------
-
-
 def _objects(reader: JsonReader, text: str, start: int, tools: _Tools) -> tuple[tuple[SpelledCall, ...], int]:
     """Return the calls in an object or a list of objects, and its end."""
     first = _FIRST_KEY.search(text, start, start + 200)
@@ -154,9 +151,6 @@ def _tool_with(keys: Iterable[str], tools: _Tools) -> str | None:
         if wanted and wanted <= tool.parameters and tool.name not in (FINAL_ANSWER, RECALL):
             return tool.name
     return None
-
-
-# --- arguments beside a name ----------------------------------------------------------------------------
 
 
 def _behind_name(text: str, sign: re.Match[str], tool: _Tool) -> int | None:
@@ -209,9 +203,6 @@ def _pairs(text: str, start: int, tool: _Tool) -> int | None:
         keys.add(pair["key"])
         end = pair.end()
     return end if tool.required <= keys else None
-
-
-# --- answers --------------------------------------------------------------------------------------------
 
 
 _ANSWER_SIGN = lazy_pattern(r"final[-_]answer", re.IGNORECASE)

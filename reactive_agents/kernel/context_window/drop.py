@@ -132,9 +132,6 @@ def _last_turn(messages: Sequence[Message]) -> int:
     return spoken[-1] if spoken else max(0, len(messages) - 1)
 
 
-# --- old results, texts and arguments -------------------------------------------------------------------
-
-
 def _stub_old_results(work: _Work, goal: int) -> None:
     for position in range(work.last_turn):
         if work.total <= goal:
@@ -204,9 +201,6 @@ def shorter_arguments(arguments: JsonObject, key: str, limit: int) -> JsonObject
     return {"compacted": stub(len(json.dumps(arguments, ensure_ascii=False)), key)}
 
 
-# --- what is too large by itself ------------------------------------------------------------------------
-
-
 def _clamp(work: _Work, room: int, goal: int) -> None:
     for share in dict.fromkeys(max(_LEAST, part) for part in (room // 4, room // 16, _LEAST)):
         for position in range(len(work.messages)):
@@ -239,9 +233,6 @@ def _cut(work: _Work, position: int, allowed: int) -> None:
             if work.put(position, cheaper) and source is None:
                 work.keep(key, text)
             return
-
-
-# --- whole turns ----------------------------------------------------------------------------------------
 
 
 def _drop_turns(work: _Work, room: int, goal: int) -> None:

@@ -199,9 +199,6 @@ def answered(
     )
 
 
-# --- Figures of a transcript that was shortened ---
-
-
 @frozen(slots=False, eq=False, repr=False)
 class Transcript(Value):
     """Figures of a run's transcript beside its messages.

@@ -62,9 +62,6 @@ def loop_detection(state: KernelState, context: KernelContext) -> Verdict | None
     return Redirect(LOOP_DETECTION, told) if ledger.repeated else None
 
 
-# --- Diminishing returns: when results bring little that is new, the model is told to deliver ---
-
-
 DIMINISHING_RETURNS = "diminishing_returns"
 LEAST_NOVELTY = 0.2
 """Share of a turn's words that must be new for gathering to be worth going on with."""

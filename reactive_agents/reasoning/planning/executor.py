@@ -25,6 +25,7 @@ from reactive_agents.reasoning.passes import (
     open_requirements_of_run,
     run_pass,
 )
+from reactive_agents.reasoning.planning import planner
 from reactive_agents.reasoning.planning.context import (
     NAME,
     PlanningContext,
@@ -33,13 +34,6 @@ from reactive_agents.reasoning.planning.context import (
     problem_of,
 )
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal
-from reactive_agents.reasoning.planning.planner import (
-    find_cycle,
-    patch_step,
-    repaired_call,
-    replan,
-    share_of_calls,
-)
 from reactive_agents.reasoning.planning.prompts import (
     ANALYSIS_INSTRUCTIONS,
     COMPOSITE_INSTRUCTIONS,
@@ -130,7 +124,9 @@ def _prepare(
             return filled
         arguments = filled.unwrap()
         call_id = context.services.kernel.ids.new()
-        call = repaired_call(step, arguments if isinstance(arguments, dict) else {}, context.tools, call_id)
+        call = planner.repaired_call(
+            step, arguments if isinstance(arguments, dict) else {}, context.tools, call_id
+        )
         kernel = given_call_kernel(call)
         return Success(
             made(
@@ -197,7 +193,7 @@ def _required_calls(
     """Return the required tools of a step, each with its calls done and to make."""
     now, steps = open_requirements_of_run(progress, context.input, context.services), journal.plan.steps
     return tuple(
-        (each.name, done, share_of_calls(step, each.min_calls - done, steps, each.name))
+        (each.name, done, planner.share_of_calls(step, each.min_calls - done, steps, each.name))
         for each, done in now.open
         if each.name in step.tool_hints
     )
@@ -289,12 +285,12 @@ async def _repair(
         if limit_reached(context.input, context.services) is not None:
             break
         if context.config.patch_strategy == "in-place":
-            changed = await patch_step(journal.plan, step, progress, context)
+            changed = await planner.patch_step(journal.plan, step, progress, context)
             if isinstance(changed, Success):
                 await journal.revise(changed.unwrap(), "patched")
                 written |= {step.id}
             continue
-        changed = await replan(journal.plan, progress, context)
+        changed = await planner.replan(journal.plan, progress, context)
         if isinstance(changed, Success):
             await journal.revise(changed.unwrap(), "replanned")
             written |= {each.id for each in journal.plan.steps}
@@ -304,7 +300,7 @@ async def _repair(
 
 async def _skip_cycles(journal: PlanJournal) -> None:
     """Skip the steps of dependency cycles, which a stored plan may have."""
-    circle = " → ".join(find_cycle(journal.plan.steps))
+    circle = " → ".join(planner.find_cycle(journal.plan.steps))
     for step in journal.plan.steps:
         if step.status == "pending":
             reason = f"Skipped: it is in, or depends on, a circle of steps: {circle or step.id}."

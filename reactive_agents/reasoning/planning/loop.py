@@ -92,9 +92,6 @@ def _grounded(reflection: Reflection, plan: Plan) -> Reflection:
     return reflection
 
 
-# --- The loop of a planning run: execute, reflect, refine, until the goal is reached or nothing helps ---
-
-
 @frozen
 class PlanEnd:
     """The end of the work on a plan.
@@ -153,9 +150,6 @@ async def reach_goal(
             end = PlanEnd("refinement_failed", f"{said}{missing}", reflection=reflection, error=done.error)
             return Success((progress, _or_limit(end, journal.plan, context)))
         refinements += 1
-
-
-# --- what is said ---------------------------------------------------------------------------------------
 
 
 def _noted(progress: passes.Progress, reflection: Reflection, context: PlanningContext) -> passes.Progress:

@@ -64,9 +64,6 @@ def _gamma(shape: float, uniforms: Iterator[float]) -> float:
             return d * v
 
 
-# --- the choice -----------------------------------------------------------------------------------------
-
-
 FAVOURITE_PRIOR = (8.0, 2.0)
 """Successes and failures that the choice of the rules begins with."""
 OTHER_PRIOR = (1.0, 1.5)
@@ -144,9 +141,6 @@ def _record_in_words(record: StrategyEffectiveness | None) -> str:
         return "not tried yet on such tasks"
     worked = round(record.success_rate * record.executions)
     return f"worked in {worked} of {record.executions} such tasks"
-
-
-# --- recording ------------------------------------------------------------------------------------------
 
 
 def is_own_failure(error: errors.ReasoningErrors) -> bool:

@@ -84,9 +84,6 @@ async def _work_on(
     return await conclude_plan(progress, end, journal, context)
 
 
-# --- The plan that a run begins with: a new one, or a stored one that goes on ---
-
-
 async def stored_plan(plan_id: PlanId, services: StrategyServices) -> Result[Plan, errors.ReasoningError]:
     """Return the plan of that id. Fails with ``ReasoningError``, with the reason."""
     store = services.plans.value_or(None)
@@ -106,9 +103,6 @@ async def stored_plan(plan_id: PlanId, services: StrategyServices) -> Result[Pla
 
 def _unavailable(plan_id: PlanId, reason: str) -> Failure[errors.ReasoningError]:
     return Failure(errors.ReasoningError(f"The plan {plan_id!r} cannot be resumed: {reason.rstrip('.')}."))
-
-
-# --- the answer -----------------------------------------------------------------------------------------
 
 
 async def conclude_plan(

@@ -12,20 +12,14 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import DEFAULT_MAX_ITERATIONS
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelRunOptions
+from reactive_agents.reasoning import strategy
 from reactive_agents.reasoning.passes import has_tools, loop_instructions, run_once
-from reactive_agents.reasoning.strategy import (
-    StrategyInput,
-    StrategyServices,
-    compaction_of,
-    kernel_input,
-    profile_of,
-)
 
 REACTIVE = "reactive"
 
 
 def reactive(
-    strategy_input: StrategyInput, services: StrategyServices
+    strategy_input: strategy.StrategyInput, services: strategy.StrategyServices
 ) -> Effect[ReasoningResult, errors.ReasoningErrors]:
     """Think, act and observe until there is an answer or the limit is reached.
 
@@ -33,12 +27,12 @@ def reactive(
     """
     config = strategy_input.config.strategies.reactive
     turns = strategy_input.max_iterations or config.max_iterations
-    is_brief = profile_of(strategy_input, services).is_brief
-    task = kernel_input(
+    is_brief = strategy.profile_of(strategy_input, services).is_brief
+    task = strategy.kernel_input(
         strategy_input,
         instructions=loop_instructions(turns, is_brief=is_brief) if has_tools(services) else "",
         temperature=config.temperature,
-        compaction=compaction_of(strategy_input.config, REACTIVE, services),
+        compaction=strategy.compaction_of(strategy_input.config, REACTIVE, services),
     )
     options = KernelRunOptions(
         max_iterations=turns,
@@ -49,14 +43,11 @@ def reactive(
     return run_once(strategy_input.config.kernel, task, options, services)
 
 
-# --- Without reasoning -----------------------------------------------------------------------------------
-
-
 DIRECT = "direct"
 
 
 def direct(
-    strategy_input: StrategyInput, services: StrategyServices
+    strategy_input: strategy.StrategyInput, services: strategy.StrategyServices
 ) -> Effect[ReasoningResult, errors.ReasoningErrors]:
     """Run the loop without reasoning, or the configured kernel in its place."""
     kernel = strategy_input.config.kernel
@@ -69,4 +60,4 @@ def direct(
         kernel_pass="direct:main",
         answers_by_tool=strategy_input.answer_form is not None,
     )
-    return run_once(kernel, kernel_input(strategy_input), options, services)
+    return run_once(kernel, strategy.kernel_input(strategy_input), options, services)

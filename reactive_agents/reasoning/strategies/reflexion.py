@@ -32,9 +32,6 @@ from reactive_agents.reasoning.strategy import (
 from reactive_agents.reasoning.structured_output.question import Question, ask_structured
 from reactive_agents.reasoning.structured_output.schema import shape_read_by
 
-# --- Attempts with their critiques ----------------------------------------------------------------------
-
-
 REPEATED = 0.8
 """The least share of common words of two texts of which the second says nothing new."""
 
@@ -262,9 +259,6 @@ def _shortfall_of(best: Attempt, attempts: Sequence[Attempt], status: ReasoningS
     return f"{said} {criticised}"
 
 
-# --- prompts --------------------------------------------------------------------------------------------
-
-
 LESSONS_KEPT = 3
 """How many critiques of other attempts an improvement is shown, the last ones."""
 
@@ -343,9 +337,6 @@ def critique_text(critique: Critique) -> str:
     head = f"{'Accepted' if critique.satisfied else 'Not accepted'}, score {critique.score:.2f}"
     issues = " ".join(" ".join(issue.split()) for issue in critique.issues)
     return f"{head}: {issues}" if issues else f"{head}."
-
-
-# --- the strategy ---------------------------------------------------------------------------------------
 
 
 NAME = "reflexion"

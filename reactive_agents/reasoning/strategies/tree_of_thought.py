@@ -36,8 +36,6 @@ from reactive_agents.reasoning.structured_output.schema import shape_of
 
 T = TypeVar("T")
 
-# --- The answers of the model ---------------------------------------------------------------------------
-
 
 @frozen
 class Thoughts:
@@ -198,9 +196,6 @@ def with_votes(
     )
 
 
-# --- The questions of a search ---
-
-
 VARIED = 0.7
 """Temperature of expansions and votes, which are to differ; scores are asked for at 0."""
 
@@ -309,9 +304,6 @@ def path_to(node: ThoughtNode, known: Mapping[str, ThoughtNode]) -> tuple[Though
 def thoughts_on(path: Sequence[ThoughtNode]) -> str:
     """Return the thoughts of a path as a numbered list."""
     return "\n".join(f"{number}. {node.thought}" for number, node in enumerate(path, 1))
-
-
-# --- the strategy ---------------------------------------------------------------------------------------
 
 
 NAME = "tree-of-thought"

@@ -17,23 +17,17 @@ from reactive_agents.core.models import ModelRequest, ModelResponse, Purpose
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.prompt import HAS_MEMORY, stable_prefix
 from reactive_agents.kernel.termination import in_time
+from reactive_agents.reasoning import strategy
 from reactive_agents.reasoning.passes import instructions_of_user, limit_reached
-from reactive_agents.reasoning.strategy import (
-    StrategyInput,
-    StrategyServices,
-    kernel_input,
-    profile_of,
-    seconds_left,
-)
 from reactive_agents.reasoning.structured_output.answer_parser import read_answer
 from reactive_agents.reasoning.structured_output.schema import Shape, without_descriptions
 
 
 async def ask_model(
-    request: ModelRequest, strategy_input: StrategyInput, services: StrategyServices
+    request: ModelRequest, strategy_input: strategy.StrategyInput, services: strategy.StrategyServices
 ) -> Result[ModelResponse, LLMErrors]:
     """Return the model's answer; ``ModelTimeout`` also when the run's time is up."""
-    left = seconds_left(strategy_input, services)
+    left = strategy.seconds_left(strategy_input, services)
     answered = await in_time(attempt(services.kernel.llm.complete(request)), left) if left > 0 else None
     if answered is not None:
         return answered
@@ -114,7 +108,7 @@ class Structured(Generic[T]):
 
 @effect
 async def ask_structured(
-    question: Question[T], strategy_input: StrategyInput, services: StrategyServices
+    question: Question[T], strategy_input: strategy.StrategyInput, services: strategy.StrategyServices
 ) -> Result[Structured[T], StructuredOutputError]:
     """Return the value that the model gives, held to the schema if possible.
 
@@ -144,11 +138,11 @@ async def ask_structured(
 
 
 def _request(
-    question: Question[T], strategy_input: StrategyInput, services: StrategyServices
+    question: Question[T], strategy_input: strategy.StrategyInput, services: strategy.StrategyServices
 ) -> ModelRequest:
     shape = question.shape
     model = question.model or strategy_input.model
-    profile = profile_of(evolve(strategy_input, model=model), services)
+    profile = strategy.profile_of(evolve(strategy_input, model=model), services)
     parts = (
         question.instructions,
         instructions_of_user(strategy_input) if question.about_answer else "",
@@ -158,7 +152,7 @@ def _request(
         question.background,
     )
     system = SystemMessage("\n\n".join(part for part in parts if part))
-    _, *about = stable_prefix(evolve(kernel_input(strategy_input), task=question.content))
+    _, *about = stable_prefix(evolve(strategy.kernel_input(strategy_input), task=question.content))
     return ModelRequest(
         (system, *about),
         purpose=question.purpose,

@@ -16,6 +16,7 @@ from reactive_agents.adapters.governance.evidence_verifier import (
     NEUTRAL_CONFIDENCE,
     EvidenceVerifier,
 )
+from reactive_agents.core.config import VerificationConfig
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.governance import ClaimEvidence, Receipt, VerificationReport
 from reactive_agents.core.ids import AgentId, StepId, TaskId
@@ -27,7 +28,7 @@ from reactive_agents.testing import ScriptedLLM, fail, say
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-JUDGED = EvidenceVerifier(judge_model="scripted/judge")
+JUDGED = EvidenceVerifier(VerificationConfig(judge_model="scripted/judge"))
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -117,7 +118,9 @@ async def test_the_confidence_is_the_weighted_share_of_supported_claims() -> Non
     assert report.confidence == pytest.approx(1.0 / 2.5)
     assert report.findings == ("The quotation 'no such words' was not observed.",)
     assert not report.verified
-    assert (await verified("5 and 77.", {"a": "5"}, verifier=EvidenceVerifier(0.5))).verified
+    assert (
+        await verified("5 and 77.", {"a": "5"}, verifier=EvidenceVerifier(VerificationConfig(0.5)))
+    ).verified
 
 
 async def test_an_answer_without_claims_has_the_neutral_confidence_which_does_not_pass() -> None:
@@ -179,7 +182,7 @@ async def test_without_a_workspace_a_tool_that_names_the_file_is_enough() -> Non
 
 async def test_deliverables_are_looked_for_whatever_the_answer_says(tmp_path: Path) -> None:
     (tmp_path / "report.md").write_text("hello")
-    verifier = EvidenceVerifier(workspace=tmp_path, deliverables=("report.md", "data.csv"))
+    verifier = EvidenceVerifier(VerificationConfig(deliverables=("report.md", "data.csv")), tmp_path)
     report = await verified("All done.", {}, verifier=verifier, details={"deliverables": ["plot.svg", 7]})
     assert report.receipt is not None
     assert (report.receipt.delivered, report.receipt.missing) == (("report.md",), ("data.csv", "plot.svg"))
@@ -192,7 +195,7 @@ async def test_deliverables_are_looked_for_whatever_the_answer_says(tmp_path: Pa
 
 async def test_a_deliverable_that_the_answer_names_too_is_one_claim(tmp_path: Path) -> None:
     (tmp_path / "report.md").write_text("hello")
-    verifier = EvidenceVerifier(workspace=tmp_path, deliverables=("report.md",))
+    verifier = EvidenceVerifier(VerificationConfig(deliverables=("report.md",)), tmp_path)
     report = await verified("I wrote report.md.", {}, verifier=verifier)
     assert [claim.claim for claim in report.claims] == ["report.md"]
     assert (report.confidence, report.verified) == (1.0, True)
@@ -200,7 +203,7 @@ async def test_a_deliverable_that_the_answer_names_too_is_one_claim(tmp_path: Pa
 
 async def test_without_an_answer_the_deliverables_are_accounted_for(tmp_path: Path) -> None:
     (tmp_path / "report.md").write_text("hello")
-    verifier = EvidenceVerifier(workspace=tmp_path, deliverables=("report.md",))
+    verifier = EvidenceVerifier(VerificationConfig(deliverables=("report.md",)), tmp_path)
     report = await verified(None, {}, verifier=verifier)
     assert report.receipt is not None
     assert (report.confidence, report.receipt.delivered) == (0.0, ("report.md",))
@@ -211,7 +214,7 @@ async def test_without_an_answer_the_deliverables_are_accounted_for(tmp_path: Pa
 
 async def test_further_answers_that_agree_are_part_of_the_confidence() -> None:
     llm = ScriptedLLM(say("It weighs 120 g."), say("120 grams it is."), say("About 450 g."), say("120"))
-    verifier = EvidenceVerifier(self_consistency=4)
+    verifier = EvidenceVerifier(VerificationConfig(self_consistency=4))
     report = await verified("It weighs 120 grams.", {"a": "120 g"}, verifier=verifier, llm=llm)
     assert report.agreement == 0.75
     assert report.confidence == (1.0 + 0.75) / 2
@@ -224,7 +227,7 @@ async def test_further_answers_that_agree_are_part_of_the_confidence() -> None:
 
 async def test_further_answers_that_do_not_agree_are_a_finding() -> None:
     llm = ScriptedLLM(say("450 grams."), fail(ModelUnavailable("down", "m")))
-    verifier = EvidenceVerifier(self_consistency=2)
+    verifier = EvidenceVerifier(VerificationConfig(self_consistency=2))
     report = await verified("It weighs 120 grams.", {"a": "120 g"}, verifier=verifier, llm=llm)
     assert (report.agreement, report.confidence, report.verified) == (0.0, 0.5, False)
     assert report.findings == (
@@ -235,7 +238,7 @@ async def test_further_answers_that_do_not_agree_are_a_finding() -> None:
 
 async def test_an_answer_without_claims_is_compared_by_its_words() -> None:
     llm = ScriptedLLM(say("it rains"), say("it snows"))
-    verifier = EvidenceVerifier(self_consistency=2)
+    verifier = EvidenceVerifier(VerificationConfig(self_consistency=2))
     report = await verified("it rains", {}, verifier=verifier, llm=llm)
     assert report.agreement == 0.75
     assert report.receipt is not None

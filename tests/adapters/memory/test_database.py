@@ -18,7 +18,7 @@ import pytest
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import MEMORY, MemoryStore, open_memory_store
-from reactive_agents.adapters.memory.store import Reach, add, search
+from reactive_agents.adapters.memory.store import Living, Reach, add, search
 from reactive_agents.adapters.sqlite import LAYOUT, migrate, version_of
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.testing.core import START
@@ -246,12 +246,11 @@ async def test_a_file_of_an_older_version_is_brought_forward_with_what_is_in_it(
     old.close()
 
     assert await database.read("count", count) == Success(50)
-    found = await database.read("search", lambda each: search(each, Reach(AGENT), "number7", START))
+    among = Living(Reach(AGENT), START)
+    found = await database.read("search", lambda each: search(each, among, "number7"))
     assert [entry.id for entry in found.unwrap()] == ["m7"]
     await database.write("forget", lambda each: each.execute("DELETE FROM memories WHERE id = 'm7'").rowcount)
-    assert await database.read(
-        "search", lambda each: search(each, Reach(AGENT), "number7", START)
-    ) == Success(())
+    assert await database.read("search", lambda each: search(each, among, "number7")) == Success(())
 
 
 def test_a_version_that_fails_half_way_changes_nothing(path: Path) -> None:

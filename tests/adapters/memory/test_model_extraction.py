@@ -10,7 +10,7 @@ import pytest
 from reactive_agents import AgentResult, ReactiveAgents
 from reactive_agents.adapters.memory.extraction import PURPOSE
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
-from reactive_agents.core.config import ModelTier
+from reactive_agents.core.config import MemoryConfig, ModelTier
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import MemoryFlushed, ModelCallCompleted
 from reactive_agents.core.models import Usage
@@ -57,7 +57,9 @@ async def run(tmp_path: Path, *turns: Turn, **budget: int) -> tuple[AgentResult,
 
 
 def opened(tmp_path: Path) -> MemoryServices:
-    return open_memory(tmp_path / "memory.db", clock=FakeClock(), ids=SequentialIds(), extraction="model")
+    return open_memory(
+        MemoryConfig(str(tmp_path / "memory.db"), extraction="model"), clock=FakeClock(), ids=SequentialIds()
+    )
 
 
 async def kept(tmp_path: Path) -> dict[str, str]:

@@ -51,9 +51,6 @@ class FunctionCheck:
         return self.function(RunContext(None) if context is None else context(), text)
 
 
-# --- a classifier ---------------------------------------------------------------------------------------
-
-
 @frozen
 class ClassifierCheck:
     """A check by a local classifier, such as a pipeline of ``transformers``.
@@ -102,9 +99,6 @@ class ClassifierCheck:
         return GuardrailFinding("classifier-unavailable", 0, len(text), 1.0, self.on_failure, detail)
 
 
-# --- length and topics ----------------------------------------------------------------------------------
-
-
 def length_limit(characters: int, *, action: GuardrailAction = "block") -> Check:
     """Return a check of the maximum length of a text; the excess is the finding."""
 
@@ -139,9 +133,6 @@ def allowed_topics(topics: Mapping[str, Collection[str]], *, action: GuardrailAc
         return [GuardrailFinding("off-topic", 0, len(text), 0.6, action, detail)]
 
     return check
-
-
-# --- toxicity: a small list of words with their severity ------------------------------------------------
 
 
 _SEVERITY: tuple[tuple[float, str], ...] = (

@@ -322,9 +322,6 @@ def _combined(found: Sequence[_Said]) -> list[_Said]:
     return combined
 
 
-# --- descriptions of tools ------------------------------------------------------------------------------
-
-
 _OF_OTHER_TOOLS = re.compile(
     r"\b(?:before|prior to|after|whenever|when|if|each time|every time)\b.{0,60}"
     r"\b(?:us(?:e|es|ing)|call(?:s|ed|ing)?|invok(?:e|es|ing)|run(?:ning)?|available|present|asks?|requests?|wants?)\b"

@@ -95,8 +95,6 @@ def french_id(digits: str) -> bool:
     return 97 - int(digits[:13]) % 97 == int(digits[13:])
 
 
-# --- the check ------------------------------------------------------------------------------------------
-
 PersonalDatum: TypeAlias = Literal[
     "email", "phone", "iban", "credit-card", "us-ssn", "german-tax-id", "spanish-id", "french-id"
 ]
@@ -210,9 +208,6 @@ _FINDERS: dict[PersonalDatum, tuple[Callable[[str], Iterator[Span]], float, str]
     "french-id": (_checked(_FRENCH, french_id), 0.95, "a French social security number"),
     "phone": (_phones, 0.7, "what looks like a telephone number"),
 }
-
-
-# --- the presidio library -------------------------------------------------------------------------------
 
 
 _LIBRARY = "presidio_analyzer"

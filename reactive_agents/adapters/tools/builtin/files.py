@@ -86,9 +86,6 @@ def file_read(
     return Success(part)
 
 
-# --- file-write -----------------------------------------------------------------------------------------
-
-
 class WrittenFile(TypedDict):
     """A written file: the path as given, and the number of bytes."""
 
@@ -98,11 +95,7 @@ class WrittenFile(TypedDict):
 
 @tool(name="file-write", risk="medium", output=True)
 def file_write(
-    path: str,
-    content: str,
-    mode: Literal["overwrite", "append"] = "overwrite",
-    *,
-    context: ToolContext,
+    path: str, content: str, mode: Literal["overwrite", "append"] = "overwrite", *, context: ToolContext
 ) -> Result[WrittenFile, ToolErrors]:
     """Write text to a file in the workspace. Directories on the way are created.
 
@@ -118,9 +111,6 @@ def file_write(
         context.workspace, path, encoded, append=mode == "append", protected=context.protected
     ).map(lambda _: WrittenFile(path=path, bytes=len(encoded)))
     return written
-
-
-# --- file-list ------------------------------------------------------------------------------------------
 
 
 class ListedFile(TypedDict):
@@ -172,9 +162,6 @@ def _size(path: Path) -> int:
         return path.lstat().st_size
     except OSError:  # it was removed meanwhile
         return 0
-
-
-# --- file-search ----------------------------------------------------------------------------------------
 
 
 _MAX_FILE_BYTES = 2_000_000

@@ -96,9 +96,6 @@ http_get = http_get_tool()
 """The default tool of :func:`http_get_tool`: public addresses only."""
 
 
-# --- web-search -----------------------------------------------------------------------------------------
-
-
 _WEB_SEARCH = "web-search"
 _FIELDS = ("title", "url", "snippet")
 
@@ -188,9 +185,6 @@ def _searched(search: SearchEngine, query: str, max_results: int) -> Any:
 def _hit(found: Mapping[str, Any]) -> SearchHit:
     title, url, snippet = (as_text(found.get(name) or "") for name in _FIELDS)
     return SearchHit(title=title, url=url, snippet=snippet)
-
-
-# --- the ddgs library -----------------------------------------------------------------------------------
 
 
 EXTRA = "reactive-agents[web]"

@@ -458,7 +458,6 @@ class SchemaCost:
     _known: dict[tuple[int, int], int] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Check the schema itself."""
         nodes = 0
         names = (*_NAMES, "id") if self.named_by_id else _NAMES
         refers, renamed = False, set[str]()

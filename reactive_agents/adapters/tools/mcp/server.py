@@ -131,7 +131,6 @@ class McpServer(Value):
     rename: Mapping[str, str] = field(factory=dict, validator=_check_renamed)
 
     def __attrs_post_init__(self) -> None:
-        """Check the fields against each other."""
         if (self.command is None) == (self.url is None):
             got = "neither" if self.command is None else "both"
             raise ValueError(f"command, url: got {got}, expected one of them (server {self.name!r}).")
@@ -155,9 +154,6 @@ class McpServer(Value):
     def _refuse(self, partner: str, value: object, name: str) -> None:
         if value:
             raise ValueError(f"{name}: expected only together with {partner} (server {self.name!r}).")
-
-
-# --- redaction ------------------------------------------------------------------------------------------
 
 
 _MOST_CHARS = 2_000

@@ -24,16 +24,8 @@ import anyio.to_thread
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
-from reactive_agents.adapters.sqlite import (
-    IN_PROCESS,
-    DatabasePath,
-    SqliteFile,
-    Store,
-    failure_of,
-    place_of,
-    storable,
-)
 from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
 from reactive_agents.adapters.tools.mcp.listed_tools import (
@@ -79,7 +71,7 @@ class _Fleet:
         servers: Sequence[McpServer],
         taken: Collection[str],
         inspect: InspectText,
-        known_tools: DatabasePath,
+        known_tools: sqlite.DatabasePath,
     ) -> None:
         self.loop = BackgroundLoop("reactive_agents MCP")
         self.loop.start()
@@ -148,7 +140,7 @@ class _Fleet:
 
     async def _notices(self, server: McpServer, tools: Sequence[ListedTool]) -> Sequence[str]:
         path = self._path(server)
-        if path == IN_PROCESS:
+        if path == sqlite.IN_PROCESS:
             return [""] * len(tools)
         known = KnownTools(path)
         try:
@@ -159,7 +151,7 @@ class _Fleet:
             message = found.failure().message
             _log.warning("Whether tools of the MCP server %r changed is not known: %s", server.name, message)
             # without a file nothing is stored; an unreadable one had the approved definitions
-            unknown = _UNKNOWN if place_of(path).exists() else ""
+            unknown = _UNKNOWN if sqlite.place_of(path).exists() else ""
             return [unknown] * len(tools)
         return found.unwrap()
 
@@ -206,7 +198,7 @@ class McpTools:
         clock: Clock,
         taken: Collection[str] = (),
         inspect: InspectText = lambda _: "",
-        known_tools: DatabasePath = IN_PROCESS,
+        known_tools: sqlite.DatabasePath = sqlite.IN_PROCESS,
     ) -> None:
         names = [server.name for server in servers]
         for name in names:
@@ -395,8 +387,8 @@ def _is_alive(token: anyio.lowlevel.EventLoopToken) -> bool:
 
 
 _SERVICE: Final = "mcp-tools"
-_failed = failure_of(_SERVICE)
-KNOWN_TOOLS = Store(
+_failed = sqlite.failure_of(_SERVICE)
+KNOWN_TOOLS = sqlite.Store(
     _SERVICE,
     (
         (
@@ -420,12 +412,12 @@ _NEW = "The tool is new: its server did not list it when it was first seen."
 def _key(tool: ListedTool) -> tuple[str, str]:
     server = tool.server
     place = json.dumps([server.name, server.command, server.args, server.url])
-    return hashlib.sha256(place.encode(errors="replace")).hexdigest(), storable(tool.name)
+    return hashlib.sha256(place.encode(errors="replace")).hexdigest(), sqlite.storable(tool.name)
 
 
 def _texts(tool: ListedTool) -> tuple[str, str, str]:
     schema = json.dumps(tool.definition.parameters, sort_keys=True)
-    return storable(tool.definition.description), schema, tool.hints
+    return sqlite.storable(tool.definition.description), schema, tool.hints
 
 
 class KnownTools:
@@ -434,8 +426,8 @@ class KnownTools:
     Any number of processes may use it.
     """
 
-    def __init__(self, path: DatabasePath) -> None:
-        self._file = SqliteFile(path, KNOWN_TOOLS, _failed)
+    def __init__(self, path: sqlite.DatabasePath) -> None:
+        self._file = sqlite.SqliteFile(path, KNOWN_TOOLS, _failed)
 
     @effect
     async def changes(self, tools: Sequence[ListedTool]) -> Result[tuple[str, ...], errors.ServiceFailed]:

@@ -256,9 +256,7 @@ async def _delivered(to_session: MemoryObjectSendStream[SessionMessage], message
 
 
 async def _write_messages(
-    process: Process,
-    from_session: MemoryObjectReceiveStream[SessionMessage],
-    end_session: Callable[[], None],
+    process: Process, from_session: MemoryObjectReceiveStream[SessionMessage], end_session: Callable[[], None]
 ) -> None:
     assert process.stdin is not None
     try:
