@@ -21,7 +21,7 @@ import psycopg
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
 from reactive_agents.adapters import postgres, sql
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
@@ -36,7 +36,13 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG
 from reactive_agents.core.content import ContentOwner, Image, stored
 from reactive_agents.core.conversation import SessionKey, SessionTurn
-from reactive_agents.core.errors import AuditBroken, BudgetExceeded, LeaseLost, SessionUnavailable
+from reactive_agents.core.errors import (
+    AuditBroken,
+    BudgetExceeded,
+    LeaseLost,
+    RunInterrupted,
+    SessionUnavailable,
+)
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryCandidate
@@ -46,7 +52,7 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.studio.logged_runs import RunLibrary
 from reactive_agents.studio.records import StudioRecords
-from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call
+from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call, forever
 from reactive_agents.testing.core import START
 from tests.support.command_line import command as run_command
 from tests.support.postgres import Server, running_server
@@ -517,6 +523,41 @@ async def test_a_run_that_is_deleted_while_it_is_written_leaves_no_entry(place: 
     assert server.run(database_of(place), "SELECT count(*) FROM reactive_agents.runs") == [(0,)]
     assert server.run(database_of(place), "SELECT count(*) FROM reactive_agents.run_entries") == [(0,)]
     await record.aclose()
+
+
+async def test_a_run_that_begins_while_the_server_is_away_is_interrupted(place: str, server: Server) -> None:
+    name, llm = database_of(place), ScriptedLLM(forever(answer("Paris.")))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning()
+    agent = described.with_durability(place, recover=False).build()
+    server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    with pytest.raises(AgentError, match=r"nothing was begun.*not currently accepting") as away:
+        await agent.run("What is the capital of France?", run_id="r")
+    assert isinstance(away.value.error, RunInterrupted)
+    server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    assert (await agent.runs.list(), llm.requests) == ((), [])
+    assert (await agent.run("What is the capital of France?", run_id="r")).output == "Paris."
+    await agent.aclose()
+
+
+async def test_an_outage_is_told_once_and_the_next_one_again(
+    place: str, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence, patience_s=0.1)
+    name, ended = (
+        database_of(place),
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+    )
+    for _ in range(2):
+        server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        server.run("postgres", ended, name)
+        for _ in range(3):
+            assert "not currently accepting" in (await database.read("read", lambda _: None)).failure()
+        assert [each.levelname for each in caplog.records] == ["WARNING"]
+        server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        while isinstance(await database.read("read", lambda _: None), Failure):  # noqa: ASYNC110 - known to be away
+            await anyio.sleep(0.05)
+        caplog.clear()
+    await database.aclose()
 
 
 async def test_connections_that_the_server_ends_are_replaced(
