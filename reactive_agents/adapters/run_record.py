@@ -1060,17 +1060,23 @@ def _listed_run(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> Recor
         return evolve(_run_of(file, readable, now, seal), state="unreadable")
 
 
-def states_in(place: sqlite.DatabasePath, run_ids: Collection[str]) -> dict[str, RunState]:
-    """Return the states of those runs that a record has; empty if there is none.
+def states_in(place: sqlite.DatabasePath, run_ids: Sequence[str]) -> Result[dict[str, RunState], str]:
+    """Return the states of those runs that a record has; none if there is no record.
 
-    Blocks while it reads.
+    Blocks while it reads. Fails with a sentence if the record cannot be read.
     """
 
     def work(file: sql.Transaction) -> dict[str, RunState]:
-        rows, now = _candidates(file, f"run_id IN ({sql.marks(run_ids)})", *run_ids), time.time_ns() // 1000
-        return {row.run_id: _state_of(file, row, now) for row in rows}
+        if not sql.is_postgres(place) and not file.execute(_HAS_RUNS).fetchone():
+            return {}
+        now, found = time.time_ns() // 1000, dict[str, RunState]()
+        for first in range(0, len(run_ids), _READ_AT_ONCE):
+            some = run_ids[first : first + _READ_AT_ONCE]
+            rows = _candidates(file, f"run_id IN ({sql.marks(some)})", *some)
+            found.update((row.run_id, _state_of(file, row, now)) for row in rows)
+        return found
 
-    return sql.look_into(place, RUNS, work).value_or({}) if run_ids else {}
+    return sql.look_into(place, RUNS, work) if run_ids and sql.is_made(place, RUNS) else Success({})
 
 
 def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedRun:
@@ -1141,6 +1147,9 @@ _HELD = (
 """Finds the held run, the order to it, and the number of its latest entry."""
 _ENTRY_HELD = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
 """Finds an entry of the held run."""
+
+
+_HAS_RUNS = "SELECT 1 FROM sqlite_master WHERE name = 'runs'"
 
 
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
