@@ -27,7 +27,14 @@ from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelTier
-from reactive_agents.core.errors import BudgetExceeded, KernelErrors, RecordFailed, RunInterrupted, RunRefused
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    KernelErrors,
+    MalformedResponse,
+    RecordFailed,
+    RunInterrupted,
+    RunRefused,
+)
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
@@ -40,7 +47,7 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.model_settings import ModelSettings
-from reactive_agents.core.models import ModelRequest, StreamCompleted, TokenPrice
+from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, TokenPrice
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, Usage
@@ -1353,3 +1360,58 @@ async def test_what_a_service_spent_is_counted_once_over_a_restart(tmp_path: Pat
     assert unused.checked == []
     assert [each.cost_usd for each in whole.metadata.models if each.model == "judge/1"] == [0.5]
     assert resumed.metadata.models == whole.metadata.models
+
+
+class AskingJudge(AllowAll):
+    """A guardrail that asks a model."""
+
+    @effect
+    async def check(self, text: str, stage: Any, llm: Any = None) -> Any:
+        await attempt(llm.complete(ModelRequest((UserMessage(f"Is it safe? {text}"),), purpose="judge")))
+        return await attempt(super().check(text, stage, llm))
+
+
+class CutOffLLM(ScriptedLLM):
+    """A model whose judgements are cut off, always or before they are given."""
+
+    always = True
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Any:
+        if request.purpose != "judge":
+            return await attempt(super().complete(request))
+        paid = (RunUsage("judge/1", Usage(5, 1, 6), 0.25, 1),)
+        if self.always:
+            return Failure(MalformedResponse("It is cut off.", "judge/1", refused=paid))
+        return Success(ModelResponse("Yes.", self.model, refused=paid))
+
+
+@pytest.mark.parametrize("always", [True, False])
+async def test_a_paid_attempt_of_a_service_is_counted_once_over_a_restart_and_not_in_a_fork(
+    tmp_path: Path, always: bool
+) -> None:
+    def described(folder: Path, *turns: Any) -> ReactiveAgent:
+        llm = CutOffLLM(*turns)
+        llm.always = always
+        one = ReactiveAgents.create().with_llm(llm).with_reasoning()
+        built = one.with_durability(folder / "r.db", recover=False).build()
+        built.container.governance.guardrail.override(AskingJudge())
+        return built
+
+    def of_judge(result: Any) -> list[float | None]:
+        return [each.cost_usd for each in result.metadata.models if each.model == "judge/1"]
+
+    for name in ("whole", "interrupted"):
+        (tmp_path / name).mkdir()
+    whole = await described(tmp_path / "whole", say("Hello.")).run("Greet.", run_id="r1")
+    assert of_judge(whole) == [0.5]  # of the task and of the answer
+    first = described(tmp_path / "interrupted", say("Hello."))
+    record = UnendingRecord(tmp_path / "interrupted/r.db", clock=SystemClock())
+    first.container.memory.record.override(Object(record))
+    with pytest.raises(AgentError, match="The disk is full"):
+        await first.run("Greet.", run_id="r1")
+    resumed = await described(tmp_path / "interrupted").runs.resume("r1")
+    assert resumed.metadata.models == whole.metadata.models
+    again = described(tmp_path / "whole", say("Good day."))
+    fork = await again.runs.resume(await again.runs.fork("r1", at=2))
+    assert of_judge(fork) == [0.25]
