@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 from base64 import urlsafe_b64encode
 from contextlib import aclosing, closing, suppress
@@ -49,6 +48,7 @@ from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
+from tests.support.sqlite_files import audited
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -588,9 +588,7 @@ async def test_the_audit_has_each_request_and_its_decision_once_over_restarts(
     other = mailer()
     await (other.runs.approve("r1") if decision == "approval" else other.runs.deny("r1", reason="No."))
     await mailer(*[answer("It is settled.")] * 2).runs.resume("r1")
-    with closing(sqlite3.connect(tmp_path / "audit.db")) as file:
-        bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM entries ORDER BY sequence")]
-    assert [each["action"] for each in bodies] == ["start", "request", decision, "run"]
+    assert audited(tmp_path / "audit.db") == ["start", "request", decision, "run"]
 
 
 async def test_a_live_run_hears_of_a_denial_from_another_process(tmp_path: Path) -> None:
