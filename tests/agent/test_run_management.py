@@ -44,7 +44,7 @@ from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
-from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry
+from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry, RunFilter
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
@@ -297,6 +297,52 @@ async def test_a_pause_outlives_its_process(tmp_path: Path) -> None:
         assert (llm.requests, work.done) == ([], [])
         await other.runs.unpause("r1")
     assert (await other.runs.wait("r1")).output == "Did 1."
+
+
+@pytest.mark.parametrize("whom", ["caller", "sub-run"])
+async def test_an_agent_that_is_a_tool_is_paused_from_another_process(tmp_path: Path, whom: str) -> None:
+    """Its own pause holds over a restart; that of its caller comes after its call, which is a step."""
+    path, work = tmp_path / "r.db", Work()
+    step, waiting = tool(idempotent=True)(work.step), list[RunId]()
+
+    def described(lead: list[Any], helper: list[Any]) -> tuple[ReactiveAgent, ScriptedLLM]:
+        llm = ScriptedLLM(*helper)
+        payer = ReactiveAgents.create().with_name("payer").with_llm(llm).with_reasoning().with_tools(step)
+        inner = payer.build()
+        one = agent(path, ScriptedLLM(*lead), agent_tool(inner))
+        for each in (one, inner):
+            each.subscribe(note)
+        return one, llm
+
+    def note(event: AgentEvent) -> None:
+        if isinstance(event, ExecutionPaused):
+            waiting.append(event.run_id)
+
+    other = agent(path, ScriptedLLM())
+    one, llm = described([call("payer", task="Do 1.")], [call("step", number=1), answer("Did 1.")])
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Do it.", run_id="r1"))
+        await work.begun.wait()
+        every = (
+            await attempt(one.container.memory.record().unwrap().runs(RunFilter(children=True)))
+        ).unwrap()
+        (sub_run,) = (run.run_id for run in every if run.parent == "r1")
+        paused = RunId("r1") if whom == "caller" else sub_run
+        await other.runs.pause(paused)
+        work.may_end.set()
+        await until(lambda: waiting)
+        group.cancel_scope.cancel()
+    assert waiting == [paused]
+    assert len(llm.requests) == (2 if whom == "caller" else 1)
+    waiting.clear()
+    later, llm = described([answer("It did 1.")], [answer("Did 1.")] * (whom == "sub-run"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: later.runs.resume("r1"))
+        await until(lambda: waiting)
+        assert (waiting, llm.requests) == ([paused], [])
+        await other.runs.unpause(paused)
+    assert (await other.runs.wait("r1")).output == "It did 1."
+    assert work.done == [1]
 
 
 async def test_a_paused_run_whose_process_is_gone_is_taken_by_one_that_waits_for_it(tmp_path: Path) -> None:
