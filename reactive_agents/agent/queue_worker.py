@@ -28,6 +28,7 @@ from reactive_agents.core.run_record import (
     QueueLimits,
     RecordedRun,
     RunFilter,
+    RunState,
     latest_time,
     next_time,
     pause_after,
@@ -193,11 +194,20 @@ class QueueWorker:
         return [run for run in await self._open_runs() if (run.due or run.updated_at or before) <= before]
 
     async def _open_runs(self) -> list[RecordedRun]:
-        """Return runs of the queue that wait or were interrupted, and that may go on."""
+        """Return runs of the queue that wait or were interrupted, and that may go on.
+
+        For another engine, also the interrupted runs of no queue, as runs of this one.
+        """
         found: list[RecordedRun] = []
-        for state in ("queued", "interrupted"):
-            chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)
+        places: list[tuple[RunState, str]] = [("queued", self._queue), ("interrupted", self._queue)]
+        if self._queues is not None:
+            places.append(("interrupted", ""))
+        for state, queue in places:
+            chosen = RunFilter(self._engine.settings.agent_id, state, queue=queue, limit=1_000)
             found += await value_of(self._record.runs(chosen))
+        found = [
+            run if run.queue else evolve(run, queue=self._queue) for run in found if run.attempt or run.queue
+        ]
         return [run for run in found if run.order != "pause"]
 
     async def _is_idle(self) -> bool:
