@@ -163,6 +163,7 @@ class RunJournal:
         events: publishes how calls in doubt were settled.
         control: receives the orders of other processes.
         reader: the record in which a replay finds sub-runs.
+        elsewhere: unfinished sub-runs in records of their own.
     """
 
     def __init__(
@@ -194,6 +195,7 @@ class RunJournal:
         self._clock = clock
         self.lenient = lenient
         self.reader: RunRecord | None = None
+        self.elsewhere: dict[RunId, RunRecord] = {}
         self._order: RunOrder = ""
         self._doubts: dict[ApprovalId, str] = {}
         self._handled: dict[str, str] = {}
@@ -820,7 +822,16 @@ async def conduct_durably(
         lenient=accept_changes or claim.run.origin is not None,
     )
     engine, is_nested = engine_of(engine, journal), parent is not None
-    return await _conducted(engine, journal, record, overrides, streaming=streaming, nested=is_nested)
+    below: dict[RunId, RunRecord] = {} if parent is None else parent.elsewhere
+    if parent is not None and record is not parent.record:
+        below[run_id] = record
+    try:
+        outcome = await _conducted(engine, journal, record, overrides, streaming=streaming, nested=is_nested)
+    except BaseException:
+        below.update(journal.elsewhere)
+        raise
+    below.pop(run_id, None)
+    return outcome
 
 
 async def _described_run(
@@ -902,7 +913,11 @@ async def _conducted(
         with anyio.CancelScope(shield=True):
             await journal.flush()  # a run that has ended is not run again, so its log must be complete
             _recorded(run_id, await _of_record(record, RunRecord.end, None, run_id, holder, status, text))
-        ended = True
+            ended = True
+            for sub_run, other in journal.elsewhere.items():  # the record has ended its own
+                found = await _of_record(other, RunRecord.find, RecordedRun, sub_run)
+                if isinstance(found, Success) and not found.unwrap().is_held:
+                    await _of_record(other, RunRecord.order, bool, sub_run, "cancel")
         return outcome
     except RunStopped as stopped:
         if nested:

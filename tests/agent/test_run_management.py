@@ -48,7 +48,7 @@ from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry, 
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
-from tests.support.sqlite_files import audited
+from tests.support.sqlite_files import audited, sqlite_file
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -958,19 +958,26 @@ async def test_a_question_of_a_run_that_has_ended_waits_for_nobody(tmp_path: Pat
         await one.runs.approve("r1")
 
 
+@pytest.mark.parametrize("places", ["r.db", "own.db", "own.db r.db"])
 @pytest.mark.parametrize("ends_by", ["cancel", "stop"])
 async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ended(
-    tmp_path: Path, ends_by: str
+    tmp_path: Path, ends_by: str, places: str
 ) -> None:
+    """Neither in the record of its caller nor in another one, at any depth."""
+
     @tool(requires_approval=True)
     def send(to: str) -> str:
         """Send a mail."""
         raise AssertionError("it was not approved")
 
     path, outcomes = tmp_path / "r.db", list[TaskResult | AgentError]()
-    clerk = agent(path, ScriptedLLM(call("send", to="Ann")), send, approval=True)
-    one = agent(path, ScriptedLLM(call("agent", task="Write to Ann.")), agent_tool(clerk), approval=True)
-    task, other = one.new_task("Do it."), agent(path, ScriptedLLM())
+    asking, *between = [tmp_path / each for each in places.split()]
+    clerk = agent(asking, ScriptedLLM(call("send", to="Ann")), send, approval=True)
+    for each in (*between, path):
+        llm = ScriptedLLM(call("agent", task="Write to Ann."))
+        clerk = agent(each, llm, agent_tool(clerk), approval=True)
+    one, caller, other = clerk, agent(path, ScriptedLLM()), agent(asking, ScriptedLLM())
+    task = one.new_task("Do it.")
 
     async def run() -> None:
         try:
@@ -985,7 +992,7 @@ async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ende
             await anyio.lowlevel.checkpoint()
             asked = await other.runs.questions()
         if ends_by == "cancel":
-            await other.runs.cancel("r1")
+            await caller.runs.cancel("r1")
         else:
             one.stop(task.id).unwrap()
     assert isinstance(outcomes[0], AgentError) == (ends_by == "cancel")
@@ -994,6 +1001,9 @@ async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ende
     assert (await other.runs.find(question.run_id)).state == "cancelled"
     with pytest.raises(AgentError):
         await other.runs.approve(question.run_id)
+    for each in {path, asking, *between}:
+        with sqlite_file(each) as file:
+            assert file.execute("SELECT count(*) FROM runs WHERE status = 'open'").fetchone() == (0,)
 
 
 async def test_a_sub_run_that_a_tool_began_in_the_background_outlives_its_caller(tmp_path: Path) -> None:
