@@ -915,8 +915,9 @@ async def _conducted(
             _recorded(run_id, await _of_record(record, RunRecord.end, None, run_id, holder, status, text))
             ended = True
             for sub_run, other in journal.elsewhere.items():  # the record has ended its own
-                found = await _of_record(other, RunRecord.find, RecordedRun, sub_run)
-                if isinstance(found, Success) and not found.unwrap().is_held:
+                found = await _of_record(other, RunRecord.find, None, sub_run)
+                known = found.value_or(None)
+                if known is not None and not known.is_held:
                     await _of_record(other, RunRecord.order, bool, sub_run, "cancel")
         return outcome
     except RunStopped as stopped:
