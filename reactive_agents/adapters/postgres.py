@@ -333,7 +333,7 @@ class PostgresDatabase(Generic[_E]):
         errors = _library().errors
         self._pool.join(self)
         self._pool.check(self._patience_s)
-        reason = ""
+        reason, silences = "", 0
         for _ in range(MOST_CONNECTIONS + 2):  # all idle ones may be lost
             with self._pool.borrowed(self._patience_s) as lent:
                 try:
@@ -356,6 +356,9 @@ class PostgresDatabase(Generic[_E]):
                     if lent.is_committing and not again:
                         raise ConnectionError(_UNKNOWN_END) from None
                     reason = error.diag.message_primary or str(error)
+                    silences += lent.connection.is_silent
+                    if silences > 1:  # a new one too: a pooler may have no connection to the server
+                        break
         raise ConnectionResetError(f"its connections are lost repeatedly: {' '.join(reason.split())}")
 
     def _in_transaction(self, lent: _Lent, work: Work[_T], begin: str) -> _T:
@@ -555,8 +558,10 @@ def _migrate(connection: Any, store: Store, *, read_only: bool) -> None:
     Raises:
         UnusableSchema: they belong to another program, or to a newer version of this one.
     """
+    connection.answer_s = _SILENT_S
     with connection.transaction():
         found = _version(connection, store)
+    connection.answer_s = _LONGEST_ANSWER_S
     newest = len(store.postgres)
     if found == newest:
         return
