@@ -167,7 +167,7 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
 
 
 def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
-    """Return the declined calls that make an outcome ``partial``, by :data:`NOT_APPROVED`."""
+    """Return the declined calls for which a completed outcome is ``partial``."""
     return declined_in(steps) if status == "completed" else ()
 
 
