@@ -423,7 +423,9 @@ class SqliteRunRecord:
                 )
                 parts.append(tuple(_entry_of(self._seal, *each) for each in rows))
                 last = min(last, row[2])
-                _, origin, last_shared = row
+                here, origin, last_shared = row
+                if origin is not None and origin >= here:
+                    raise ValueError(f"the run {run_id} is a fork of a later one")
                 row = file.execute(
                     "SELECT id, origin, origin_entries FROM runs WHERE id = ?", (origin,)
                 ).fetchone()
@@ -1137,7 +1139,19 @@ def _object_or_empty(text: str) -> str:
 
 
 def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:
-    return RunEntry(key, kind, sqlite.moment_of(at_us), seal.open(body), number)
+    """Return an entry of a run.
+
+    Raises:
+        ValueError: it is damaged; what reads it expects an object.
+    """
+    try:
+        text = seal.open(body)
+        if isinstance(json.loads(text), dict):
+            return RunEntry(key, kind, sqlite.moment_of(at_us), text, number)
+        problem = "it is no JSON object"
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        problem = str(error)
+    raise ValueError(f"the entry {key!r} cannot be read: {problem}")
 
 
 _HELD = (

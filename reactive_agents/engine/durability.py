@@ -921,6 +921,8 @@ async def _conducted(
                     await _of_record(other, RunRecord.order, bool, sub_run, "cancel")
         return outcome
     except RunStopped as stopped:
+        if not stopped.error.run_id:  # what reads the entries does not know it
+            stopped.error = evolve(stopped.error, run_id=run_id)
         if nested:
             raise
         return refused_run(engine, task, run_id, stopped.error)

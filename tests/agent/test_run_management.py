@@ -7,6 +7,7 @@ import sqlite3
 from base64 import urlsafe_b64encode
 from contextlib import aclosing, closing, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -907,7 +908,35 @@ async def test_a_damaged_run_is_a_typed_error_and_hides_no_other(
         for operation in (agent.runs.resume, agent.runs.replay, agent.runs.find):
             with suppress(AgentError):  # any other exception fails
                 await operation("r1")
+        with closing(sqlite3.connect(path)) as file, file:  # of itself
+            file.execute("UPDATE runs SET origin = id, origin_entries = 1 WHERE run_id = 'r2'")
+        with pytest.raises(AgentError, match="r2 is a fork of a later one"):
+            await agent.runs.steps("r2")
         assert (await agent.runs.resume("r2")).output == "All is well."
+
+
+@pytest.mark.parametrize("body", ["{", "null", "[1]", '"x"', b"\xff", "{}"], ids=str)
+async def test_a_damaged_entry_is_a_typed_error_that_names_it(tmp_path: Path, body: str | bytes) -> None:
+    path, work = tmp_path / "r.db", Work()
+    await interrupt(agent(path, ScriptedLLM(call("step", number=1)), work.step), work.begun)
+    with sqlite_file(path) as file:
+        entries = [key for (key,) in file.execute("SELECT key FROM run_entries")]
+        file.execute("CREATE TABLE sound AS SELECT * FROM run_entries")
+    for key in entries:
+        with sqlite_file(path) as file:
+            file.execute("DELETE FROM run_entries")
+            file.execute("INSERT INTO run_entries SELECT * FROM sound")
+            file.execute("UPDATE run_entries SET body = ? WHERE key = ?", (body, key))
+        one = agent(path, ScriptedLLM(*[answer("Did 1.")] * 2), work.step)
+        fork = partial(one.runs.fork, at=1)
+        for operation in (one.runs.replay, one.runs.steps, one.runs.recording, fork, one.runs.resume):
+            told = ""
+            try:
+                await operation("r1")
+            except AgentError as error:
+                told = error.error.message
+            assert body == "{}" or f"the entry {key!r} cannot be read" in told
+        await one.aclose()
 
 
 class Held(ScriptedLLM):
