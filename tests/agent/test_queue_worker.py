@@ -515,6 +515,18 @@ def test_the_latest_of_many_missed_times_is_found_without_those_before_it() -> N
     assert counts[1] < 2 * counts[0]
 
 
+async def test_a_queued_run_without_a_delay_does_not_wait_for_a_clock_that_is_set_back(
+    tmp_path: Path,
+) -> None:
+    path, before = tmp_path / "r.db", FakeClock()
+    before.advance(3_600)
+    one = submitter(path, clock=before)
+    await one.submit("Pay.", run_id="now")
+    await one.submit("Pay.", run_id="later", delay_s=60)
+    await agent(path, ScriptedLLM(answer("It is paid.")), clock=FakeClock()).runs.work(until_idle=True)
+    assert {run.run_id: run.state for run in await one.runs.list()} == {"now": "completed", "later": "queued"}
+
+
 async def test_a_worker_until_idle_does_not_wait_for_a_queued_run_that_is_paused(tmp_path: Path) -> None:
     submitting = submitter(tmp_path / "r.db")
     await submitting.submit("Pay.", run_id="paused")

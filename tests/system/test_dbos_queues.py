@@ -98,7 +98,7 @@ async def test_a_run_that_is_in_the_record_alone_is_queued_again(tmp_path: Path)
     record = worker.container.memory.record().unwrap()
     queued = (await attempt(record.find(RunId("other")))).unwrap()
     await worker.runs.cancel("other")
-    lost = evolve(queued, run_id=RunId("lost"), due=queued.due - timedelta(minutes=5))
+    lost = evolve(queued, run_id=RunId("lost"), due=SystemClock.now() - timedelta(minutes=5))
     assert await attempt(record.add(lost)) == Success(True)
     await worker.runs.work(until_idle=True)
     assert (await worker.runs.wait("lost")).output == "Hello there."
