@@ -1362,6 +1362,29 @@ async def test_what_a_service_spent_is_counted_once_over_a_restart(tmp_path: Pat
     assert resumed.metadata.models == whole.metadata.models
 
 
+async def test_a_caller_is_interrupted_while_the_record_of_its_agent_cannot_be_used(tmp_path: Path) -> None:
+    """Its model would be told of a failed call, and try another way."""
+    folder = tmp_path / "own"
+    folder.touch()
+
+    def described(lead: list[Any], helper: list[Any]) -> ReactiveAgent:
+        inner = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(*helper)).with_reasoning()
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*lead)).with_reasoning()
+        one = one.with_tools(agent_tool(inner.with_durability(folder / "r.db", recover=False).build()))
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described([call("helper", task="How many?")], [])
+    with pytest.raises(AgentError, match="nothing was begun") as stopped:
+        await first.run("How many are there?", run_id="r1")
+    error = stopped.value.error
+    assert isinstance(error, RunInterrupted)
+    assert (error.run_id, type(error.cause)) == ("r1", RecordFailed)
+    folder.unlink()
+    folder.mkdir()
+    later = described([answer("There are 3.")], [say("3")])
+    assert (await later.runs.resume("r1")).output == "There are 3."
+
+
 class AskingJudge(AllowAll):
     """A guardrail that asks a model."""
 
