@@ -135,7 +135,7 @@ def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return the record's answer; stop the run if the record failed."""
     if isinstance(answer, Failure):
         error = answer.failure()
-        interrupted = errors.RunInterrupted(run_id, error.message)
+        interrupted = errors.RunInterrupted(run_id, error.message, error)
         raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
     return answer.unwrap()
 
@@ -610,8 +610,8 @@ class RunJournal:
             await self.events.flush()
 
     def _lost(self) -> RunStopped:
-        error = errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message)
-        return RunStopped(error, is_lost=True)
+        lost = errors.LeaseLost(self.run_id)
+        return RunStopped(errors.RunInterrupted(self.run_id, lost.message, lost), is_lost=True)
 
     async def _fetched(self, key: str) -> RunEntry | None:
         """Return an entry that another process may have written."""
@@ -684,7 +684,7 @@ async def _turn_or_stop(run_id: RunId, begin: Callable[[], Awaitable[Any]]) -> A
     begun = await begin()
     error = begun.failure() if isinstance(begun, Failure) else None
     if isinstance(error, errors.SessionUnavailable):
-        raise RunStopped(errors.RunInterrupted(run_id, error.message))
+        raise RunStopped(errors.RunInterrupted(run_id, error.message, error))
     return begun
 
 
@@ -925,7 +925,12 @@ async def _conducted(
             stopped.error = evolve(stopped.error, run_id=run_id)
         if nested:
             raise
-        return refused_run(engine, task, run_id, stopped.error)
+        error = stopped.error
+        if isinstance(error, errors.RunInterrupted) and error.run_id != run_id:  # its caller continues it
+            error = evolve(
+                error, run_id=run_id, reason=f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
+            )
+        return refused_run(engine, task, run_id, error)
     except GeneratorExit:  # no await is allowed from here on
         record.abandon(holder)
         ended = True

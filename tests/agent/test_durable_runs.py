@@ -34,6 +34,8 @@ from reactive_agents.core.errors import (
     RecordFailed,
     RunInterrupted,
     RunRefused,
+    SessionUnavailable,
+    root_cause,
 )
 from reactive_agents.core.events import (
     AgentEvent,
@@ -207,8 +209,9 @@ async def test_a_record_that_breaks_its_port_is_named_and_loses_no_answer(
     one = agent(tmp_path / "r.db", Bank(), llm := ScriptedLLM(call("pay", number=1), answer("Paid.")))
     record = one.container.memory.record().unwrap()
     one.container.memory.record.override(Object(BrokenRecord(record, method, lacks=lacks)))
-    with pytest.raises(AgentError, match=r"record service BrokenRecord (raised KeyError|has no)"):
+    with pytest.raises(AgentError, match=r"record service BrokenRecord (raised KeyError|has no)") as failed:
         await one.run("Pay.", run_id="order-1")
+    assert isinstance(root_cause(failed.value.error), RecordFailed)
     again = agent(tmp_path / "r.db", Bank(), later := ScriptedLLM(call("pay", number=1), answer("Paid.")))
     assert (await again.run("Pay.", run_id="order-1")).output == "Paid."
     asked = {"claim": (0, 2), "append": (1, 2), "end": (2, 0)}  # the first time, and again
@@ -408,9 +411,12 @@ async def test_a_doubt_in_the_run_of_another_agent_stops_its_caller_too(tmp_path
     later = described(outer, inner)
     with pytest.raises(AgentError, match="may have taken effect; settle it") as stopped:
         await later.runs.resume("order-1")
-    assert isinstance(stopped.value.error, RunInterrupted)
-    assert (outer.requests, inner.requests) == ([], [])
+    error = stopped.value.error
     (question,) = await later.runs.questions()
+    assert isinstance(error, RunInterrupted)
+    assert error.run_id == "order-1"  # which can be resumed
+    assert error.reason.startswith(f"its sub-run {question.run_id!r} cannot go on: the call t1 of pay")
+    assert (outer.requests, inner.requests) == ([], [])
     await later.runs.answer(question.run_id, "receipt 17")
     assert (await later.runs.resume("order-1")).output == "1 is paid."
     assert "receipt 17" in inner.requests[0].messages[-1].content
@@ -862,6 +868,7 @@ async def test_a_run_whose_sessions_cannot_be_used_goes_on_when_they_can(
     with pytest.raises(AgentError) as stopped:
         await described().run("Pay.", run_id="order-1", session="s")
     assert isinstance(stopped.value.error, RunInterrupted)
+    assert isinstance(stopped.value.error.cause, SessionUnavailable)
     assert "s.db" in stopped.value.error.reason
     (tmp_path / "s.db").rmdir()
     bank.hangs_at = 0
