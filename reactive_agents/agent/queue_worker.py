@@ -190,8 +190,15 @@ class QueueWorker:
 
     async def _unfinished(self) -> list[RecordedRun]:
         """Return runs that no process holds and that should have begun a while ago."""
-        before = self._engine.ports.clock.now() - _AGAIN
-        return [run for run in await self._open_runs() if (run.due or run.updated_at or before) <= before]
+        now = self._engine.ports.clock.now()
+
+        def is_late(run: RecordedRun) -> bool:
+            if run.due is not None:
+                return run.due <= now - _AGAIN
+            since = run.updated_at  # the clock may have been set back
+            return since is None or abs(now - since) >= _AGAIN
+
+        return [run for run in await self._open_runs() if is_late(run)]
 
     async def _open_runs(self) -> list[RecordedRun]:
         """Return runs of the queue that wait or were interrupted, and that may go on.
