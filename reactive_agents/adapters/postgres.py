@@ -14,7 +14,8 @@ It has the same guarantees as the module for SQLite files, on a server that many
 * No call waits forever for a server that hangs: its connection is given up like a lost one.
 * Leases use the clock of the server, which each transaction reads, since the clocks of machines differ.
 * Texts with NUL, which Postgres rejects, are stored with a mark in its place, and restored when read.
-* Each failure is a value, and a warning in the log ``reactive_agents``. URLs are shown without password.
+* Each failure is a value, and a warning in the log ``reactive_agents``; of an outage, one for each reason.
+* URLs are shown without password.
 """
 
 from __future__ import annotations
@@ -324,14 +325,15 @@ class PostgresDatabase(Generic[_E]):
 
     def _failed(self, operation: str, error: Exception) -> _E:
         sentence = _sentence(error, self.place, self._store)
-        _log.warning("%s (%s: %s)", sentence, operation, type(error).__name__)
+        level = logging.DEBUG if _is_away(error) and self._pool.is_told(error) else logging.WARNING
+        _log.log(level, "%s (%s: %s)", sentence, operation, type(error).__name__)
         return self._error(sentence, operation)
 
     def _once(self, work: Work[_T], begin: str, again: bool) -> _T | _Busy:
         errors = _library().errors
         self._pool.join(self)
         self._pool.check(self._patience_s)
-        reason = ""
+        reason, silences = "", 0
         for _ in range(MOST_CONNECTIONS + 2):  # all idle ones may be lost
             with self._pool.borrowed(self._patience_s) as lent:
                 try:
@@ -354,6 +356,9 @@ class PostgresDatabase(Generic[_E]):
                     if lent.is_committing and not again:
                         raise ConnectionError(_UNKNOWN_END) from None
                     reason = error.diag.message_primary or str(error)
+                    silences += lent.connection.is_silent
+                    if silences > 1:  # a new one too: a pooler may have no connection to the server
+                        break
         raise ConnectionResetError(f"its connections are lost repeatedly: {' '.join(reason.split())}")
 
     def _in_transaction(self, lent: _Lent, work: Work[_T], begin: str) -> _T:
@@ -553,8 +558,10 @@ def _migrate(connection: Any, store: Store, *, read_only: bool) -> None:
     Raises:
         UnusableSchema: they belong to another program, or to a newer version of this one.
     """
+    connection.answer_s = _SILENT_S
     with connection.transaction():
         found = _version(connection, store)
+    connection.answer_s = _LONGEST_ANSWER_S
     newest = len(store.postgres)
     if found == newest:
         return
@@ -676,6 +683,7 @@ class _Pool:
         self._inherited: list[object] = []
         self.losses = 0
         self.absence: _Absence | None = None
+        self._told: set[str] = set()
         self._heard_at = 0.0
         self.limit = _Limit(MOST_CONNECTIONS)
         self._begin()
@@ -730,6 +738,13 @@ class _Pool:
     def hear(self) -> None:
         """Note that the server has answered."""
         self.absence, self._heard_at = None, time.monotonic()
+        self._told.clear()
+
+    def is_told(self, reason: Exception) -> bool:
+        """Return whether the log has this reason since the last answer; note it."""
+        said, known = str(reason), len(self._told)
+        self._told.add(said)
+        return len(self._told) == known
 
     def miss(self, began: float, reason: Exception) -> float:
         """Note that an attempt failed; return since when the server cannot be reached."""

@@ -423,7 +423,9 @@ class SqliteRunRecord:
                 )
                 parts.append(tuple(_entry_of(self._seal, *each) for each in rows))
                 last = min(last, row[2])
-                _, origin, last_shared = row
+                here, origin, last_shared = row
+                if origin is not None and origin >= here:
+                    raise ValueError(f"the run {run_id} is a fork of a later one")
                 row = file.execute(
                     "SELECT id, origin, origin_entries FROM runs WHERE id = ?", (origin,)
                 ).fetchone()
@@ -1060,17 +1062,23 @@ def _listed_run(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> Recor
         return evolve(_run_of(file, readable, now, seal), state="unreadable")
 
 
-def states_in(place: sqlite.DatabasePath, run_ids: Collection[str]) -> dict[str, RunState]:
-    """Return the states of those runs that a record has; empty if there is none.
+def states_in(place: sqlite.DatabasePath, run_ids: Sequence[str]) -> Result[dict[str, RunState], str]:
+    """Return the states of those runs that a record has; none if there is no record.
 
-    Blocks while it reads.
+    Blocks while it reads. Fails with a sentence if the record cannot be read.
     """
 
     def work(file: sql.Transaction) -> dict[str, RunState]:
-        rows, now = _candidates(file, f"run_id IN ({sql.marks(run_ids)})", *run_ids), time.time_ns() // 1000
-        return {row.run_id: _state_of(file, row, now) for row in rows}
+        if not sql.is_postgres(place) and not file.execute(_HAS_RUNS).fetchone():
+            return {}
+        now, found = time.time_ns() // 1000, dict[str, RunState]()
+        for first in range(0, len(run_ids), _READ_AT_ONCE):
+            some = run_ids[first : first + _READ_AT_ONCE]
+            rows = _candidates(file, f"run_id IN ({sql.marks(some)})", *some)
+            found.update((row.run_id, _state_of(file, row, now)) for row in rows)
+        return found
 
-    return sql.look_into(place, RUNS, work).value_or({}) if run_ids else {}
+    return sql.look_into(place, RUNS, work) if run_ids and sql.is_made(place, RUNS) else Success({})
 
 
 def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedRun:
@@ -1131,7 +1139,19 @@ def _object_or_empty(text: str) -> str:
 
 
 def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:
-    return RunEntry(key, kind, sqlite.moment_of(at_us), seal.open(body), number)
+    """Return an entry of a run.
+
+    Raises:
+        ValueError: it is damaged; what reads it expects an object.
+    """
+    try:
+        text = seal.open(body)
+        if isinstance(json.loads(text), dict):
+            return RunEntry(key, kind, sqlite.moment_of(at_us), text, number)
+        problem = "it is no JSON object"
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        problem = str(error)
+    raise ValueError(f"the entry {key!r} cannot be read: {problem}")
 
 
 _HELD = (
@@ -1141,6 +1161,9 @@ _HELD = (
 """Finds the held run, the order to it, and the number of its latest entry."""
 _ENTRY_HELD = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
 """Finds an entry of the held run."""
+
+
+_HAS_RUNS = "SELECT 1 FROM sqlite_master WHERE name = 'runs'"
 
 
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:

@@ -446,7 +446,7 @@ class ReactiveAgent(Generic[R, D]):
         check_queued(queue, priority, delay_s, live=live_options(options))
         runs, clock = self.runs, self.container.core.clock()
         run_id = changes.run_id or RunId(self.container.core.ids().new())
-        due = clock.now() + timedelta(seconds=delay_s)
+        due = clock.now() + timedelta(seconds=delay_s) if delay_s else None  # not by a clock that is set back
         submitted = await runs.submit(queued_run(ready, run_id, queue=queue, priority=priority, due=due))
         runs.ensure_worker(queue)
         return submitted

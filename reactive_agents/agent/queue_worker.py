@@ -28,6 +28,7 @@ from reactive_agents.core.run_record import (
     QueueLimits,
     RecordedRun,
     RunFilter,
+    RunState,
     latest_time,
     next_time,
     pause_after,
@@ -189,15 +190,31 @@ class QueueWorker:
 
     async def _unfinished(self) -> list[RecordedRun]:
         """Return runs that no process holds and that should have begun a while ago."""
-        before = self._engine.ports.clock.now() - _AGAIN
-        return [run for run in await self._open_runs() if (run.due or run.updated_at or before) <= before]
+        now = self._engine.ports.clock.now()
+
+        def is_late(run: RecordedRun) -> bool:
+            if run.due is not None:
+                return run.due <= now - _AGAIN
+            since = run.updated_at  # the clock may have been set back
+            return since is None or abs(now - since) >= _AGAIN
+
+        return [run for run in await self._open_runs() if is_late(run)]
 
     async def _open_runs(self) -> list[RecordedRun]:
-        """Return runs of the queue that wait or were interrupted, and that may go on."""
+        """Return runs of the queue that wait or were interrupted, and that may go on.
+
+        For another engine, also the interrupted runs of no queue, as runs of this one.
+        """
         found: list[RecordedRun] = []
-        for state in ("queued", "interrupted"):
-            chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)
+        places: list[tuple[RunState, str]] = [("queued", self._queue), ("interrupted", self._queue)]
+        if self._queues is not None:
+            places.append(("interrupted", ""))
+        for state, queue in places:
+            chosen = RunFilter(self._engine.settings.agent_id, state, queue=queue, limit=1_000)
             found += await value_of(self._record.runs(chosen))
+        found = [
+            run if run.queue else evolve(run, queue=self._queue) for run in found if run.attempt or run.queue
+        ]
         return [run for run in found if run.order != "pause"]
 
     async def _is_idle(self) -> bool:

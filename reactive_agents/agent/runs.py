@@ -47,6 +47,7 @@ from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.durability import engine_definition, recorded_outcome, task_difference
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.services import RunOverrides
+from reactive_agents.kernel.service_calls import BrokenServiceError
 from reactive_agents.ports import QueueEngine, RunRecord
 
 R = TypeVar("R")
@@ -396,13 +397,17 @@ class Runs(Generic[R]):
             _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
         for name, text in given.items():
             _refuse(None if text is None else wrong_text(name, text, "a text that is not blank"))
+        try:
+            definition = await engine_definition(self.engine)
+        except BrokenServiceError as broken:
+            raise AgentError(broken.failure) from None
         forked = await fork_run(
             self._record,
             await self.find(run_id),
             await self._entries(run_id),
             RunId(into or self.engine.ports.ids.new()),
             at=at,
-            definition=await engine_definition(self.engine),
+            definition=definition,
             changes={name: value for name, value in given.items() if value is not None},
             tool_result=tool_result,
         )

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from attrs import evolve
-from returns.result import Result, Success
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.run_record import KEY_VARIABLE, RUNS, SqliteRunRecord, states_in
 from reactive_agents.adapters.sql import look_into
@@ -25,6 +25,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.config import shown_place
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import (
     LoggedEvent,
     LoggedRun,
@@ -126,9 +127,9 @@ def list_runs(
     chosen = LoggedRunFilter(
         agent, user, session, status, tag, tool, since, before, least_cost, children, limit
     )
-    found = _as_recorded(file, _runs(file, chosen))
+    found, problems = _as_recorded(file, _runs(file, chosen))
     if output.is_json():
-        output.print_json([run_document(each) for each in found])
+        output.print_json([_document(each, problems) for each in found])
         return
     rows = [
         (
@@ -174,9 +175,9 @@ def show(
 ) -> None:
     """Show a run as a timeline."""
     found, logged = _run_and_events(file, run)
-    (found,) = _as_recorded(file, (found,))
+    (found,), problems = _as_recorded(file, (found,))
     if output.is_json():
-        output.print_json({**run_document(found), "log": [encode(each) for each in logged]})
+        output.print_json({**_document(found, problems), "log": [encode(each) for each in logged]})
         return
     if graph or picture:
         timeline = timeline_of(found, logged)
@@ -287,11 +288,28 @@ def _find_run(file: str | None, run: str) -> LoggedRun:
     return found
 
 
-def _as_recorded(file: str | None, runs: tuple[LoggedRun, ...]) -> tuple[LoggedRun, ...]:
-    """Return the runs, each unended one with its state in the record beside the log."""
+def _as_recorded(
+    file: str | None, runs: tuple[LoggedRun, ...]
+) -> tuple[tuple[LoggedRun, ...], dict[RunId, Json]]:
+    """Return the runs, each unended one with its state in the record beside the log.
+
+    If the record cannot be read, says so, and returns a field for the documents of these runs.
+    """
     unended = [each.run_id for each in runs if each.status in ("running", "failed")]
     states = states_in(file or str(default_run_log()), unended)
-    return tuple(evolve(each, status=states.get(each.run_id, each.status)) for each in runs)
+    if isinstance(states, Failure):
+        problem = f"The states of runs are those of the run log. {states.failure()}"
+        if not output.is_json():
+            output.tell(f"warning: {problem}")
+        return runs, dict.fromkeys(unended, problem)
+    known = states.unwrap()
+    return tuple(evolve(each, status=known.get(each.run_id, each.status)) for each in runs), {}
+
+
+def _document(run: LoggedRun, problems: dict[RunId, Json]) -> JsonObject:
+    """Return the document of a run, and why its state may be another one."""
+    problem = {"state_problem": problems[run.run_id]} if run.run_id in problems else {}
+    return {**run_document(run), **problem}
 
 
 def _run_and_events(

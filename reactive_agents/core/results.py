@@ -166,6 +166,11 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tool for tool, _ in declined.values()))
 
 
+def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
+    """Return the declined calls for which a completed outcome is ``partial``."""
+    return declined_in(steps) if status == "completed" else ()
+
+
 def _values(content: str) -> set[str]:
     """Return the arguments of a call, but truth values and what is empty."""
     values = _arguments(content).values()

@@ -653,10 +653,14 @@ class RunRefused(Value):
 
 @frozen(eq=False, repr=False)
 class RunInterrupted(Value):
-    """A run stopped before its end and can be continued under its id."""
+    """A run stopped before its end and can be continued under its id.
+
+    ``cause``: the error of its record, its sessions or a service.
+    """
 
     run_id: str
     reason: str
+    cause: RecordErrors | SessionErrors | ServiceFailed | None = None
 
     message = sentence("Run {0.run_id!r} was interrupted and can be resumed: {0.reason}")
 

@@ -20,7 +20,7 @@ from reactive_agents.core.results import (
     NOT_APPROVED,
     ModelRetry,
     ReasoningResult,
-    declined_in,
+    declined_end,
     failures_in,
 )
 from reactive_agents.core.settings import RunSettings, ToolNeeds
@@ -131,8 +131,8 @@ def without_declined(result: ReasoningResult) -> ReasoningResult:
 
     What the answer says of it does not matter.
     """
-    declined = declined_in(result.steps)
-    if not declined or result.status != "completed":
+    declined = declined_end(result.status, result.steps)
+    if not declined:
         return result
     calls = " and of ".join(declined)
     reason = f"The call of {calls} was not approved, and no later one stands for it."

@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
+from math import inf
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 import anyio
@@ -57,6 +58,7 @@ from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
 from reactive_agents.engine.execution_control import ExecutionControl
+from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
 from reactive_agents.engine.services import CALLER, RunStopped
@@ -133,7 +135,7 @@ def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return the record's answer; stop the run if the record failed."""
     if isinstance(answer, Failure):
         error = answer.failure()
-        interrupted = errors.RunInterrupted(run_id, error.message)
+        interrupted = errors.RunInterrupted(run_id, error.message, error)
         raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
     return answer.unwrap()
 
@@ -161,6 +163,7 @@ class RunJournal:
         events: publishes how calls in doubt were settled.
         control: receives the orders of other processes.
         reader: the record in which a replay finds sub-runs.
+        elsewhere: unfinished sub-runs in records of their own.
     """
 
     def __init__(
@@ -192,6 +195,7 @@ class RunJournal:
         self._clock = clock
         self.lenient = lenient
         self.reader: RunRecord | None = None
+        self.elsewhere: dict[RunId, RunRecord] = {}
         self._order: RunOrder = ""
         self._doubts: dict[ApprovalId, str] = {}
         self._handled: dict[str, str] = {}
@@ -606,8 +610,8 @@ class RunJournal:
             await self.events.flush()
 
     def _lost(self) -> RunStopped:
-        error = errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message)
-        return RunStopped(error, is_lost=True)
+        lost = errors.LeaseLost(self.run_id)
+        return RunStopped(errors.RunInterrupted(self.run_id, lost.message, lost), is_lost=True)
 
     async def _fetched(self, key: str) -> RunEntry | None:
         """Return an entry that another process may have written."""
@@ -680,7 +684,7 @@ async def _turn_or_stop(run_id: RunId, begin: Callable[[], Awaitable[Any]]) -> A
     begun = await begin()
     error = begun.failure() if isinstance(begun, Failure) else None
     if isinstance(error, errors.SessionUnavailable):
-        raise RunStopped(errors.RunInterrupted(run_id, error.message))
+        raise RunStopped(errors.RunInterrupted(run_id, error.message, error))
     return begun
 
 
@@ -786,14 +790,13 @@ async def conduct_durably(
         if journal is not None:  # of another process, which may come before it exists
             journal.follow(order)
 
-    try:
-        run = await _described_run(engine, task, run_id, overrides, parent)
-    except BrokenServiceError as broken:
-        return _not_begun(engine, task, run_id, broken.failure)
-    claimed = await _claimed(record, run, follow, overrides, is_known=is_known, accept_changes=accept_changes)
+    describe = partial(_described_run, engine, task, run_id, overrides, parent)
+    claimed = await _claimed(
+        record, run_id, task, describe, follow, overrides, is_known=is_known, accept_changes=accept_changes
+    )
     if not isinstance(claimed, Success):
-        return _not_begun(engine, task, run_id, claimed.failure())
-    claim: RunClaim = claimed.unwrap()
+        return _not_begun(engine, task, run_id, claimed.failure(), parent)
+    claim, run = claimed.unwrap()
     if claim.state == "ended":
         if parent is not None:
             _count_ended_run(engine, claim.run)
@@ -819,7 +822,16 @@ async def conduct_durably(
         lenient=accept_changes or claim.run.origin is not None,
     )
     engine, is_nested = engine_of(engine, journal), parent is not None
-    return await _conducted(engine, journal, record, overrides, streaming=streaming, nested=is_nested)
+    below: dict[RunId, RunRecord] = {} if parent is None else parent.elsewhere
+    if parent is not None and record is not parent.record:
+        below[run_id] = record
+    try:
+        outcome = await _conducted(engine, journal, record, overrides, streaming=streaming, nested=is_nested)
+    except BaseException:
+        below.update(journal.elsewhere)
+        raise
+    below.pop(run_id, None)
+    return outcome
 
 
 async def _described_run(
@@ -828,7 +840,7 @@ async def _described_run(
     """Return the run as it is added to the record.
 
     Raises:
-        BrokenServiceError: the tool service breaks its port.
+        BrokenServiceError: a service cannot be opened, or the tool service breaks its port.
     """
     definition, of, now = await engine_definition(engine), task.agent_id, engine.ports.clock.now()
     if parent is not None:
@@ -906,12 +918,24 @@ async def _conducted(
         with anyio.CancelScope(shield=True):
             await journal.flush()  # a run that has ended is not run again, so its log must be complete
             _recorded(run_id, await _of_record(record, RunRecord.end, None, run_id, holder, status, text))
-        ended = True
+            ended = True
+            for sub_run, other in journal.elsewhere.items():  # the record has ended its own
+                found = await _of_record(other, RunRecord.find, None, sub_run)
+                known = found.value_or(None)
+                if known is not None and not known.is_held:
+                    await _of_record(other, RunRecord.order, bool, sub_run, "cancel")
         return outcome
     except RunStopped as stopped:
+        if not stopped.error.run_id:  # what reads the entries does not know it
+            stopped.error = evolve(stopped.error, run_id=run_id)
         if nested:
             raise
-        return refused_run(engine, task, run_id, stopped.error)
+        error = stopped.error
+        if isinstance(error, errors.RunInterrupted) and error.run_id != run_id:  # its caller continues it
+            error = evolve(
+                error, run_id=run_id, reason=f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
+            )
+        return refused_run(engine, task, run_id, error)
     except GeneratorExit:  # no await is allowed from here on
         record.abandon(holder)
         ended = True
@@ -950,43 +974,54 @@ def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
 
 async def _claimed(
     record: RunRecord,
-    run: RecordedRun,
+    run_id: RunId,
+    task: Task,
+    describe: Callable[[], Awaitable[RecordedRun]],
     follow: Callable[[RunOrder], None],
     overrides: RunOverrides,
     *,
     is_known: bool,
     accept_changes: bool,
-) -> Result[RunClaim, errors.RecordErrors]:
+) -> Result[tuple[RunClaim, RecordedRun], errors.RecordErrors | errors.ServiceFailed]:
     """Claim a run when it has ended or no other process holds it.
+
+    Returns the claim, and the run as this agent describes it.
 
     A run that would be refused is not claimed, since that is no attempt: its claim names no holder.
 
     Args:
+        describe: opens services, so it is not called for a run that has ended.
         is_known: there may be a run of its id; one that has ended, or has another task, stays as it is, also
             in its queue.
     """
     pause_s, known = _FIRST_WAIT_S, overrides.reserved_run
     if is_known:
-        found = await _of_record(record, RunRecord.find, None, run.run_id)
+        found = await _of_record(record, RunRecord.find, None, run_id)
         if not isinstance(found, Success):
             return Failure(found.failure())
         known = found.unwrap()
         has_ended = known is not None and known.status not in ("open", "queued")
-        if known is not None and (has_ended or task_difference(known.task, run.task)):
-            return Success(RunClaim(known, "ended"))
+        if known is not None and (has_ended or task_difference(known.task, task)):
+            return Success((RunClaim(known, "ended"), known))
+    try:
+        run = await describe()
+    except BrokenServiceError as broken:
+        return Failure(broken.failure)
     if known is not None and known.status == "open" and known.order != "cancel" and known.definition:
         refused = RunClaim(known, "taken")
         is_free = bool(overrides.reserved) or not known.is_held
         if is_free and _refusal(refused, run, accept_changes=accept_changes):
-            return Success(refused)
+            return Success((refused, run))
     while True:
         claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, overrides.reserved)
-        if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
-            return claimed
+        if not isinstance(claimed, Success):
+            return Failure(claimed.failure())
+        if claimed.unwrap().state != "held":
+            return Success((claimed.unwrap(), run))
         while True:
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-            found = await _of_record(record, RunRecord.find, None, run.run_id)
+            found = await _of_record(record, RunRecord.find, None, run_id)
             if not isinstance(found, Success):
                 return Failure(found.failure())
             known = found.unwrap()
@@ -1030,10 +1065,25 @@ def refused_run(
 
 
 def _not_begun(
-    engine: ExecutionEngine, task: Task, run_id: RunId, error: errors.RecordErrors | errors.ServiceFailed
+    engine: ExecutionEngine,
+    task: Task,
+    run_id: RunId,
+    error: errors.RecordErrors | errors.ServiceFailed,
+    parent: RunJournal | None,
 ) -> Failure[TaskFailed]:
-    failure = errors.ExecutionError(error.message, task.id, "bootstrap", error)
-    return refused_run(engine, task, run_id, failure)
+    """Publish and return the failure of a run that may be run again under its id.
+
+    Raises:
+        RunStopped: it is a sub-run without a record; its caller would see a failed call, and try another way.
+    """
+    if parent is not None and isinstance(error, errors.ServiceFailed):
+        failed = errors.ExecutionError(error.message, task.id, "bootstrap", error)
+        return refused_run(engine, task, run_id, failed)
+    of = run_id if parent is None else parent.run_id
+    interrupted = errors.RunInterrupted(of, f"nothing was begun. {error.message}", error)
+    if parent is not None:
+        raise RunStopped(interrupted)
+    return refused_run(engine, task, run_id, interrupted)
 
 
 def _ended_run(
@@ -1134,11 +1184,12 @@ async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
     """Return digests of the parts of an agent's definition, by their names.
 
     Raises:
-        BrokenServiceError: the tool service breaks its port.
+        BrokenServiceError: a service cannot be opened, or the tool service breaks its port.
     """
-    opened = engine.ports.open_services
-    if opened is not None:  # opening lists the tools of servers; the run reports a failure
-        await attempt(opened())
+    limit = engine.settings.timeouts.run_s
+    opened = await open_services(engine.ports, inf if limit is None else limit)  # which lists their tools
+    if isinstance(opened, Failure):
+        raise BrokenServiceError(opened.failure())
     settings, reasoning = engine.settings, engine.settings.reasoning
     public = settings.model_settings.without_secrets
     options = evolve(settings, durability=None, system_prompt="", model_settings=public)

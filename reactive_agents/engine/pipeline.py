@@ -37,7 +37,7 @@ from reactive_agents.engine.memory import bootstrap, memory_flush
 from reactive_agents.engine.run_content import take_content
 from reactive_agents.engine.run_records import CLOSING, cost_route
 from reactive_agents.engine.run_result import complete, partial_result, task_result, with_reason
-from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.engine.verification import verify
 from reactive_agents.kernel.service_calls import call_service, definitions_of, once
 from reactive_agents.kernel.termination import in_time
@@ -93,17 +93,25 @@ def _taken_in(
 
 async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
     """Open the services of the run in time; return them with its tools."""
-    open_services, context = services.ports.open_services, services.handle.context
-    if open_services is not None:
-        opened = await in_time(attempt_foreign(open_services, object), services.seconds_left())
-        if isinstance(opened, BrokenContract):
-            message = f"Opening the services {opened.problem}"
-            return Failure(errors.ExecutionError(message, context.task_id, "bootstrap"))
-        if not isinstance(opened, Success):
-            late = "The services were not open before the time limit of the run."
-            error = errors.ServiceFailed(late, "services", "open") if opened is None else opened.failure()
-            return Failure(context.failure_of("bootstrap")(error))
+    opened = await open_services(services.ports, services.seconds_left())
+    if isinstance(opened, Failure):
+        return Failure(services.handle.context.failure_of("bootstrap")(opened.failure()))
     return await prepare_run(services)
+
+
+async def open_services(ports: EnginePorts, seconds: float) -> Result[None, errors.ServiceFailed]:
+    """Open the services that are not open, in time."""
+    if ports.open_services is None:
+        return Success(None)
+    opened = await in_time(attempt_foreign(ports.open_services, object), seconds)
+    if isinstance(opened, Success):
+        return Success(None)
+    problem = "The services were not open before the time limit of the run."
+    if isinstance(opened, BrokenContract):
+        problem = f"Opening the services {opened.problem}"
+    elif opened is not None:
+        return Failure(opened.failure())
+    return Failure(errors.ServiceFailed(problem, "services", "open"))
 
 
 COMPLETE = Phase("complete", complete)

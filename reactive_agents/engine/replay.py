@@ -102,7 +102,7 @@ def recorded_steps(entries: Sequence[RunEntry]) -> tuple[RecordedStep, ...]:
             continue
         body = json.loads(entry.body)
         kind: StepKind = "model" if entry.kind == "model" else "tool"
-        name = str(body["asked"][0] if kind == "model" else body.get("tool", ""))
+        name = str((body.get("asked") or [""])[0] if kind == "model" else body.get("tool", ""))
         steps.append(RecordedStep(len(steps) + 1, kind, entry.key, entry.number, name, _text_of(body)))
     return tuple(steps)
 

@@ -11,7 +11,7 @@ from reactive_agents.core import events
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, Stamp, ToolCallCompleted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.results import NOT_APPROVED, declined_in
+from reactive_agents.core.results import NOT_APPROVED, declined_end
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.service_calls import is_built_in
 from reactive_agents.kernel.state import Guidance, KernelState
@@ -185,7 +185,7 @@ class KernelHooks:
     def on_done(self, state: KernelState) -> None:
         """Publish the output of the run; partial where a call was declined."""
         status, ended_by = state.outcome or "completed", state.terminated_by
-        if status == "completed" and declined_in(state.steps):
+        if declined_end(status, state.steps):
             status, ended_by = "partial", NOT_APPROVED
         self._events.publish(
             FinalAnswerProduced,

@@ -383,7 +383,7 @@ class AgentService:
         if asked.key is not None:
             run_id = keyed_run_id(principal, user, name, asked.key)
             known = self._by_key.get(run_id)
-            if known is not None:
+            if known is not None and not known.is_left:
                 return _same_task(known, asked)
         elif durable and run_id is None:
             run_id = new_run_id()
@@ -414,7 +414,7 @@ class AgentService:
         except AgentError as error:
             raise _refused(error) from None
         known = None if asked.key is None or run_id is None else self._by_key.get(run_id)
-        if known is not None:  # the same request began it meanwhile
+        if known is not None and not known.is_left:  # the same request began it meanwhile
             return _same_task(known, asked)
         return await self._conduct(principal, name, task, run_id, asked)
 
@@ -538,6 +538,8 @@ class AgentService:
                 raise _unavailable(error) from None
             if found.agent_id == agent.agent_id and principal.may_read(found.task.user):
                 return _without_secrets(found, agent)
+        if live is not None and live.last:  # it could not even be recorded
+            return live
         raise _not_found()
 
     async def recent(

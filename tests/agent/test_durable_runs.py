@@ -27,7 +27,16 @@ from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import ModelTier
-from reactive_agents.core.errors import BudgetExceeded, KernelErrors, RecordFailed, RunInterrupted, RunRefused
+from reactive_agents.core.errors import (
+    BudgetExceeded,
+    KernelErrors,
+    MalformedResponse,
+    RecordFailed,
+    RunInterrupted,
+    RunRefused,
+    SessionUnavailable,
+    root_cause,
+)
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
@@ -40,7 +49,7 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.model_settings import ModelSettings
-from reactive_agents.core.models import ModelRequest, StreamCompleted, TokenPrice
+from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, TokenPrice
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, Usage
@@ -221,8 +230,9 @@ async def test_a_record_that_breaks_its_port_is_named_and_loses_no_answer(
     one = agent(tmp_path / "r.db", Bank(), llm := ScriptedLLM(call("pay", number=1), answer("Paid.")))
     record = one.container.memory.record().unwrap()
     one.container.memory.record.override(Object(BrokenRecord(record, method, lacks=lacks)))
-    with pytest.raises(AgentError, match=r"record service BrokenRecord (raised KeyError|has no)"):
+    with pytest.raises(AgentError, match=r"record service BrokenRecord (raised KeyError|has no)") as failed:
         await one.run("Pay.", run_id="order-1")
+    assert isinstance(root_cause(failed.value.error), RecordFailed)
     again = agent(tmp_path / "r.db", Bank(), later := ScriptedLLM(call("pay", number=1), answer("Paid.")))
     assert (await again.run("Pay.", run_id="order-1")).output == "Paid."
     asked = {"claim": (0, 2), "append": (1, 2), "end": (2, 0)}  # the first time, and again
@@ -422,9 +432,12 @@ async def test_a_doubt_in_the_run_of_another_agent_stops_its_caller_too(tmp_path
     later = described(outer, inner)
     with pytest.raises(AgentError, match="may have taken effect; settle it") as stopped:
         await later.runs.resume("order-1")
-    assert isinstance(stopped.value.error, RunInterrupted)
-    assert (outer.requests, inner.requests) == ([], [])
+    error = stopped.value.error
     (question,) = await later.runs.questions()
+    assert isinstance(error, RunInterrupted)
+    assert error.run_id == "order-1"  # which can be resumed
+    assert error.reason.startswith(f"its sub-run {question.run_id!r} cannot go on: the call t1 of pay")
+    assert (outer.requests, inner.requests) == ([], [])
     await later.runs.answer(question.run_id, "receipt 17")
     assert (await later.runs.resume("order-1")).output == "1 is paid."
     assert "receipt 17" in inner.requests[0].messages[-1].content
@@ -876,6 +889,7 @@ async def test_a_run_whose_sessions_cannot_be_used_goes_on_when_they_can(
     with pytest.raises(AgentError) as stopped:
         await described().run("Pay.", run_id="order-1", session="s")
     assert isinstance(stopped.value.error, RunInterrupted)
+    assert isinstance(stopped.value.error.cause, SessionUnavailable)
     assert "s.db" in stopped.value.error.reason
     (tmp_path / "s.db").rmdir()
     bank.hangs_at = 0
@@ -1374,3 +1388,81 @@ async def test_what_a_service_spent_is_counted_once_over_a_restart(tmp_path: Pat
     assert unused.checked == []
     assert [each.cost_usd for each in whole.metadata.models if each.model == "judge/1"] == [0.5]
     assert resumed.metadata.models == whole.metadata.models
+
+
+async def test_a_caller_is_interrupted_while_the_record_of_its_agent_cannot_be_used(tmp_path: Path) -> None:
+    """Its model would be told of a failed call, and try another way."""
+    folder = tmp_path / "own"
+    folder.touch()
+
+    def described(lead: list[Any], helper: list[Any]) -> ReactiveAgent:
+        inner = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(*helper)).with_reasoning()
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*lead)).with_reasoning()
+        one = one.with_tools(agent_tool(inner.with_durability(folder / "r.db", recover=False).build()))
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described([call("helper", task="How many?")], [])
+    with pytest.raises(AgentError, match="nothing was begun") as stopped:
+        await first.run("How many are there?", run_id="r1")
+    error = stopped.value.error
+    assert isinstance(error, RunInterrupted)
+    assert (error.run_id, type(error.cause)) == ("r1", RecordFailed)
+    folder.unlink()
+    folder.mkdir()
+    later = described([answer("There are 3.")], [say("3")])
+    assert (await later.runs.resume("r1")).output == "There are 3."
+
+
+class AskingJudge(AllowAll):
+    """A guardrail that asks a model."""
+
+    @effect
+    async def check(self, text: str, stage: Any, llm: Any = None) -> Any:
+        await attempt(llm.complete(ModelRequest((UserMessage(f"Is it safe? {text}"),), purpose="judge")))
+        return await attempt(super().check(text, stage, llm))
+
+
+class CutOffLLM(ScriptedLLM):
+    """A model whose judgements are cut off, always or before they are given."""
+
+    always = True
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Any:
+        if request.purpose != "judge":
+            return await attempt(super().complete(request))
+        paid = (RunUsage("judge/1", Usage(5, 1, 6), 0.25, 1),)
+        if self.always:
+            return Failure(MalformedResponse("It is cut off.", "judge/1", refused=paid))
+        return Success(ModelResponse("Yes.", self.model, refused=paid))
+
+
+@pytest.mark.parametrize("always", [True, False])
+async def test_a_paid_attempt_of_a_service_is_counted_once_over_a_restart_and_not_in_a_fork(
+    tmp_path: Path, always: bool
+) -> None:
+    def described(folder: Path, *turns: Any) -> ReactiveAgent:
+        llm = CutOffLLM(*turns)
+        llm.always = always
+        one = ReactiveAgents.create().with_llm(llm).with_reasoning()
+        built = one.with_durability(folder / "r.db", recover=False).build()
+        built.container.governance.guardrail.override(AskingJudge())
+        return built
+
+    def of_judge(result: Any) -> list[float | None]:
+        return [each.cost_usd for each in result.metadata.models if each.model == "judge/1"]
+
+    for name in ("whole", "interrupted"):
+        (tmp_path / name).mkdir()
+    whole = await described(tmp_path / "whole", say("Hello.")).run("Greet.", run_id="r1")
+    assert of_judge(whole) == [0.5]  # of the task and of the answer
+    first = described(tmp_path / "interrupted", say("Hello."))
+    record = UnendingRecord(tmp_path / "interrupted/r.db", clock=SystemClock())
+    first.container.memory.record.override(Object(record))
+    with pytest.raises(AgentError, match="The disk is full"):
+        await first.run("Greet.", run_id="r1")
+    resumed = await described(tmp_path / "interrupted").runs.resume("r1")
+    assert resumed.metadata.models == whole.metadata.models
+    again = described(tmp_path / "whole", say("Good day."))
+    fork = await again.runs.resume(await again.runs.fork("r1", at=2))
+    assert of_judge(fork) == [0.25]

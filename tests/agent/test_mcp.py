@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from returns.result import Result, Success
 
-from reactive_agents import AgentError, ReactiveAgents, RunContext, ToolDefinition, read_config
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, ToolDefinition, read_config
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.core.errors import InvalidConfig, LLMErrors, ServiceFailed, root_cause
+from reactive_agents.core.errors import InvalidConfig, LLMErrors, RunInterrupted, ServiceFailed, root_cause
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
@@ -108,6 +109,61 @@ async def test_a_server_that_cannot_start_fails_the_run_with_a_typed_error() -> 
     assert isinstance(error, ServiceFailed)
     assert "broken" in error.message
     assert llm.requests == []
+
+
+HANGS = """
+import pathlib, runpy, sys, time
+program, started, *_ = sys.argv[1:]
+with open(started, "a") as file:
+    file.write("x")
+if pathlib.Path(started + ".hangs").exists():
+    time.sleep(3600)
+sys.argv = [program]
+runpy.run_path(program, run_name="__main__")
+"""
+
+
+@pytest.mark.system
+async def test_a_server_that_hangs_is_waited_for_once_and_interrupts_a_recorded_run(tmp_path: Path) -> None:
+    started, hangs = tmp_path / "started", tmp_path / "started.hangs"
+    server = McpServer(
+        "far", command=sys.executable, args=("-c", HANGS, str(PROGRAM), str(started)), trust_hints=True
+    )
+    hasty = evolve(server, start_timeout_s=0.5)
+
+    def agent(server: McpServer, *turns: ModelResponse) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return described.with_mcp(server).with_durability(tmp_path / "r.db", recover=False).build()
+
+    turns = (call("echo", text="a"), answer("It said a."))
+    hangs.touch()
+    async with agent(hasty) as one:  # a new run
+        with pytest.raises(AgentError, match=r"nothing was begun\. The MCP server 'far'.*within 0\.5") as new:
+            await one.run("Say it.", run_id="r")
+        assert await one.runs.list() == ()
+    assert isinstance(new.value.error, RunInterrupted)
+    assert isinstance(root_cause(new.value.error), ServiceFailed)
+    assert started.read_text() == "x"
+    hangs.unlink()
+    async with agent(server, *turns[:1]) as one:  # it is cut off after the call
+        with pytest.raises(AgentError, match="used up"):
+            await one.run("Say it.", run_id="cut")
+        fork = await one.runs.fork("cut", at=3)
+        await one.runs.pause(fork)
+        done = agent(server, *turns)
+        assert (await done.run("Say it.", run_id="r")).status == "completed"
+        await done.aclose()
+    hangs.touch()
+    async with agent(hasty) as one:
+        with pytest.raises(AgentError, match=r"nothing was begun\. The MCP server") as known:
+            await one.runs.resume(fork)
+        with pytest.raises(AgentError, match="The MCP server 'far'") as forked:
+            await one.runs.fork("cut", at=3)
+        before = started.read_text()
+        assert (await one.run("Say it.", run_id="r")).output == "It said a."  # it needs no server
+        assert started.read_text() == before
+    assert isinstance(known.value.error, RunInterrupted)
+    assert isinstance(forked.value.error, ServiceFailed)
 
 
 @pytest.mark.system

@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from attrs import evolve
 from dependency_injector.providers import Object
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
@@ -202,6 +203,28 @@ async def test_a_run_that_ends_its_processes_waits_in_the_queue_of_another_engin
     assert await taken_over(3) == ["good", "bad"]
     assert await taken_over(20) == ["good", "bad"]  # one at a time, since each may end its process
     await one.aclose()
+
+
+async def test_what_the_record_has_alone_is_put_into_the_queue_of_another_engine(tmp_path: Path) -> None:
+    """Also runs that were begun without a queue, and when the clock has been set back since."""
+    path, before = tmp_path / "r.db", FakeClock()
+    before.advance(3_600)
+    one = submitter(path, clock=before)
+    record: Any = one.container.memory.record().unwrap()
+    await one.submit("Pay.", run_id="queued")
+    await one.submit("Pay.", run_id="later", delay_s=60)
+    run = evolve(await one.runs.find("queued"), run_id=RunId("interrupted"), queue="", status="open")
+    record.abandon((await attempt(record.claim(run, lambda order: None))).unwrap().holder)
+    assert (await attempt(record.add(evolve(run, run_id=RunId("never begun"))))).unwrap()
+    queue, worker = Lost(), agent(path, ScriptedLLM(), clock=FakeClock())
+    worker.container.memory.queues.override(Object(Some(queue)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(worker.runs.work)
+        await queue.swept.wait()
+        group.cancel_scope.cancel()
+    assert sorted(queue.again) == ["interrupted", "queued"]
+    for each in (one, worker):
+        await each.aclose()
 
 
 async def test_a_run_that_is_looked_for_as_the_worker_ends_stays_in_the_queue(
@@ -522,6 +545,18 @@ def test_the_latest_of_many_missed_times_is_found_without_those_before_it() -> N
             sys.setprofile(None)
         assert latest == due + missed
     assert counts[1] < 2 * counts[0]
+
+
+async def test_a_queued_run_without_a_delay_does_not_wait_for_a_clock_that_is_set_back(
+    tmp_path: Path,
+) -> None:
+    path, before = tmp_path / "r.db", FakeClock()
+    before.advance(3_600)
+    one = submitter(path, clock=before)
+    await one.submit("Pay.", run_id="now")
+    await one.submit("Pay.", run_id="later", delay_s=60)
+    await agent(path, ScriptedLLM(answer("It is paid.")), clock=FakeClock()).runs.work(until_idle=True)
+    assert {run.run_id: run.state for run in await one.runs.list()} == {"now": "completed", "later": "queued"}
 
 
 async def test_a_worker_until_idle_does_not_wait_for_a_queued_run_that_is_paused(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 from base64 import urlsafe_b64encode
 from contextlib import aclosing, closing, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,10 +45,11 @@ from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
-from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry
+from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry, RunFilter
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
+from tests.support.sqlite_files import audited, sqlite_file
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -297,6 +298,52 @@ async def test_a_pause_outlives_its_process(tmp_path: Path) -> None:
         assert (llm.requests, work.done) == ([], [])
         await other.runs.unpause("r1")
     assert (await other.runs.wait("r1")).output == "Did 1."
+
+
+@pytest.mark.parametrize("whom", ["caller", "sub-run"])
+async def test_an_agent_that_is_a_tool_is_paused_from_another_process(tmp_path: Path, whom: str) -> None:
+    """Its own pause holds over a restart; that of its caller comes after its call, which is a step."""
+    path, work = tmp_path / "r.db", Work()
+    step, waiting = tool(idempotent=True)(work.step), list[RunId]()
+
+    def described(lead: list[Any], helper: list[Any]) -> tuple[ReactiveAgent, ScriptedLLM]:
+        llm = ScriptedLLM(*helper)
+        payer = ReactiveAgents.create().with_name("payer").with_llm(llm).with_reasoning().with_tools(step)
+        inner = payer.build()
+        one = agent(path, ScriptedLLM(*lead), agent_tool(inner))
+        for each in (one, inner):
+            each.subscribe(note)
+        return one, llm
+
+    def note(event: AgentEvent) -> None:
+        if isinstance(event, ExecutionPaused):
+            waiting.append(event.run_id)
+
+    other = agent(path, ScriptedLLM())
+    one, llm = described([call("payer", task="Do 1.")], [call("step", number=1), answer("Did 1.")])
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Do it.", run_id="r1"))
+        await work.begun.wait()
+        every = (
+            await attempt(one.container.memory.record().unwrap().runs(RunFilter(children=True)))
+        ).unwrap()
+        (sub_run,) = (run.run_id for run in every if run.parent == "r1")
+        paused = RunId("r1") if whom == "caller" else sub_run
+        await other.runs.pause(paused)
+        work.may_end.set()
+        await until(lambda: waiting)
+        group.cancel_scope.cancel()
+    assert waiting == [paused]
+    assert len(llm.requests) == (2 if whom == "caller" else 1)
+    waiting.clear()
+    later, llm = described([answer("It did 1.")], [answer("Did 1.")] * (whom == "sub-run"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: later.runs.resume("r1"))
+        await until(lambda: waiting)
+        assert (waiting, llm.requests) == ([paused], [])
+        await other.runs.unpause(paused)
+    assert (await other.runs.wait("r1")).output == "It did 1."
+    assert work.done == [1]
 
 
 async def test_a_paused_run_whose_process_is_gone_is_taken_by_one_that_waits_for_it(tmp_path: Path) -> None:
@@ -588,9 +635,7 @@ async def test_the_audit_has_each_request_and_its_decision_once_over_restarts(
     other = mailer()
     await (other.runs.approve("r1") if decision == "approval" else other.runs.deny("r1", reason="No."))
     await mailer(*[answer("It is settled.")] * 2).runs.resume("r1")
-    with closing(sqlite3.connect(tmp_path / "audit.db")) as file:
-        bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM entries ORDER BY sequence")]
-    assert [each["action"] for each in bodies] == ["start", "request", decision, "run"]
+    assert audited(tmp_path / "audit.db") == ["start", "request", decision, "run"]
 
 
 async def test_a_live_run_hears_of_a_denial_from_another_process(tmp_path: Path) -> None:
@@ -863,7 +908,35 @@ async def test_a_damaged_run_is_a_typed_error_and_hides_no_other(
         for operation in (agent.runs.resume, agent.runs.replay, agent.runs.find):
             with suppress(AgentError):  # any other exception fails
                 await operation("r1")
+        with closing(sqlite3.connect(path)) as file, file:  # of itself
+            file.execute("UPDATE runs SET origin = id, origin_entries = 1 WHERE run_id = 'r2'")
+        with pytest.raises(AgentError, match="r2 is a fork of a later one"):
+            await agent.runs.steps("r2")
         assert (await agent.runs.resume("r2")).output == "All is well."
+
+
+@pytest.mark.parametrize("body", ["{", "null", "[1]", '"x"', b"\xff", "{}"], ids=str)
+async def test_a_damaged_entry_is_a_typed_error_that_names_it(tmp_path: Path, body: str | bytes) -> None:
+    path, work = tmp_path / "r.db", Work()
+    await interrupt(agent(path, ScriptedLLM(call("step", number=1)), work.step), work.begun)
+    with sqlite_file(path) as file:
+        entries = [key for (key,) in file.execute("SELECT key FROM run_entries")]
+        file.execute("CREATE TABLE sound AS SELECT * FROM run_entries")
+    for key in entries:
+        with sqlite_file(path) as file:
+            file.execute("DELETE FROM run_entries")
+            file.execute("INSERT INTO run_entries SELECT * FROM sound")
+            file.execute("UPDATE run_entries SET body = ? WHERE key = ?", (body, key))
+        one = agent(path, ScriptedLLM(*[answer("Did 1.")] * 2), work.step)
+        fork = partial(one.runs.fork, at=1)
+        for operation in (one.runs.replay, one.runs.steps, one.runs.recording, fork, one.runs.resume):
+            told = ""
+            try:
+                await operation("r1")
+            except AgentError as error:
+                told = error.error.message
+            assert body == "{}" or f"the entry {key!r} cannot be read" in told
+        await one.aclose()
 
 
 class Held(ScriptedLLM):
@@ -914,19 +987,26 @@ async def test_a_question_of_a_run_that_has_ended_waits_for_nobody(tmp_path: Pat
         await one.runs.approve("r1")
 
 
+@pytest.mark.parametrize("places", ["r.db", "own.db", "own.db r.db"])
 @pytest.mark.parametrize("ends_by", ["cancel", "stop"])
 async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ended(
-    tmp_path: Path, ends_by: str
+    tmp_path: Path, ends_by: str, places: str
 ) -> None:
+    """Neither in the record of its caller nor in another one, at any depth."""
+
     @tool(requires_approval=True)
     def send(to: str) -> str:
         """Send a mail."""
         raise AssertionError("it was not approved")
 
     path, outcomes = tmp_path / "r.db", list[TaskResult | AgentError]()
-    clerk = agent(path, ScriptedLLM(call("send", to="Ann")), send, approval=True)
-    one = agent(path, ScriptedLLM(call("agent", task="Write to Ann.")), agent_tool(clerk), approval=True)
-    task, other = one.new_task("Do it."), agent(path, ScriptedLLM())
+    asking, *between = [tmp_path / each for each in places.split()]
+    clerk = agent(asking, ScriptedLLM(call("send", to="Ann")), send, approval=True)
+    for each in (*between, path):
+        llm = ScriptedLLM(call("agent", task="Write to Ann."))
+        clerk = agent(each, llm, agent_tool(clerk), approval=True)
+    one, caller, other = clerk, agent(path, ScriptedLLM()), agent(asking, ScriptedLLM())
+    task = one.new_task("Do it.")
 
     async def run() -> None:
         try:
@@ -941,7 +1021,7 @@ async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ende
             await anyio.lowlevel.checkpoint()
             asked = await other.runs.questions()
         if ends_by == "cancel":
-            await other.runs.cancel("r1")
+            await caller.runs.cancel("r1")
         else:
             one.stop(task.id).unwrap()
     assert isinstance(outcomes[0], AgentError) == (ends_by == "cancel")
@@ -950,6 +1030,9 @@ async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ende
     assert (await other.runs.find(question.run_id)).state == "cancelled"
     with pytest.raises(AgentError):
         await other.runs.approve(question.run_id)
+    for each in {path, asking, *between}:
+        with sqlite_file(each) as file:
+            assert file.execute("SELECT count(*) FROM runs WHERE status = 'open'").fetchone() == (0,)
 
 
 async def test_a_sub_run_that_a_tool_began_in_the_background_outlives_its_caller(tmp_path: Path) -> None:

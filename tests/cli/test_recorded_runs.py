@@ -122,6 +122,26 @@ def test_a_run_whose_sessions_cannot_be_used_is_interrupted_and_can_be_cancelled
     assert command("runs", "cancel", "r", "--runs", record).exit_code == 0
     assert [each["status"] for each in json.loads(command(*listing).stdout)] == ["cancelled"]
     assert command("runs", "show", "r", "--runs", record).stdout.splitlines()[0].endswith("UTC: cancelled")
+    with sqlite_file(record) as file:  # more than a statement has values
+        file.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 33000) INSERT INTO"
+            " logged_runs SELECT run_id || i, agent, parent, session, user, tags, task, started_us + 1,"
+            " ended_us, status, terminated_by, detail, model_calls, tokens, cost_usd, version"
+            " FROM logged_runs, n"
+        )
+    every = json.loads(command(*listing, "-n", "40000").stdout)
+    assert [each["status"] for each in every[-2:]] == ["failed", "cancelled"]
+    assert not any("state_problem" in each for each in every)
+    with sqlite_file(record) as file:
+        file.execute("UPDATE reactive_agents_stores SET version = 99 WHERE name = 'runs'")
+    unread = "The states of runs are those of the run log. The runs file"
+    assert command("runs", "show", "r", "--runs", record).stderr.startswith(f"warning: {unread}")
+    assert command("runs", "list", "--runs", record).stderr.startswith(f"warning: {unread}")
+    shown, listed = command("runs", "show", "r", "--runs", record, "--json"), command(*listing)
+    assert (shown.stderr, listed.stderr) == ("", "")
+    for each in (json.loads(shown.stdout), *json.loads(listed.stdout)):
+        assert each["status"] == "failed"
+        assert each["state_problem"].startswith(unread)
 
 
 def test_a_run_is_printed_as_a_recording_that_is_played_in_tests(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from reactive_agents import ReactiveAgents, agent_tool, tool
 from reactive_agents.server import KeyLimits, a2a, create_app
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, bearer, keys_in, listening
+from tests.support.sqlite_files import audited
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -233,6 +234,7 @@ async def test_the_task_of_a_durable_run_outlives_its_server(tmp_path: Path) -> 
 
     def server(*turns: Any) -> Any:
         agent = clerk(*turns).with_tools(pay).with_approval().with_ask_user()
+        agent = agent.with_audit(tmp_path / "audit.db")
         return create_app(agent.with_durability(tmp_path / "runs.db").build(), keys=keys)
 
     turns = call("pay", to="Ann"), call("ask-user", question="Which colour?"), answer("Paid Ann in blue.")
@@ -251,6 +253,8 @@ async def test_the_task_of_a_durable_run_outlives_its_server(tmp_path: Path) -> 
         ended = await client.get_task(GetTaskRequest(id=shown.id))
     assert (ended.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
     assert get_artifact_text(ended.artifacts[0]) == "Paid Ann in blue."
+    settled = ["request", "approval", "request", "answer"]
+    assert audited(tmp_path / "audit.db") == ["start", *settled, "run"]
     async with client_of(server(), bob) as client:
         with pytest.raises(A2AError):
             await client.get_task(GetTaskRequest(id=shown.id))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from starlette.routing import Mount
 
 from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.tools.decorator import external_tool
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import Sessions
 from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.errors import ModelUnavailable
@@ -24,6 +26,7 @@ from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.server import KeyLimits, create_app, runs
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
+from tests.support.mcp_server import PROGRAM
 from tests.support.servers import asking, events_of, listening
 from tests.support.waiting import until
 
@@ -669,6 +672,24 @@ async def test_a_run_that_another_version_refuses_is_not_shown_as_failed(tmp_pat
         assert [each["status"] for each in listed] == ["interrupted"]
         assert (await client.post(f"{path}/cancel")).status_code == 202
         assert (await client.get(path)).json()["status"] == "cancelled"
+
+
+async def test_a_run_that_could_not_begin_says_why_and_is_begun_by_the_same_request(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    server = McpServer("far", command=str(program), args=(str(PROGRAM),))
+    described = builder(forever(answer("Done."))).with_mcp(server)
+    app = create_app(described.with_durability(tmp_path / "r.db", recover=False).build())
+    once = {"Idempotency-Key": "order-1"}
+    async with asking(app) as client:
+        run = (await client.post("/v1/runs", json={"task": "Order tea."}, headers=once)).json()
+        found = await client.get(f"/v1/runs/{run['run_id']}", params={"wait_s": 60})
+        assert found.json()["status"] == "interrupted"
+        assert "nothing was begun. The MCP server 'far'" in found.json()["error"]["message"]
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        program.chmod(0o755)
+        again = (await client.post("/v1/runs", json={"task": "Order tea."}, headers=once)).json()
+        assert again["run_id"] == run["run_id"]
+        assert (await ended(client, again))["output"] == "Done."
 
 
 async def test_queued_runs_are_done_by_workers(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ from reactive_agents.server.mcp import McpAgents, McpEndpoint, serve_stdio
 from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import MOST_VALUES
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
-from tests.support.servers import NARROW, bearer, keys_in, listening
+from tests.support.servers import NARROW, asking, bearer, keys_in, listening
+from tests.support.sqlite_files import audited
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -323,6 +324,40 @@ async def test_over_http_a_person_is_asked_and_a_call_that_is_left_is_cancelled(
             with anyio.CancelScope() as calling:
                 await client.call_tool("waiter", {"task": "Wait."})
         await ended.wait()
+
+
+async def test_the_audit_has_a_call_once_whose_server_ended_before_it_was_approved(tmp_path: Path) -> None:
+    PAID.clear()
+    asked = anyio.Event()
+
+    def payer(*turns: Any) -> ReactiveAgent[Any, Any]:
+        one = named("payer", *turns).with_reasoning().with_tools(pay).with_approval()
+        return one.with_audit(tmp_path / "a.db").with_durability(tmp_path / "r.db", recover=False).build()
+
+    async def ask(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def pay_over_mcp(address: str) -> None:
+        async with http_client(address, {}, MODES[0], ask) as client:
+            await client.call_tool("payer", {"task": "Pay Ann."})
+
+    async with anyio.create_task_group() as group:
+        app = create_app(payer(call("pay", to="Ann")), protocols=["mcp"], drain_s=0)
+        async with listening(app) as address:
+            group.start_soon(pay_over_mcp, address)
+            await asked.wait()
+        group.cancel_scope.cancel()
+    later = payer(answer("Paid Ann."))
+    (run,) = await later.runs.list()
+    assert (run.state, PAID) == ("waiting", [])
+    await later.runs.approve(run.run_id)
+    async with asking(create_app(later)) as client:
+        await client.post(f"/v1/runs/{run.run_id}/resume")
+        found = (await client.get(f"/v1/runs/{run.run_id}", params={"wait_s": 60})).json()
+    assert (found["output"], PAID) == ("Paid Ann.", ["Ann"])
+    assert audited(tmp_path / "a.db") == ["start", "request", "approval", "run"]
 
 
 async def test_a_session_of_the_transport_belongs_to_the_key_that_opened_it(tmp_path: Path) -> None:

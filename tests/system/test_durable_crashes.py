@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,49 @@ def test_each_strategy_killed_at_boundaries(tmp_path: Path, strategy: str) -> No
     print(counts)
     assert counts["resumed"] == counts["kills"] > 20 // int(EVERY)
     assert counts["repeated"] == counts["events_lost"] == 0
+
+
+JUDGED = """
+import os, sys
+from reactive_agents import ModelRetry, ReactiveAgents, RunContext
+from reactive_agents.testing import ScriptedLLM, say
+
+class Killed(ScriptedLLM):
+    def complete(self, request):
+        if len(self.requests) == int(kill_at):
+            os.kill(os.getpid(), 9)
+        return super().complete(request)
+
+place, seen, kill_at, *turns = sys.argv[1:]
+
+def judge(context: RunContext, text: str) -> None:
+    with open(seen, "a") as file:
+        print(context.retry, text, file=file)
+    if text != "Rome.":
+        raise ModelRetry("No.")
+
+described = ReactiveAgents.create().with_llm(Killed(*map(say, turns))).with_output_validator(judge)
+agent = described.with_durability(place, recover=False).build()
+result = agent.run_sync("Which city?", run_id="r")
+print(result.status, result.metadata.terminated_by, result.metadata.model_calls)
+"""
+
+
+@pytest.mark.parametrize("last", ["Rome.", "Bonn."])
+def test_a_validator_goes_on_counting_after_a_kill(tmp_path: Path, last: str) -> None:
+    """What it said of an answer is in the record: it is not asked again, and counts as before."""
+    seen = tmp_path / "seen"
+
+    def run(kill_at: int, *turns: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-c", JUDGED, str(tmp_path / "r.db"), str(seen), str(kill_at), *turns]
+        return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert run(1, "Oslo.").returncode == -signal.SIGKILL
+    assert run(1, "Bern.").returncode == -signal.SIGKILL
+    ended = run(9, last)
+    expected = "completed final_answer 3" if last == "Rome." else "partial output_validator 3"
+    assert ended.stdout.strip() == expected, ended.stderr
+    assert seen.read_text().split("\n") == ["0 Oslo.", "1 Bern.", f"2 {last}", ""]
 
 
 @pytest.mark.parametrize("engine", ["record", "dbos"])

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from multiprocessing import get_context
@@ -21,7 +21,7 @@ import psycopg
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters import postgres, sql
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
@@ -36,7 +36,13 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG
 from reactive_agents.core.content import ContentOwner, Image, stored
 from reactive_agents.core.conversation import SessionKey, SessionTurn
-from reactive_agents.core.errors import AuditBroken, BudgetExceeded, LeaseLost, SessionUnavailable
+from reactive_agents.core.errors import (
+    AuditBroken,
+    BudgetExceeded,
+    LeaseLost,
+    RunInterrupted,
+    SessionUnavailable,
+)
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryCandidate
@@ -46,10 +52,10 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.studio.logged_runs import RunLibrary
 from reactive_agents.studio.records import StudioRecords
-from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call
+from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call, forever
 from reactive_agents.testing.core import START
 from tests.support.command_line import command as run_command
-from tests.support.postgres import Server, running_server
+from tests.support.postgres import Proxy, Server, running_server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -519,6 +525,41 @@ async def test_a_run_that_is_deleted_while_it_is_written_leaves_no_entry(place: 
     await record.aclose()
 
 
+async def test_a_run_that_begins_while_the_server_is_away_is_interrupted(place: str, server: Server) -> None:
+    name, llm = database_of(place), ScriptedLLM(forever(answer("Paris.")))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning()
+    agent = described.with_durability(place, recover=False).build()
+    server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    with pytest.raises(AgentError, match=r"nothing was begun.*not currently accepting") as away:
+        await agent.run("What is the capital of France?", run_id="r")
+    assert isinstance(away.value.error, RunInterrupted)
+    server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    assert (await agent.runs.list(), llm.requests) == ((), [])
+    assert (await agent.run("What is the capital of France?", run_id="r")).output == "Paris."
+    await agent.aclose()
+
+
+async def test_an_outage_is_told_once_and_the_next_one_again(
+    place: str, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence, patience_s=0.1)
+    name, ended = (
+        database_of(place),
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+    )
+    for _ in range(2):
+        server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        server.run("postgres", ended, name)
+        for _ in range(3):
+            assert "not currently accepting" in (await database.read("read", lambda _: None)).failure()
+        assert [each.levelname for each in caplog.records] == ["WARNING"]
+        server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        while isinstance(await database.read("read", lambda _: None), Failure):  # noqa: ASYNC110 - known to be away
+            await anyio.sleep(0.05)
+        caplog.clear()
+    await database.aclose()
+
+
 async def test_connections_that_the_server_ends_are_replaced(
     place: str, budget: SqliteBudget, server: Server
 ) -> None:
@@ -732,6 +773,94 @@ async def test_a_connection_whose_server_process_hangs_is_replaced(
             for each in hanging:
                 each.resume()
         assert (await attempt(budget.state())).unwrap().day_usd == 2.0
+
+
+@pytest.fixture
+def proxy(place: str) -> Iterator[Proxy]:
+    between = Proxy(place)
+    yield between
+    between.close()
+
+
+async def test_a_pooler_that_begins_no_transaction_is_not_waited_for_by_each_connection(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It accepts connections, which wait for one to the server: each would take ten seconds."""
+    monkeypatch.setattr(postgres, "_SILENT_S", 0.3)
+    database = PostgresDatabase(proxy.url, BUDGET, lambda sentence, _: sentence, patience_s=0.2)
+    assert await database.read("warm up", lambda _: None) == Success(None)
+    proxy.keeps = lambda sent: b"BEGIN" in sent
+    failed = await database.read("read", lambda _: None)
+    assert "accepts connections, but does not answer" in failed.failure()
+    assert proxy.connections == 2
+    await database.aclose()
+
+
+async def test_a_transaction_that_a_pooler_begins_late_is_done_once(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_SILENT_S", 0.3)
+    budget = budget_at(proxy.url)
+    await attempt(budget.spend(RunId("r"), 1.0))
+    began = 0
+
+    def first_two(sent: bytes) -> bool:
+        nonlocal began
+        began += b"BEGIN" in sent
+        return b"BEGIN" in sent and began <= 1
+
+    proxy.keeps = first_two
+    assert isinstance(await attempt(budget.spend(RunId("r"), 1.0)), Success)
+    proxy.goes_on.set()
+    assert (await attempt(budget.state())).unwrap().day_usd == 2.0
+    await budget.aclose()
+
+
+async def test_after_a_migration_the_server_has_to_answer_as_fast_as_always(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_SILENT_S", 0.3)
+    monkeypatch.setattr(postgres, "_LONGEST_ANSWER_S", 0.3)
+    migrated = False
+
+    def after_the_first(sent: bytes) -> bool:
+        nonlocal migrated
+        is_next, migrated = (
+            migrated and b"BEGIN" in sent,
+            migrated or b"reactive_agents.stores VALUES" in sent,
+        )
+        return is_next
+
+    proxy.keeps = after_the_first
+    database = PostgresDatabase(proxy.url, BUDGET, lambda sentence, _: sentence, patience_s=0.2, more=(COST,))
+    assert "does not answer" in (await database.read("read", lambda _: None)).failure()
+    await database.aclose()
+
+
+async def test_a_run_goes_on_when_its_answer_is_stored_slower_than_the_server_answers(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write comes again, and the first one late: each entry is there once."""
+    monkeypatch.setattr(postgres, "_SILENT_S", 0.3)
+
+    def kept_once(sent: bytes) -> bool:
+        return b"append_entries" in sent and not proxy.kept.is_set()
+
+    @tool
+    def note(number: int) -> str:
+        """Note a number."""
+        proxy.keeps = kept_once
+        return "noted"
+
+    turns = [*(call("note", number=number) for number in range(3)), answer("All is noted.")]
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(note)
+    agent = described.with_durability(proxy.url, recover=False).build()
+    assert (await agent.run("Note the numbers.", run_id="r")).output == "All is noted."
+    assert proxy.kept.is_set()
+    proxy.goes_on.set()
+    assert len(await agent.runs.steps("r")) == 7
+    assert (await agent.runs.replay("r")).difference == ""
+    await agent.aclose()
 
 
 async def test_a_statement_that_is_answered_in_parts_is_not_cut_off(
