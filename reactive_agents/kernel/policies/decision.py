@@ -277,6 +277,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     answers.text_answer,
     requirements.abstention,
     answers.unsupported,
+    answers.not_done,
     requirements.out_of_reach,
     limits.diminishing_returns,
     requirements.synthesis,
