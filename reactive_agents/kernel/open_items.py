@@ -360,6 +360,12 @@ def act_left(
     return ()
 
 
+def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> bool:
+    """Return whether a text and a result both say that what a tool does is done."""
+    acts = _acts_of(tool).intersection(_past_acts(text))
+    return bool(acts) and any(not acts.isdisjoint(_past_acts(each)) for each in results)
+
+
 @lru_cache(maxsize=8)
 def _orders_in(task: str) -> Mapping[str, _Order]:
     """Return the acts that a task orders.

@@ -71,6 +71,17 @@ _where_asked_again = applies_where(
 )
 
 
+def says_nothing(text: str, context: KernelContext) -> bool:
+    """Return whether a text has no words, or only those of the question asked."""
+    if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
+        return False
+    asked = context.input.to_do
+    is_echo = (
+        clauses.REQUEST_MARK.search(asked) is not None and text.strip().casefold() == asked.strip().casefold()
+    )
+    return is_echo or not text.strip(" .…")
+
+
 @about_answers
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
     """Ask a turn that was cut off at the output limit again, twice at most.
