@@ -21,10 +21,17 @@ from itertools import takewhile
 from attrs import evolve, frozen
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.announcements import QUOTATION, Clause, denies, read_clause
+from reactive_agents.kernel.announcements import (
+    QUOTATION,
+    Clause,
+    denies,
+    read_clause,
+    speaks_of_oneself,
+)
 from reactive_agents.kernel.clauses import (
     CONDITION,
     QUESTION,
+    UNTELLING,
     asks_for_text,
     clauses_of,
     is_english,
@@ -303,6 +310,16 @@ _INTO_FILE = re.compile(
     r"\S+\.[a-z]{2,4}\b|\S+\.[a-z]{2,4}\s*(?:に|へ|中|里)",
     re.IGNORECASE,
 )
+_ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже)\b", re.IGNORECASE)
+"""In an answer by which the speaker need not have done anything."""
+_EVADES = re.compile(
+    r"\b(?:please|kindly) (?:\w+ )?(?:tell|provide|give|share|confirm|let|send|specify|choose|enter|reply)\b"
+    r"|\b(?:needs?|requires?|confirm|false|pending|fail\w*|error|declin\w*|refus\w*|reject\w*|sold out)\b"
+    r"|\bbitte\b|brauche|benötig|fehlgeschl|ausverkauft|veuillez|merci de|besoin|échou|complet\b|por favor"
+    r"|necesit|per favore|bisogno|preciso|nodig|пожалуйста",
+    re.IGNORECASE,
+)
+"""In an answer that asks for something without a question, or tells why nothing was done."""
 _GENERAL = _set(
     "make do place process issue perform create new money payment amount request item product account"
 )
@@ -347,15 +364,18 @@ def act_left(
             return ()
         for act in acts:
             able.setdefault(act, []).append(tool)
-    said = list(map(read_clause, clauses_of(text)))
-    evades = any(each.denies or QUESTION.search(each.text) for each in said)
+    found, said = list(results), list(map(read_clause, clauses_of(text)))
+    if found:
+        said = [each for each in said if speaks_of_oneself(each.text) or not _ALREADY.search(each.text)]
+    evades = not said or any(each.denies or QUESTION.search(each.text) for each in said)
+    evades = evades or _EVADES.search(text) is not None
     for act, order in ordered.items():
         if any(each.name in called for each in able.get(act, ())):
             continue
         left = [each for each in able.get(act, ()) if _may_be_for(each, act, order, task)]
         is_missing = order.is_plain and not evades and any(_is_mentioned(each, task) for each in left)
         is_said = is_missing or any(_claims(each, act) for each in said)
-        if left and is_said and not any(act in _past_acts(each) for each in results):
+        if left and is_said and not any(act in _past_acts(each) for each in found):
             return tuple(each.name for each in left)
     return ()
 
@@ -500,7 +520,11 @@ def _may_be_for(tool: ToolDefinition, act: str, order: _Order, task: str) -> boo
     if act == "write":
         return takes_named(tool, task) and _INTO_FILE.search(task) is not None
     nouns = _nouns_of(tool) if act == "create" or is_english(task) else ()
-    return act in _PLAIN_ACTS or (not nouns and act != "create") or _has_one(order.objects, nouns)
+    if act in _PLAIN_ACTS:
+        words = (each[0].casefold() for each in _TOKEN.finditer(tool.description.partition(" ")[2]))
+        described = {word for word in words if len(word) >= _SHARED} - UNTELLING
+        return _is_mentioned(tool, task) or _has_one(task, described)
+    return (not nouns and act != "create") or _has_one(order.objects, nouns)
 
 
 def _has_one(text: str, nouns: Iterable[str]) -> bool:
