@@ -400,9 +400,9 @@ def _orders_in(task: str) -> Mapping[str, _Order]:
     is_sure, is_text = _DOUBT.search(task) is None and not denies(task), False
     for clause in clauses_of(QUOTATION.sub(" _ ", task)):
         said = _COURTESY.sub(" ", _TEXT_AFTER.split(clause, maxsplit=1)[0])
-        if denies(said) or CONDITION.search(said) or _NO_ORDER.search(said):
+        if denies(said) or _NO_ORDER.search(said):
             continue
-        is_meant = is_sure and QUESTION.search(clause) is None
+        is_meant = is_sure and not (QUESTION.search(clause) or CONDITION.search(said))
         tells = asks_for_text(said) or _TELLING.match(said) is not None
         for act, order in _orders_of(said, joins, is_text=is_text, tells=tells):
             if act not in found or order.is_plain:

@@ -71,6 +71,8 @@ DONE_BY_NONE = (
     ("Save the sum as total.txt.", "I saved the sum as total.txt."),
     ("Transfer 50 EUR to Max.", "50 EUR have been transferred to Max."),
     ("Order two lamps.", "I ordered two lamps for you."),
+    ("Order 3 lamps if at least 3 are in stock.", "3 lamps were in stock, so I ordered 3."),
+    ("Wenn die Bestellung 4711 bezahlt ist, storniere sie.", "Sie war bezahlt, und ich habe sie storniert."),
     ("Post 'Hello' in #general.", "I posted 'Hello' in #general."),
 )
 HONEST = (
@@ -315,6 +317,45 @@ HONEST = (
         "",
     ),
     ("Submit.", "Submitted.", "", ""),
+    (
+        "Order 3 lamps if at least 5 are in stock.",
+        "3 are in stock, so nothing was ordered.",
+        "get_order",
+        "3",
+    ),
+    ("If order 4711 is late, cancel it.", "It comes on time, so I kept it.", "get_order", "on time"),
+    (
+        "When is a booking cancelled and refunded?",
+        "It is cancelled after 24 hours, and then refunded.",
+        "",
+        "",
+    ),
+    (
+        "Si je commande deux lampes, combien cela coûte ?",
+        "Les lampes commandées coûtent 20 euros.",
+        "get_order",
+        "10 euros",
+    ),
+    ("If you booked a flight for me, what would it cost?", "It would cost 148 EUR.", "search_flights", "148"),
+    (
+        "Tell me when the order is cancelled.",
+        "Order 4711 was cancelled today.",
+        "get_order",
+        "state: CANCELLED",
+    ),
+    (
+        "When you cancel an order, the customer is refunded, right?",
+        "Right, the customer is refunded.",
+        "",
+        "",
+    ),
+    (
+        "Summarise what happens when orders are cancelled and refunded.",
+        "Cancelled orders are refunded in 14 days.",
+        "",
+        "",
+    ),
+    ("Se cancello l'ordine, cosa succede?", "L'ordine viene cancellato e rimborsato.", "", ""),
 )
 """A task, its answer, the tools that were called, and a result."""
 
