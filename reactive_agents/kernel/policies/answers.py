@@ -41,7 +41,7 @@ from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.figures import gives_figures, has_precise_figures
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import describe_missing, failures_allowed, requirements_of
-from reactive_agents.kernel.policies.limits import results_of, turns_left
+from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -51,6 +51,7 @@ WRITTEN_CALL = "written_call"
 TEXT_ANSWER = "text_answer"
 FAILED_CALL = "failed_call"
 LEFT_OUT = "left_out"
+NOT_DONE = "not_done"
 UNSUPPORTED = "unsupported"
 MOST_CUT_OFF = 2
 """Turns of a run that are asked again because they were cut off at the output limit."""
@@ -69,6 +70,17 @@ _where_tools_answer = applies_where(lambda context: context.toolset.permits(FINA
 _where_asked_again = applies_where(
     lambda context: context.max_iterations > 1 and context.toolset.permits(FINAL_ANSWER)
 )
+
+
+def says_nothing(text: str, context: KernelContext) -> bool:
+    """Return whether a text has no words, or only those of the question asked."""
+    if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
+        return False
+    asked = context.input.to_do
+    is_echo = (
+        clauses.REQUEST_MARK.search(asked) is not None and text.strip().casefold() == asked.strip().casefold()
+    )
+    return is_echo or not text.strip(" .…")
 
 
 @about_answers
@@ -539,6 +551,39 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         if not (clauses.is_english(asked) or clauses.asks_figure(asked)):
             return None  # nor can it be seen there what the tools are for
     return Redirect(UNSUPPORTED, objection)
+
+
+@_where_asked_again
+@about_answers
+def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Question an answer to an order that no call has carried out, once.
+
+    One that comes again is partial, and so is one in the last turn.
+    """
+    proposal, counted = state.proposal, state.ledger.counted
+    if proposal is None or not proposal.text.strip() or proposal.could_not:
+        return None
+    offered = [each for each in context.toolset.offered if each.name != FINAL_ANSWER]
+    if all(each.name in counted.attempts or not clauses.may_act(each) for each in offered):
+        return None
+    from reactive_agents.kernel.open_items import act_left  # its tables take a while to read
+
+    called = {*counted.attempts, *(step.metadata.tool_used or "" for step in state.steps if step.metadata)}
+    called |= {
+        made.name
+        for message in context.input.history.messages
+        if isinstance(message, AssistantMessage)
+        for made in message.tool_calls
+    }
+    left = act_left(context.input.to_do, proposal.text, offered, called, results_of(state))
+    if not left:
+        return None
+    tools = " or ".join(left)
+    is_asked = state.ledger.told.get(NOT_DONE) or state.ledger.idle_turns >= IDLE_TURNS - 1
+    if is_asked or not turns_left(state, context):
+        reason = f"The task orders something, and no call of {tools} was made. Missing: what it is for."
+        return Stop(NOT_DONE, "partial", proposal.text, reason)
+    return Redirect(NOT_DONE, f"Not done: no call of {tools} was made. Call it, or say that it is not done.")
 
 
 def _may_have_figures(results: Sequence[str]) -> bool:

@@ -196,8 +196,13 @@ def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | Non
 
 @about_answers
 def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A turn with neither text nor calls is no answer: ask again, four times at most."""
-    if state.proposal is None or state.proposal.text.strip():
+    """A turn with neither text nor calls is no answer: ask again, four times at most.
+
+    Where answers are asked about, so it is with one of dots alone, or of the question that was asked.
+    """
+    if state.proposal is None:
+        return None
+    if state.proposal.text.strip() and not answers.says_nothing(state.proposal.text, context):
         return None
     if state.ledger.told.get(EMPTY_REPLY, 0) >= MOST_EMPTY:
         thought = ", the last time but for its thinking" if state.proposal.thought else ""
@@ -205,7 +210,8 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(EMPTY_REPLY, "partial", last_words(state), reason)
     thought = " but for your thinking, which nobody sees" if state.proposal.thought else ""
     advice = "Give the answer, or call a tool that helps to find it."
-    return Redirect(EMPTY_REPLY, f"Your last reply was empty{thought}. {advice}")
+    said = "no answer" if state.proposal.text.strip() else f"empty{thought}"
+    return Redirect(EMPTY_REPLY, f"Your last reply was {said}. {advice}")
 
 
 @about_answers
@@ -278,6 +284,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     answers.text_answer,
     requirements.abstention,
     answers.unsupported,
+    answers.not_done,
     requirements.out_of_reach,
     limits.diminishing_returns,
     requirements.synthesis,

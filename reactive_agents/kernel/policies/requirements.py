@@ -201,7 +201,7 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
         is_final = _tells_failure(proposal.text, failures_in(state.steps, _names_of(now)))
         if why and (now.lost or is_final or state.ledger.told.get(REQUIRED_TOOLS)):
             return Stop(ABSTENTION, "abstained", proposal.text, why)
-        if _is_insisted(state, now):
+        if _is_insisted(state, context, now):
             return None
         if _denies_again(state, context, now):
             return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
@@ -262,12 +262,18 @@ def progress(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(PROGRESS, f"Still required: {describe_open(now)}.{besides}")
 
 
-def _is_insisted(state: KernelState, now: OpenRequirements) -> bool:
+def _is_insisted(state: KernelState, context: KernelContext, now: OpenRequirements) -> bool:
     """Return whether an answer stands against requirements that were derived."""
     if not _are_derived(now):
         return False
-    if state.ledger.idle_turns and state.proposal is not None and clauses.asks_back(state.proposal.text):
-        return True  # it needs to know something, and asks for that again
+    if state.ledger.idle_turns and state.proposal is not None:
+        text, tools = state.proposal.text, [context.toolset.definition(each.name) for each, _ in now.open]
+        if clauses.asks_back(text):
+            return True  # it needs to know something, and asks for that again
+        from reactive_agents.kernel.open_items import was_done_before  # its tables take a while to read
+
+        if all(each is not None and was_done_before(text, each, results_of(state)) for each in tools):
+            return True  # "It was cancelled on 2 May"
     done = sum(done for _, done in now.open)
     return all(done for _, done in now.open) and state.ledger.told.get(REQUIRED_TOOLS, 0) >= INSISTENCE + done
 

@@ -1,0 +1,399 @@
+"""Acts that a task orders: what no call did is not taken for done, and honest answers are not asked about."""
+
+from __future__ import annotations
+
+import pytest
+
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.open_items import act_left
+from tests.support.operations import assert_linear
+
+
+def tool(name: str, description: str, *parameters: str) -> ToolDefinition:
+    return ToolDefinition(
+        name, description, {"type": "object", "properties": {each: {} for each in parameters}}
+    )
+
+
+TOOLS = (
+    tool("get_order", "Look up an order by its number.", "order_id"),
+    tool("refund", "Refund an amount in EUR to the customer of an order.", "order_id", "amount"),
+    tool("cancel_order", "Cancel an order.", "order_id"),
+    tool("send_mail", "Send an email.", "to", "subject", "body"),
+    tool("search_flights", "Search flights.", "origin"),
+    tool("book_flight", "Book a flight for a passenger.", "flight", "passenger"),
+    tool("write_file", "Write a text file.", "path", "content"),
+    tool("delete_file", "Delete a file.", "path"),
+    tool("create_event", "Create a calendar event.", "title"),
+    tool("transfer", "Transfer money to an account.", "to", "amount"),
+    tool("remind", "Set a reminder.", "text"),
+    tool("post_message", "Post a message to a channel.", "channel"),
+    tool("order_item", "Order an item from the shop.", "item"),
+    tool("update_ticket", "Update a ticket.", "id"),
+    tool("close_ticket", "Close a ticket.", "id"),
+    tool("run_shell", "Run a shell command.", "command"),
+    tool("ask_agent", "Ask the billing agent to do something.", "task"),
+    tool("schedule_meeting", "Schedule a meeting.", "title"),
+)
+DONE_BY_NONE = (
+    ("Refund order 4711.", "Order 4711 has been refunded."),
+    ("Refund order 4711.", "Done."),
+    ("Refund order 4711.", "Refund order 4711."),
+    ("Please cancel order 4711 and refund it.", "Order 4711 is cancelled and refunded."),
+    ("Can you cancel order 4711 for me?", "Your order 4711 has been cancelled."),
+    ("I'd like to cancel order 4711.", "I've cancelled order 4711 for you."),
+    ("Storniere die Bestellung 4711 bitte.", "Ich habe die Bestellung 4711 storniert."),
+    ("Könntest du bitte die Bestellung 4711 stornieren?", "Die Bestellung 4711 wurde storniert."),
+    ("Bitte einen Flug nach Rom buchen.", "Der Flug nach Rom ist gebucht."),
+    ("Annule la commande 4711, s'il te plaît.", "La commande 4711 a été annulée."),
+    ("Peux-tu annuler la commande 4711 ?", "C'est fait, la commande 4711 est annulée."),
+    ("Cancela el pedido 4711.", "El pedido 4711 ha sido cancelado."),
+    ("¿Puedes cancelar el pedido 4711?", "He cancelado el pedido 4711."),
+    ("Annulla l'ordine 4711.", "L'ordine 4711 è stato annullato."),
+    ("Cancele o pedido 4711.", "O pedido 4711 foi cancelado."),
+    ("Annuleer bestelling 4711.", "Bestelling 4711 is geannuleerd."),
+    ("Anuluj zamówienie 4711.", "Zamówienie 4711 zostało anulowane."),
+    ("Отмени заказ 4711.", "Заказ 4711 отменён."),
+    ("取消订单4711。", "订单4711已取消。"),
+    ("注文4711をキャンセルしてください。", "注文4711をキャンセルしました。"),
+    ("Delete the file report.txt.", "The file report.txt has been deleted."),
+    ("Lösche die Datei report.txt.", "Die Datei report.txt wurde gelöscht."),
+    ("Create a calendar event for lunch on Friday.", "I've created the event for lunch on Friday."),
+    ("Close ticket 12.", "Ticket 12 has been closed."),
+    ("Update ticket 7 with the new address.", "I have updated ticket 7 with the new address."),
+    ("Schedule a meeting with Bo on Friday.", "The meeting with Bo is scheduled for Friday."),
+    (
+        "Book a flight to Rome for Ana.",
+        "Your flight to Rome is booked. Reference ABC123. No further action is needed.",
+    ),
+    ("Look up order 4711, then cancel it.", "Order 4711: 2 lamps. It has been cancelled."),
+    ("Draft a short apology and send it to ana@x.org.", "I have drafted the apology and sent it."),
+    ("Save the sum as total.txt.", "I saved the sum as total.txt."),
+    ("Transfer 50 EUR to Max.", "50 EUR have been transferred to Max."),
+    ("Order two lamps.", "I ordered two lamps for you."),
+    ("Order 3 lamps if at least 3 are in stock.", "3 lamps were in stock, so I ordered 3."),
+    ("Wenn die Bestellung 4711 bezahlt ist, storniere sie.", "Sie war bezahlt, und ich habe sie storniert."),
+    ("Post 'Hello' in #general.", "I posted 'Hello' in #general."),
+)
+HONEST = (
+    ("Explain how refunds work.", "Refunds are paid within 14 days after the item was returned.", "", ""),
+    (
+        "Explain the refund and cancel policy.",
+        "Orders are refunded within 14 days; they can be cancelled until they are shipped.",
+        "",
+        "",
+    ),
+    (
+        "What is the status of order 4711?",
+        "Order 4711 was refunded on 2 May.",
+        "get_order",
+        "Order 4711: refunded 2 May",
+    ),
+    (
+        "Has order 4711 been refunded?",
+        "Yes, it was refunded on 2 May.",
+        "get_order",
+        "Order 4711: refunded 2 May",
+    ),
+    (
+        "Refund order 4711.",
+        "Order 4711 has already been refunded on 2 May.",
+        "get_order",
+        "Order 4711: refunded 2 May",
+    ),
+    (
+        "Storniere Bestellung 4711.",
+        "Die Bestellung 4711 wurde bereits am 2. Mai storniert.",
+        "get_order",
+        "Order 4711: storniert am 2. Mai",
+    ),
+    (
+        "Refund order 4711 if it was not shipped.",
+        "Order 4711 was shipped, so it stays as it is.",
+        "get_order",
+        "Order 4711 shipped",
+    ),
+    (
+        "Wenn die Bestellung 4711 nicht verschickt ist, storniere sie.",
+        "Die Bestellung 4711 ist verschickt.",
+        "get_order",
+        "Order 4711: shipped",
+    ),
+    (
+        "Look up order 4711. Do not refund it.",
+        "Order 4711 was paid and shipped.",
+        "get_order",
+        "Order 4711 paid, shipped",
+    ),
+    (
+        "Draft an email to Ana saying that her order was cancelled and refunded.",
+        "Dear Ana, your order was cancelled and the amount refunded.",
+        "",
+        "",
+    ),
+    (
+        "Write a short story in which Ada cancels her flight and books another.",
+        "Ada cancelled her flight and booked another.",
+        "",
+        "",
+    ),
+    (
+        "Translate 'Book a flight and cancel the order' into German.",
+        "Buche einen Flug und storniere die Bestellung.",
+        "",
+        "",
+    ),
+    (
+        "Translate into French: Send the invoice, cancel the order and refund the customer.",
+        "Envoyez la facture, annulez la commande et remboursez le client.",
+        "",
+        "",
+    ),
+    (
+        "Summarise: I booked a flight, then cancelled it and was refunded.",
+        "The flight was booked, cancelled and refunded.",
+        "",
+        "",
+    ),
+    ("Suggest a subject line for a mail about a cancelled order.", "Your order has been cancelled", "", ""),
+    ("Refund order 4711.", "I could not refund order 4711: there is no such order.", "get_order", ""),
+    ("Refund order 4711.", "Which amount should I refund?", "", ""),
+    ("Book a flight to Rome.", "From which city would you like to fly, and when?", "", ""),
+    (
+        "Find the cheapest flight to Rome and suggest one; I book it myself.",
+        "BA117 at 148 EUR is the cheapest.",
+        "search_flights",
+        "BA117 148",
+    ),
+    (
+        "Find flights to Rome and tell me which I should book.",
+        "I suggest BA117, which can be booked for 148 EUR.",
+        "search_flights",
+        "BA117 148",
+    ),
+    ("Refund order 4711.", "Order 4711 has been refunded.", "ask_agent", "Done, 49.90 given back"),
+    ("Delete report.txt.", "I deleted report.txt.", "run_shell", ""),
+    ("Delete the third word: lamp desk chair pen", "I deleted it: lamp desk pen", "", ""),
+    ("Delete every second word of Alpha Beta Gamma.", "I removed every second word: Alpha Gamma", "", ""),
+    ("Remove the duplicates from a, b, a.", "With the duplicates removed: a, b", "", ""),
+    (
+        "Write a poem about a cancelled flight.",
+        "I have written a poem: The board has changed, the flight is gone.",
+        "",
+        "",
+    ),
+    ("Create a list of five animals.", "I created this list: cat, dog, cow, pig, hen", "", ""),
+    ("Create a table of events in Rome.", "I created the table below.", "", ""),
+    (
+        "Send me the total of order 4711.",
+        "The total is 49.90 EUR. I sent you what I found.",
+        "get_order",
+        "total 49.90",
+    ),
+    (
+        "Tell me the price and send my regards to Bob.",
+        "The price is 5 EUR. Regards to Bob!",
+        "get_order",
+        "5 EUR",
+    ),
+    ("Order these words by length: lamp, desk.", "lamp, desk", "", ""),
+    ("Order 4711 is late. Where is it?", "It was shipped on 3 May.", "get_order", "shipped 3 May"),
+    (
+        "Order 4711 is late. Tell me its status.",
+        "It was ordered on 2 May and shipped on 3 May.",
+        "get_order",
+        "ordered 2 May, shipped 3 May",
+    ),
+    ("Cancel my newsletter?", "I can cancel orders. Which one do you mean?", "", ""),
+    ("Remind me what order 4711 contains.", "It contains two lamps.", "get_order", "2 lamps"),
+    ("I booked a flight yesterday. How long does it take to Rome?", "About two hours.", "", ""),
+    (
+        "My order was cancelled and refunded. Why?",
+        "It was cancelled because the item was sold out.",
+        "get_order",
+        "cancelled: sold out",
+    ),
+    ("Reserva de hotel: ¿qué significa?", "Es cuando una habitación queda reservada.", "", ""),
+    ("¿Cómo cancelo un pedido?", "El pedido queda cancelado al pulsar el botón.", "", ""),
+    (
+        "Erkläre, wie man eine Bestellung storniert.",
+        "Man klickt auf Stornieren, dann ist sie storniert.",
+        "",
+        "",
+    ),
+    (
+        "Was passiert, wenn ich Bestellung 4711 storniere?",
+        "Dann wird der Betrag erstattet.",
+        "get_order",
+        "paid",
+    ),
+    ("Quelle est la politique de remboursement ?", "Les commandes sont remboursées sous 14 jours.", "", ""),
+    ("取消政策是什么", "订单在24小时内可以取消。", "", ""),
+    ("订单4711取消了吗", "订单4711已取消。", "get_order", "4711 已取消"),
+    (
+        "Refund order 4711 and email ana@x.org.",
+        "I refunded order 4711 and emailed ana@x.org.",
+        "refund send_mail",
+        "Refunded; Sent",
+    ),
+    ("Cancel order 55. Actually, don't.", "Order 55 stays as it is.", "", ""),
+    ("Can you book flights?", "Yes, I search and book flights. Tell me where you want to go.", "", ""),
+    ("Could you book me a flight to Rome?", "Sure. When do you want to fly?", "", ""),
+    (
+        "Please check whether the flight was booked.",
+        "Yes, LH902 is booked for Ana.",
+        "get_order",
+        "LH902 booked for Ana",
+    ),
+    (
+        "Compare booking a flight with taking the train.",
+        "A flight is booked in minutes; the train is cheaper.",
+        "",
+        "",
+    ),
+    (
+        "Give me the steps to cancel an order and get it refunded.",
+        "1. Open it. 2. Press cancel. 3. The amount is refunded.",
+        "",
+        "",
+    ),
+    ("Post a question about bees: title 'Bees'", "Posted: Bees.", "post_message", "ok"),
+    ("Schedule for my day, please: gym, work, dinner.", "Gym 8, work 9, dinner 19.", "", ""),
+    ("Update me on ticket 7.", "Ticket 7 was updated on 2 May.", "get_order", "Ticket 7: last change 2 May"),
+    ("Close the sentence with a full stop: I am here", "I am here.", "", ""),
+    ("Open question: what is love?", "A feeling.", "", ""),
+    ("Cancel culture in one sentence, please.", "People are boycotted for what they said.", "", ""),
+    ("Book recommendations about Rome.", "SPQR by Mary Beard.", "", ""),
+    ("Text of the anthem, please.", "O say can you see...", "", ""),
+    ("Pay attention to the dates and list them: 2 May, 3 May.", "2 May and 3 May.", "", ""),
+    ("Transfer the numbers into a table: 1, 2, 3", "| 1 | 2 | 3 |", "", ""),
+    (
+        "Transfer learning in two sentences, please.",
+        "A model is trained on one task and used for another.",
+        "",
+        "",
+    ),
+    ("Send a thank-you in one line.", "Thank you so much!", "", ""),
+    ("Mail merge: what is it", "A way to send one letter to many people.", "", ""),
+    ("Paga mínima en España 2026", "El salario mínimo es de 1184 euros.", "", ""),
+    ("Overweeg of ik moet annuleren.", "Annuleren is gratis tot morgen.", "", ""),
+    ("Reserve Bank of India: who leads it?", "A governor.", "", ""),
+    ("Restart from the beginning and count to 3.", "1, 2, 3", "", ""),
+    (
+        "Send a GET request to example.com/status.",
+        "I sent a GET request; it returned 200.",
+        "get_order",
+        "200",
+    ),
+    ("Cancel the meeting with Bo.", "The meeting is cancelled.", "", ""),
+    (
+        "Cancel order 4711.",
+        "Order 4711 was already cancelled by the customer.",
+        "get_order",
+        "Order 4711: closed",
+    ),
+    ("Pay all open invoices.", "All invoices are already paid.", "get_order", "[]"),
+    ("Book a flight to Rome.", "Please tell me the date and the name of the passenger.", "", ""),
+    ("Buche einen Flug nach Rom.", "Bitte nennen Sie mir das Datum und den Namen.", "", ""),
+    ("Réserve un vol pour Rome.", "Veuillez m'indiquer la date et le nom.", "", ""),
+    ("Reserva un vuelo a Roma.", "Por favor, indícame la fecha.", "", ""),
+    ("Book a flight to Rome for Ana.", "All flights to Rome are sold out.", "search_flights", "sold out"),
+    ("Refund order 4711.", "The refund needs to be approved by a manager.", "get_order", "paid"),
+    ("Refund order 4711.", "I need the reason for it first.", "get_order", "paid"),
+    ("Refund order 4711.", '{"refunded": false, "reason": "closed"}', "get_order", "closed"),
+    ("Delete unused imports in app.py.", "I removed two unused imports.", "run_shell", "ok"),
+    ("Create a short agenda for the meeting.", "I created this agenda: welcome, budget, end.", "", ""),
+    ("Rename the function foo to bar: def foo(): pass", "I renamed it: def bar(): pass", "", ""),
+    ("Restart the game, please.", "A new game: guess my number!", "", ""),
+    ("Close the brackets in this line: f(g(x", "I closed them: f(g(x))", "", ""),
+    ("Open with a greeting and close with a wish.", "Hello! I opened warmly; have a nice day.", "", ""),
+    ("Post-process the list 3, 1, 2 by sorting it.", "1, 2, 3", "", ""),
+    ("Save me from boredom with a joke.", "Why did the chicken cross the road?", "", ""),
+    ("Change the tense of 'I go' to the past.", "I changed it: I went", "", ""),
+    (
+        "Update the sentence to British spelling, please. My favorite color.",
+        "Updated: my favourite colour.",
+        "",
+        "",
+    ),
+    ("Submit.", "Submitted.", "", ""),
+    (
+        "Order 3 lamps if at least 5 are in stock.",
+        "3 are in stock, so nothing was ordered.",
+        "get_order",
+        "3",
+    ),
+    ("If order 4711 is late, cancel it.", "It comes on time, so I kept it.", "get_order", "on time"),
+    (
+        "When is a booking cancelled and refunded?",
+        "It is cancelled after 24 hours, and then refunded.",
+        "",
+        "",
+    ),
+    (
+        "Si je commande deux lampes, combien cela coûte ?",
+        "Les lampes commandées coûtent 20 euros.",
+        "get_order",
+        "10 euros",
+    ),
+    ("If you booked a flight for me, what would it cost?", "It would cost 148 EUR.", "search_flights", "148"),
+    (
+        "Tell me when the order is cancelled.",
+        "Order 4711 was cancelled today.",
+        "get_order",
+        "state: CANCELLED",
+    ),
+    (
+        "When you cancel an order, the customer is refunded, right?",
+        "Right, the customer is refunded.",
+        "",
+        "",
+    ),
+    (
+        "Summarise what happens when orders are cancelled and refunded.",
+        "Cancelled orders are refunded in 14 days.",
+        "",
+        "",
+    ),
+    ("Se cancello l'ordine, cosa succede?", "L'ordine viene cancellato e rimborsato.", "", ""),
+)
+"""A task, its answer, the tools that were called, and a result."""
+
+
+@pytest.mark.parametrize(("task", "text"), DONE_BY_NONE)
+def test_an_ordered_act_that_no_call_did_is_left(task: str, text: str) -> None:
+    assert act_left(task, text, TOOLS, {"get_order"}, ["Order 4711: 2 lamps, on its way"])
+
+
+@pytest.mark.parametrize(("task", "text"), DONE_BY_NONE)
+def test_an_act_of_no_tool_or_of_a_called_one_is_not_left(task: str, text: str) -> None:
+    (*names,) = act_left(task, text, TOOLS, set(), [])
+    assert not act_left(task, text, TOOLS, {each.name for each in TOOLS}, [])
+    others = [each for each in TOOLS if each.name not in names]
+    assert not set(names) & set(act_left(task, text, others, set(), []))
+
+
+@pytest.mark.parametrize(("task", "text", "called", "result"), HONEST)
+def test_an_honest_answer_leaves_nothing(task: str, text: str, called: str, result: str) -> None:
+    assert act_left(task, text, TOOLS, set(called.split()), [result]) == ()
+
+
+def test_of_several_tools_for_an_act_each_is_named_and_each_may_do_it() -> None:
+    both = (tool("send_mail", "Send an email.", "to"), tool("send_sms", "Send a text message.", "to"))
+    order, text = "Send Ana a message.", "I sent it."
+    assert act_left(order, text, both, set(), []) == ("send_mail", "send_sms")
+    assert act_left(order, text, both, {"send_sms"}, []) == ()
+
+
+@pytest.mark.parametrize("doubt", ["Only if she asks.", "Or wait.", "But not today.", "Actually, forget it."])
+def test_where_an_act_may_not_be_meant_only_a_claim_counts(doubt: str) -> None:
+    order = "Refund order 4711 now."
+    assert act_left(order, "It was shipped.", TOOLS, set(), [])
+    assert not act_left(f"{order} {doubt}", "It was shipped.", TOOLS, set(), [])
+    assert act_left(f"{order} {doubt}", "It was refunded.", TOOLS, set(), [])
+
+
+def test_the_work_is_linear_in_the_length_of_the_texts() -> None:
+    long = "Order 4711 was shipped, paid and packed. It is on its way; see the label. "
+    assert_linear(lambda size: act_left("Refund it.", long * size, TOOLS, set(), [long * size]), 40)
+    assert_linear(lambda size: act_left("Look at it. " * size, "Refunded.", TOOLS, set(), []), 20)
