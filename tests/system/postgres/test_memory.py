@@ -8,6 +8,5 @@ FILES_ALONE = {
     "test_every_method_fails_with_a_value_when_the_file_cannot_be_used",
     "test_notes_stay_when_a_flush_fails",
     "test_what_fades_is_not_recalled_and_then_deleted",
-    "test_a_negative_budget_is_refused",  # no store is opened
 }
 globals().update(contract_of(test_service, files_alone=FILES_ALONE))

@@ -402,7 +402,8 @@ async def test_entries_of_a_run_are_written_whole_once_and_in_order_whatever_hap
     record, run_id = SqliteRunRecord(place, clock=SystemClock()), RunId("r")
     holder = await claim(record, run_id)
 
-    async def append(key: str, body: str = "{}") -> None:
+    async def append(key: str, text: str = "") -> None:
+        body = json.dumps({"text": text}, ensure_ascii=False)
         entry = RunEntry(key, "model", SystemClock.now(), body)
         (await attempt(record.append(run_id, holder, entry))).unwrap()
 
@@ -424,7 +425,7 @@ async def test_entries_of_a_run_are_written_whole_once_and_in_order_whatever_hap
     found = (await attempt(record.entries(run_id))).unwrap()
     assert [each.number for each in found] == [*range(1, len(found) + 1)]
     assert len({each.key for each in found}) == len(found) == 1 + len(HOSTILE) + 3 * MOST_CONNECTIONS + 1
-    assert [each.body for each in found[1 : 1 + len(HOSTILE)]] == HOSTILE
+    assert [json.loads(each.body)["text"] for each in found[1 : 1 + len(HOSTILE)]] == HOSTILE
     open_ones = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state LIKE 'idle in%%'"
     assert server.run("postgres", open_ones, database_of(place)) == [(0,)]
     await attempt(record.end(run_id, holder, "completed", ""))
