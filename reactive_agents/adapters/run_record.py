@@ -1094,7 +1094,7 @@ def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedR
             RunId(row.run_id),
             row.agent,
             sql.decoded(seal.open(row.task), Task),
-            json.loads(row.definition),
+            dict(json.loads(row.definition)),
             row.status,
             parent=row.parent,
             origin=origin,
@@ -1112,7 +1112,7 @@ def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedR
             priority=row.priority,
             due=None if not row.due_us else sqlite.moment_of(row.due_us),
         )
-    except (TypeError, OverflowError) as error:
+    except (TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"the run {row.run_id} has a damaged value: {error}") from None
 
 
@@ -1149,7 +1149,7 @@ def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: in
         if isinstance(json.loads(text), dict):
             return RunEntry(key, kind, sqlite.moment_of(at_us), text, number)
         problem = "it is no JSON object"
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         problem = str(error)
     raise ValueError(f"the entry {key!r} cannot be read: {problem}")
 

@@ -1150,7 +1150,7 @@ def recorded_outcome(
         return Failure(TaskFailed(run.run_id, run.task.id, 1, at, error, (), metadata))
     try:
         body = json.loads(run.result or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return errors.RunRefused(run.run_id, f"has a result that cannot be read: {error}")
     read: Result[Any, errors.DecodeError]
     if not isinstance(body, dict):

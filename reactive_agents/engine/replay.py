@@ -102,7 +102,9 @@ def recorded_steps(entries: Sequence[RunEntry]) -> tuple[RecordedStep, ...]:
             continue
         body = json.loads(entry.body)
         kind: StepKind = "model" if entry.kind == "model" else "tool"
-        name = str((body.get("asked") or [""])[0] if kind == "model" else body.get("tool", ""))
+        asked = body.get("asked")
+        model = asked[0] if isinstance(asked, list) and asked else ""  # it may be damaged
+        name = str(model if kind == "model" else body.get("tool", ""))
         steps.append(RecordedStep(len(steps) + 1, kind, entry.key, entry.number, name, _text_of(body)))
     return tuple(steps)
 

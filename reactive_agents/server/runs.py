@@ -382,9 +382,9 @@ class AgentService:
         run_id = asked.run_id
         if asked.key is not None:
             run_id = keyed_run_id(principal, user, name, asked.key)
-            known = self._by_key.get(run_id)
-            if known is not None and not known.is_left:
-                return _same_task(known, asked)
+            known = _of_same_task(self._by_key.get(run_id), asked)
+            if known is not None:
+                return known
         elif durable and run_id is None:
             run_id = new_run_id()
         session = None
@@ -413,9 +413,10 @@ class AgentService:
                     return _without_secrets(begun, served)
         except AgentError as error:
             raise _refused(error) from None
-        known = None if asked.key is None or run_id is None else self._by_key.get(run_id)
-        if known is not None and not known.is_left:  # the same request began it meanwhile
-            return _same_task(known, asked)
+        if asked.key is not None and run_id is not None:
+            known = _of_same_task(self._by_key.get(run_id), asked)
+            if known is not None:  # the same request began it meanwhile
+                return known
         return await self._conduct(principal, name, task, run_id, asked)
 
     async def _conduct(
@@ -557,9 +558,12 @@ class AgentService:
             except AgentError as error:
                 raise _unavailable(error) from None
             found.update((each.run_id, _without_secrets(each, self.agents[name])) for each in recorded)
-        for live in self._live.values():
+        for live in [*self._live.values()]:
             fits = live.agent in names and live.last and user in (None, live.user)
-            if fits and not live.is_left and state in (None, live.status):
+            fits = fits and state in (None, live.status)
+            if fits and live.is_left:  # perhaps it could not even be recorded
+                fits = live.run_id not in found and await self.find(principal, live.run_id) is live
+            if fits:
                 found[live.run_id] = live
         started = sorted(found.values(), key=_began, reverse=True)
         return started[:limit]
@@ -950,10 +954,17 @@ def keyed_run_id(principal: Principal, user: str | None, agent: str, key: str) -
     return RunId(hashlib.sha256(whose).hexdigest()[:32])
 
 
-def _same_task(run: LiveRun, asked: RunRequest) -> LiveRun:
+def _of_same_task(run: LiveRun | None, asked: RunRequest) -> LiveRun | None:
+    """Return the run that the same request began, unless this process left it.
+
+    Raises:
+        Problem: another task was asked for.
+    """
+    if run is None:
+        return None
     if run.asked is None or (run.asked.text, run.asked.session) != (asked.text, asked.session):
         raise _other_task()
-    return run
+    return None if run.is_left else run
 
 
 def _other_task() -> Problem:

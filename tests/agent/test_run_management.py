@@ -888,7 +888,12 @@ async def test_a_question_takes_no_blank_answer_from_another_process(tmp_path: P
 # --- damaged records ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", ["{broken", b"\xff", "null", "[]", 10**18])
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "value", ["{broken", b"\xff", "null", "[]", 10**18, DEEP], ids=lambda it: str(it)[:9]
+)
 @pytest.mark.parametrize(
     "column",
     ["task", "definition", "changes", "result", "origin_entries", "due_us", "created_us", "updated_us"],
@@ -915,7 +920,9 @@ async def test_a_damaged_run_is_a_typed_error_and_hides_no_other(
         assert (await agent.runs.resume("r2")).output == "All is well."
 
 
-@pytest.mark.parametrize("body", ["{", "null", "[1]", '"x"', b"\xff", "{}"], ids=str)
+@pytest.mark.parametrize(
+    "body", ["{", "null", "[1]", '"x"', b"\xff", "{}", '{"asked": 1}', DEEP], ids=lambda body: str(body)[:9]
+)
 async def test_a_damaged_entry_is_a_typed_error_that_names_it(tmp_path: Path, body: str | bytes) -> None:
     path, work = tmp_path / "r.db", Work()
     await interrupt(agent(path, ScriptedLLM(call("step", number=1)), work.step), work.begun)
@@ -935,8 +942,17 @@ async def test_a_damaged_entry_is_a_typed_error_that_names_it(tmp_path: Path, bo
                 await operation("r1")
             except AgentError as error:
                 told = error.error.message
-            assert body == "{}" or f"the entry {key!r} cannot be read" in told
+            assert body in ("{}", '{"asked": 1}') or f"the entry {key!r} cannot be read" in told
         await one.aclose()
+
+
+async def test_a_damaged_definition_of_an_interrupted_run_is_a_typed_error(tmp_path: Path) -> None:
+    path, work = tmp_path / "r.db", Work()
+    await interrupt(agent(path, ScriptedLLM(call("step", number=1)), work.step), work.begun)
+    with sqlite_file(path) as file:
+        file.execute("UPDATE runs SET definition = '1'")
+    with pytest.raises(AgentError, match="the run r1 has a damaged value"):
+        await agent(path, ScriptedLLM(answer("Did 1.")), work.step).runs.resume("r1")
 
 
 class Held(ScriptedLLM):

@@ -685,6 +685,10 @@ async def test_a_run_that_could_not_begin_says_why_and_is_begun_by_the_same_requ
         found = await client.get(f"/v1/runs/{run['run_id']}", params={"wait_s": 60})
         assert found.json()["status"] == "interrupted"
         assert "nothing was begun. The MCP server 'far'" in found.json()["error"]["message"]
+        listed = (await client.get("/v1/runs", params={"status": "interrupted"})).json()["data"]
+        assert [each["run_id"] for each in listed] == [run["run_id"]]
+        other = await client.post("/v1/runs", json={"task": "Order milk."}, headers=once)
+        assert (other.status_code, other.json()["code"]) == (422, "other-task")
         program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         program.chmod(0o755)
         again = (await client.post("/v1/runs", json={"task": "Order tea."}, headers=once)).json()

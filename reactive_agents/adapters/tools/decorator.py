@@ -7,6 +7,7 @@ import logging
 import math
 import sys
 import types
+import typing
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, cast, get_args, overload
@@ -333,6 +334,7 @@ _SHAPES: dict[tuple[object, ...], _Contract] = {}
 """Contracts of functions by all that they depend on: routes define their tools anew for each request."""
 _MOST_SHAPES = 128
 _PLAIN = {str, int, float, bool, type(None)}
+_PLAIN_KINDS = (*_PLAIN, list, dict, tuple, set, Any, ..., typing.Union, types.UnionType)
 
 
 def _shape_of(
@@ -342,15 +344,25 @@ def _shape_of(
     defaults = [each.default for each in signature.parameters if each.default is not each.empty]
     if any(map(may_be_annotation, signature.names.values())) or not {*map(type, defaults)} <= _PLAIN:
         return None
-    kinds = (*signature.annotations.items(), signature.deps_type)
+    deps = signature.deps_type
+    if not all(map(_is_plain, signature.annotations.values())) or not (deps is Any or isinstance(deps, type)):
+        return None
+    kinds = (*signature.annotations.items(), deps)
     # as text too, since `int | str` equals `str | int`, and 1 equals True
     described = repr((kinds, [(each.name, each.default) for each in signature.parameters]))
     shape = (name, documentation, signature.context_parameter, signature.run_parameter, kinds, described)
-    try:
-        hash(shape)
-    except TypeError:
-        return None
     return None if "<locals>" in described else shape
+
+
+def _is_plain(annotation: Any) -> bool:
+    """Return whether a type always means the same, unlike a class."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return {*map(type, parts)} <= _PLAIN
+    if origin is typing.Annotated:
+        return _is_plain(parts[0]) and {*map(type, parts[1:])} == {str}
+    kind = annotation if origin is None else origin
+    return any(kind is each for each in _PLAIN_KINDS) and all(map(_is_plain, parts))
 
 
 def _read_contract(name: str, documentation: str | None, signature: ResolvedSignature) -> _Contract:

@@ -7,8 +7,9 @@ import json
 import subprocess
 import sys
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
@@ -353,6 +354,50 @@ def test_functions_that_differ_in_anything_are_described_each_by_itself(one: Too
         (each.definition.description, json.dumps(each.definition.parameters)) for each in (one, other)
     ]
     assert described[0] != described[1]
+
+
+def _redefined() -> tuple[str, str]:
+    def run_cell(item: str) -> str:
+        source = f"class Item:\n    {item}\nItem = dataclass(Item)\n@tool\ndef buy(order: Order): ...\n"
+        exec(compile(source, "notebook", "exec", dont_inherit=True), notebook.__dict__)
+        return json.dumps(notebook.__dict__["buy"].definition.parameters)
+
+    notebook = sys.modules["notebook_of_orders"] = ModuleType("notebook_of_orders")
+    notebook.__dict__.update(dataclass=dataclass, tool=tool)
+    exec("@dataclass\nclass Order:\n    item: 'Item'\n", notebook.__dict__)
+    return run_cell("name: str"), run_cell("code: int")
+
+
+class _Choices:
+    def __init__(self) -> None:
+        self.known = ["red"]
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
+        return {**handler(core), "enum": [*self.known]}
+
+
+def _chosen() -> tuple[str, str]:
+    choices = _Choices()
+    one = json.dumps(_alike(Annotated[str, choices], "").definition.parameters)
+    choices.known.append("blue")
+    return one, json.dumps(_alike(Annotated[str, choices], "").definition.parameters)
+
+
+@pytest.mark.parametrize("described", [_redefined, _chosen])
+def test_functions_are_described_with_what_their_types_say_now(
+    described: Callable[[], tuple[str, str]],
+) -> None:
+    before, now = described()
+    assert before != now
+
+
+class _Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("It has no text.")
+
+
+def test_a_function_may_have_an_annotation_that_cannot_be_printed() -> None:
+    assert _alike(Annotated[str, _Unprintable()], "").definition.parameters["properties"]
 
 
 def test_local_types_are_those_of_the_place_where_the_function_became_a_tool() -> None:
