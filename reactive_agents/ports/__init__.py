@@ -6,9 +6,6 @@ and it can be replayed, replace a port and it can be tested. A port speaks in va
 effects with typed errors; a new method here needs a fake in ``reactive_agents.testing`` as well.
 """
 
-# pyright: reportReturnType=false
-# a method of a protocol is its docstring
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -98,9 +95,11 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the time of day in UTC, with its time zone."""
+        ...
 
     def monotonic(self) -> float:
         """Return seconds since a fixed time, for durations and deadlines; never decreases."""
+        ...
 
 
 class IdSource(Protocol):
@@ -108,6 +107,7 @@ class IdSource(Protocol):
 
     def new(self) -> str:
         """Return a new unique identifier; the live service returns sortable ULIDs."""
+        ...
 
 
 EventHandler: TypeAlias = "Callable[[AgentEvent], None]"
@@ -126,6 +126,7 @@ class EventBus(Protocol):
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call a handler with later events, or a run's; return how to unsubscribe it."""
+        ...
 
 
 class LLM(Protocol):
@@ -134,6 +135,7 @@ class LLM(Protocol):
     @property
     def model(self) -> str:
         """Default model, as ``provider/model``."""
+        ...
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         """Return the complete response.
@@ -144,6 +146,7 @@ class LLM(Protocol):
         ``BudgetUnavailable``: nothing was sent then. Answer and error list in ``refused`` the attempts that
         failed and are, or may be, charged for.
         """
+        ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         """Yield the response in chunks.
@@ -152,6 +155,7 @@ class LLM(Protocol):
         ``Failure`` as of :meth:`complete`. After ``StreamRestarted`` the pieces start from the beginning.
         Closing the iterator early closes the connection.
         """
+        ...
 
 
 class TokenCounter(Protocol):
@@ -163,9 +167,11 @@ class TokenCounter(Protocol):
         ``None`` when that tokenizer is not available: the count of another one would be a guess. The caller
         then uses the upper bound of any tokenizer, one token a byte.
         """
+        ...
 
     def window(self, model: str | None) -> int | None:
         """Return a model's window in tokens, by default the default model's, if known."""
+        ...
 
 
 class PriceList(Protocol):
@@ -176,6 +182,7 @@ class PriceList(Protocol):
 
         Where a fallback may answer instead, the most expensive model counts. ``None`` is the default model.
         """
+        ...
 
 
 class ToolService(Protocol):
@@ -183,6 +190,7 @@ class ToolService(Protocol):
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return all tools in a stable order, each name once."""
+        ...
 
     def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
@@ -198,6 +206,7 @@ class ToolService(Protocol):
         seconds or at the scope's deadline, whichever is first; ``ToolFailed`` when it raised; or an error
         that the tool itself returned, such as ``WorkspaceViolation``.
         """
+        ...
 
 
 class RunToolsets(Protocol):
@@ -206,6 +215,7 @@ class RunToolsets(Protocol):
     @property
     def is_dynamic(self) -> bool:
         """Whether some tools of the agent are chosen for each run."""
+        ...
 
     def tools_of(
         self, context: RunContext[Any], added: Sequence[Any], tools: ToolService | None
@@ -219,6 +229,7 @@ class RunToolsets(Protocol):
             added: tools that the run was given.
             tools: those of all runs.
         """
+        ...
 
 
 # --- memory ---------------------------------------------------------------------------------------------
@@ -238,9 +249,11 @@ class Embedder(Protocol):
     @property
     def model(self) -> str:
         """Name of the embedding model; vectors of different ones are never compared."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> Vectors | Awaitable[Vectors] | Effect[Vectors, LLMErrors]:
         """Return the vectors of texts: directly, as an awaitable or as an effect."""
+        ...
 
 
 class MemoryService(Protocol):
@@ -248,6 +261,7 @@ class MemoryService(Protocol):
 
     def bootstrap(self, agent_id: AgentId, task: Task) -> Effect[memory.MemoryContext, MemoryErrors]:
         """Return the memories that are relevant to a task, within the token budget."""
+        ...
 
     def flush(
         self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
@@ -259,9 +273,11 @@ class MemoryService(Protocol):
                 no model call to spare. Only a memory that is set to ask a model asks it, at most once.
             model: the model of the run; ``None`` for the one that answers requests which name none.
         """
+        ...
 
     def snapshot(self, session: memory.SessionSnapshot) -> Effect[None, MemoryErrors]:
         """Store the whole run as a session."""
+        ...
 
 
 class SearchableMemory(MemoryService, Protocol):
@@ -272,11 +288,13 @@ class SearchableMemory(MemoryService, Protocol):
 
     def notes(self, task_id: TaskId) -> tuple[memory.MemoryCandidate, ...]:
         """Return the working memory of a task, oldest first; empty after its flush."""
+        ...
 
     def remember(
         self, agent_id: AgentId, candidate: memory.MemoryCandidate, *, user: str | None = None
     ) -> Effect[memory.MemoryEntry, MemoryErrors]:
         """Store an entry, of the agent or its user, or renew the equal one."""
+        ...
 
     def search(
         self,
@@ -292,9 +310,11 @@ class SearchableMemory(MemoryService, Protocol):
         Those of a user are found for that user alone. A memory with an embedder also finds entries of
         similar meaning.
         """
+        ...
 
     def forget(self, what: memory.Forgetting) -> Effect[int, MemoryErrors]:
         """Delete entries and sessions, and return their number."""
+        ...
 
 
 class PlanStore(Protocol):
@@ -305,20 +325,25 @@ class PlanStore(Protocol):
 
     def save(self, plan: Plan) -> Effect[None, MemoryErrors]:
         """Store the plan under its id, replacing an earlier version."""
+        ...
 
     def update_step(self, plan_id: PlanId, step: PlanStep) -> Effect[None, MemoryErrors]:
         """Replace the step with the same id; durable when the effect ends."""
+        ...
 
     def get(self, plan_id: PlanId) -> Effect[Maybe[Plan], MemoryErrors]:
         """Return the plan, or ``Nothing`` when the id is unknown."""
+        ...
 
     def list_plans(self, agent_id: AgentId) -> Effect[tuple[Plan, ...], MemoryErrors]:
         """Return the agent's plans, newest first."""
+        ...
 
     def rewrite_steps(
         self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
     ) -> Effect[None, MemoryErrors]:
         """Change all stored forms of a plan's steps, to remove data from the store."""
+        ...
 
 
 class EffectivenessTracker(Protocol):
@@ -328,17 +353,21 @@ class EffectivenessTracker(Protocol):
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
     ) -> Effect[None, MemoryErrors]:
         """Add one run to the record."""
+        ...
 
     def get_effectiveness(
         self, strategy: ReasoningStrategy, task_type: str
     ) -> Effect[Maybe[StrategyEffectiveness], MemoryErrors]:
         """Return the record, or ``Nothing`` when the strategy was not used on such tasks."""
+        ...
 
     def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
         """Return the strategy with the highest success rate, or ``Nothing``."""
+        ...
 
     def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of all strategies on such tasks, by their names."""
+        ...
 
 
 # --- content: images, audio and documents -----------------------------------------------------------------
@@ -354,17 +383,21 @@ class ContentStore(Protocol):
 
     def put(self, part: Content, data: bytes, owner: ContentOwner) -> Effect[None, ContentUnavailable]:
         """Store bytes under the digest of their part, held by the run of the owner."""
+        ...
 
     def hold(
         self, parts: Sequence[Content], owner: ContentOwner
     ) -> Effect[frozenset[Digest], ContentUnavailable]:
         """Hold what the owner's user may refer to; return the digests of all else."""
+        ...
 
     def read(self, digest: Digest, user: str | None) -> Effect[bytes | None, ContentUnavailable]:
         """Return the bytes of a digest that the user may refer to; ``None`` for others."""
+        ...
 
     def release(self, run_id: RunId, *, keep: int) -> Effect[None, ContentUnavailable]:
         """End a run's hold; of what no session holds, the newest ``keep`` bytes stay."""
+        ...
 
 
 class ContentLoader(Protocol):
@@ -376,6 +409,7 @@ class ContentLoader(Protocol):
         Fails with ``ContentRefused``: the path leads out of the workspace, the URL to an address that is not
         public, it takes too long, or there are more bytes than the limits allow.
         """
+        ...
 
 
 class SessionStore(Protocol):
@@ -396,9 +430,11 @@ class SessionStore(Protocol):
             size: bytes of messages that the run can show; the newest ones are returned.
             earlier: characters of text of the messages before those.
         """
+        ...
 
     def end(self, key: SessionKey, run_id: RunId, turn: SessionTurn | None) -> Effect[None, SessionErrors]:
         """Add the run, if it has a ``turn``, once, and let the session's next begin."""
+        ...
 
     def sessions(
         self,
@@ -416,23 +452,29 @@ class SessionStore(Protocol):
             before: only those that were last used before this time.
             limit: the most to return, 1 or more.
         """
+        ...
 
     def messages(self, agent: AgentId, session: SessionId) -> Effect[tuple[Message, ...], SessionErrors]:
         """Return all messages of a session."""
+        ...
 
     def rename(self, agent: AgentId, session: SessionId, title: str) -> Effect[None, SessionErrors]:
         """Give a session another title."""
+        ...
 
     def fork(
         self, agent: AgentId, session: SessionId, into: SessionId, turns: int | None = None
     ) -> Effect[None, SessionErrors]:
         """Copy a session, or its first turns, into a new one of the same user."""
+        ...
 
     def delete(self, agent: AgentId, session: SessionId) -> Effect[None, SessionErrors]:
         """Delete a session with everything in it."""
+        ...
 
     def forget(self, user: str) -> Effect[int, SessionErrors]:
         """Delete all sessions of a user, of every agent; return how many there were."""
+        ...
 
 
 OrderHandler: TypeAlias = "Callable[[RunOrder], object]"
@@ -456,15 +498,19 @@ class RunRecord(Protocol):
         Args:
             reserved: the holder for which :meth:`dequeue` reserved the run.
         """
+        ...
 
     def check(self) -> Effect[None, RecordErrors]:
         """Fail where runs cannot be recorded now."""
+        ...
 
     def entries(self, run_id: RunId) -> Effect[tuple[RunEntry, ...], RecordErrors]:
         """Return the entries of a run in order, with those that it shares."""
+        ...
 
     def entry(self, run_id: RunId, key: str) -> Effect[RunEntry | None, RecordErrors]:
         """Return one entry of a run by its key."""
+        ...
 
     def append(
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
@@ -477,36 +523,46 @@ class RunRecord(Protocol):
             later: they are written with the next entries or by :meth:`settle`, and at the latest when the run
                 waits for something.
         """
+        ...
 
     def settle(self, run_id: RunId, holder: str) -> Effect[RunOrder | None, RecordErrors]:
         """Write what was added; return the order to the run, if it is known."""
+        ...
 
     def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Effect[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
+        ...
 
     def release(self, run_id: RunId, holder: str) -> Effect[None, RecordErrors]:
         """Give up the lease of a run that has not ended."""
+        ...
 
     def abandon(self, holder: str) -> None:
         """Renew the lease no more, where nothing can be awaited."""
 
     def answer(self, run_id: RunId, entry: RunEntry) -> Effect[bool, RecordErrors]:
         """Add the answer to a question, from any process; ``False`` for a second one."""
+        ...
 
     def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
         """Order a run to pause, go on, or be cancelled for good; ``False`` when it ended."""
+        ...
 
     def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:
         """Return a run, or ``None``."""
+        ...
 
     def runs(self, chosen: RunFilter) -> Effect[tuple[RecordedRun, ...], RecordErrors]:
         """Return the runs that fit, the latest first."""
+        ...
 
     def add(self, run: RecordedRun, *entries: RunEntry) -> Effect[bool, RecordErrors]:
         """Add a run with its first entries; ``False`` when there is one of its id."""
+        ...
 
     def interrupted(self, agent_id: AgentId) -> Effect[tuple[RunId, ...], RecordErrors]:
         """Return the runs of an agent that have begun and that no process has under way."""
+        ...
 
     def dequeue(
         self,
@@ -526,25 +582,31 @@ class RunRecord(Protocol):
             at_most: runs, 1 or more.
             without: leaves these out.
         """
+        ...
 
     def schedule(self, schedule: RunSchedule) -> Effect[None, RecordErrors]:
         """Add a schedule, in place of that of the same name."""
+        ...
 
     def unschedule(self, agent_id: AgentId, name: str) -> Effect[bool, RecordErrors]:
         """Delete a schedule; ``False`` when there is none of that name."""
+        ...
 
     def schedules(
         self, agent_id: AgentId | None = None, *, due: datetime | None = None
     ) -> Effect[tuple[RunSchedule, ...], RecordErrors]:
         """Return an agent's schedules, or all, by name; with ``due`` those due then."""
+        ...
 
     def add_scheduled(
         self, schedule: RunSchedule, run: RecordedRun, following: datetime
     ) -> Effect[bool, RecordErrors]:
         """Add the run of a schedule and move it on; ``False`` when it was done or changed."""
+        ...
 
     def questions(self, run_id: RunId | None = None) -> Effect[tuple[OpenQuestion, ...], RecordErrors]:
         """Return the open questions of one run or of all, oldest first."""
+        ...
 
     def delete(
         self, *, run_id: RunId | None = None, user: str | None = None, before: datetime | None = None
@@ -556,6 +618,7 @@ class RunRecord(Protocol):
             user: all runs of this user, in whatever state.
             before: runs that ended before this time.
         """
+        ...
 
 
 class QueueEngine(Protocol):
@@ -567,12 +630,15 @@ class QueueEngine(Protocol):
 
     def submit(self, run: RecordedRun) -> Effect[None, RecordErrors]:
         """Add a run of the record to its queue; a second time does nothing."""
+        ...
 
     def submit_again(self, run: RecordedRun) -> Effect[None, RecordErrors]:
         """Add a run whose worker is gone, or could not continue it, to its queue."""
+        ...
 
     def begun(self, agent_id: AgentId, queue: str) -> Effect[tuple[RunId, ...], RecordErrors]:
         """Return the runs that workers took out of a queue, and could begin since."""
+        ...
 
     def listen(
         self, agent_id: AgentId, queue: str, limits: QueueLimits, begin: Callable[[RunId], Awaitable[bool]]
@@ -584,12 +650,15 @@ class QueueEngine(Protocol):
         Args:
             begin: returns when it is done with a run; ``False`` gives the run to another worker.
         """
+        ...
 
     def stop(self) -> Effect[None, RecordErrors]:
         """Take no more runs out of the queue."""
+        ...
 
     def leave(self) -> Effect[None, RecordErrors]:
         """Give what was not ended to other workers, after ``begin`` has returned."""
+        ...
 
 
 # --- personas -------------------------------------------------------------------------------------------
@@ -600,6 +669,7 @@ class TextComparison(Protocol):
 
     def compare(self, text: str, others: Sequence[str]) -> Effect[tuple[float, ...], MemoryErrors]:
         """Return the similarity to each of the others, 0 to 1, in their order."""
+        ...
 
 
 class Channel(Protocol):
@@ -607,9 +677,11 @@ class Channel(Protocol):
 
     def most_bytes(self, headers: Mapping[str, str]) -> int:
         """Return the maximum length of a body, by the headers of its request."""
+        ...
 
     def receive(self, request: ChannelRequest) -> Effect[Received, ChannelRefused]:
         """Return the events of a request, of which nothing is used before it is verified."""
+        ...
 
     async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
         """Send a message about an event; return the platform's id of it, if it has one.
@@ -622,6 +694,7 @@ class Channel(Protocol):
             DeliveryDelayed: the platform wants it later.
             Exception: it was not sent.
         """
+        ...
 
     async def typing(self, event: DomainEvent) -> None:
         """Show for half a minute that an answer is being made; nothing depends on it."""
@@ -646,14 +719,17 @@ class PersonaQueue(Protocol):
             capacity: maximum number of events of the tenant that wait; a full queue takes none, or drops the
                 tenant's oldest.
         """
+        ...
 
     def add_schedule(
         self, room: Room, key: str, event: DomainEvent, due: datetime
     ) -> Effect[None, MemoryErrors]:
         """Store an event that comes later; it replaces a different one of its key."""
+        ...
 
     def add_message(self, claim: WorkItem, message: NewMessage) -> Effect[bool, MemoryErrors]:
         """Add a message to be delivered in the room of an item, once by its key."""
+        ...
 
     def claim(
         self, persona_id: PersonaId, kind: WorkKind, *, domains: Sequence[Domain], room: Room | None = None
@@ -663,12 +739,15 @@ class PersonaQueue(Protocol):
         An item comes after the others of its kind and room that arrived before it. Among rooms, the one with
         the highest priority is first; of equal ones, each tenant has a turn.
         """
+        ...
 
     def begin_task(self, claim: WorkItem, task_id: TaskId) -> Effect[bool, MemoryErrors]:
         """Store the task of an event, under which its journal is."""
+        ...
 
     def replace_event(self, claim: WorkItem, event: DomainEvent) -> Effect[bool, MemoryErrors]:
         """Replace an event, as a guardrail left it."""
+        ...
 
     def engage(self, claim: WorkItem, limits: DailyLimits, since: datetime) -> Effect[str, MemoryErrors]:
         """Count an event among those of a day, unless there are too many.
@@ -676,9 +755,11 @@ class PersonaQueue(Protocol):
         Returns whose limit is reached: ``tenant``, ``user``, ``room``, or an empty text when it is counted.
         Of two processes at the border, one is refused.
         """
+        ...
 
     def end_event(self, claim: WorkItem, end: EventEnd) -> Effect[bool, MemoryErrors]:
         """Store the end of an event, all or none; it is ``answered``, and still held."""
+        ...
 
     def end_work(
         self,
@@ -690,27 +771,33 @@ class PersonaQueue(Protocol):
         cost_usd: float = 0.0,
     ) -> Effect[bool, MemoryErrors]:
         """End an item and give it up."""
+        ...
 
     def release(
         self, claim: WorkItem, *, due: datetime | None = None, reason: str = "", cost_usd: float = 0.0
     ) -> Effect[bool, MemoryErrors]:
         """Give an item back; without a reason it was not tried."""
+        ...
 
     def find_work(self, chosen: WorkFilter) -> Effect[tuple[WorkItem, ...], MemoryErrors]:
         """Return the items that fit, the newest first."""
+        ...
 
     def order_work(self, number: int, order: WorkOrder) -> Effect[bool, MemoryErrors]:
         """Do an item again from its first try, or drop it."""
+        ...
 
     def waiting(
         self, persona_id: PersonaId, kind: WorkKind, *, domains: Sequence[Domain]
     ) -> Effect[int, MemoryErrors]:
         """Return the number of items of some domains that no process has under way."""
+        ...
 
     def transcript(
         self, room: Room, *, before: int | None = None, limit: int = 50
     ) -> Effect[tuple[Utterance, ...], MemoryErrors]:
         """Return each event of a room before an item with its answers, oldest first."""
+        ...
 
     def spending(
         self,
@@ -722,6 +809,7 @@ class PersonaQueue(Protocol):
         room: Room | None = None,
     ) -> Effect[Spending, MemoryErrors]:
         """Return what a tenant has used since a time, or one of its users or rooms."""
+        ...
 
 
 class PersonaStore(PersonaQueue, Protocol):
@@ -747,12 +835,15 @@ class PersonaStore(PersonaQueue, Protocol):
             progress: whether the tries of the event are counted from zero.
             cost_usd: US dollars of the event since the last time.
         """
+        ...
 
     def get_plan(self, plan_id: PlanId) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
         """Return the plan, or ``Nothing`` when the id is unknown."""
+        ...
 
     def plan_of_event(self, room: Room, event_id: EventId) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
         """Return the newest plan for an event of a room, or ``Nothing``."""
+        ...
 
     def list_plans(
         self,
@@ -767,43 +858,55 @@ class PersonaStore(PersonaQueue, Protocol):
         limit: int = 50,
     ) -> Effect[tuple[PersonaPlan, ...], MemoryErrors]:
         """Return the plans that fit, newest first."""
+        ...
 
     def save_learning(self, learning: LearningEntry) -> Effect[None, MemoryErrors]:
         """Store the learning under its id, replacing an earlier version."""
+        ...
 
     def get_learning(self, learning_id: LearningId) -> Effect[Maybe[LearningEntry], MemoryErrors]:
         """Return the learning, or ``Nothing`` when the id is unknown."""
+        ...
 
     def list_learnings(
         self, persona_id: PersonaId, *, domain: Domain | None = None, tenant: str | None = None
     ) -> Effect[tuple[LearningEntry, ...], MemoryErrors]:
         """Return learnings, the most confident first, then the most used."""
+        ...
 
     def delete_learning(self, learning_id: LearningId) -> Effect[bool, MemoryErrors]:
         """Delete the learning; return whether it existed."""
+        ...
 
     def texts_of_other_rooms(self, room: Room, limit: int = 500) -> Effect[tuple[str, ...], MemoryErrors]:
         """Return the newest events of the tenant's other rooms."""
+        ...
 
     def add_thought(self, thought: Thought) -> Effect[None, MemoryErrors]:
         """Add to the working memory; a room keeps the most important, which decay."""
+        ...
 
     def recall_thoughts(
         self, room: Room, *, kinds: Sequence[ThoughtKind] = (), limit: int = 5
     ) -> Effect[tuple[Thought, ...], MemoryErrors]:
         """Return the most important thoughts of one room, of all kinds or some."""
+        ...
 
     def get_self_state(self, room: Room) -> Effect[SelfState, MemoryErrors]:
         """Return the self state in a room; an idle one when none is stored."""
+        ...
 
     def save_self_state(self, state: SelfState) -> Effect[None, MemoryErrors]:
         """Store the self state, replacing the earlier one."""
+        ...
 
     def record(self, event: PersonaEvent) -> Effect[None, MemoryErrors]:
         """Append to the journal."""
+        ...
 
     def journal(self, task_id: TaskId) -> Effect[tuple[PersonaEvent, ...], MemoryErrors]:
         """Return the journal of a task, in order."""
+        ...
 
     def forget(
         self,
@@ -820,6 +923,7 @@ class PersonaStore(PersonaQueue, Protocol):
         Args:
             before: work that ended before this time; notes and lessons stay.
         """
+        ...
 
 
 # --- safety, cost, verification and audit ---------------------------------------------------------------
@@ -833,6 +937,7 @@ class Approver(Protocol):
         self, request: governance.ApprovalRequest
     ) -> Effect[governance.ApprovalDecision, ServiceFailed]:
         """Return the decision of a person or policy; without one in time, a denial."""
+        ...
 
 
 class RequestDesk(Protocol):
@@ -843,12 +948,14 @@ class RequestDesk(Protocol):
 
         The request is pending from this call on, before the effect is awaited.
         """
+        ...
 
     def handles(self, request: governance.PersonRequest) -> bool:
         """Return whether the desk itself has anyone to ask.
 
         A request of a run that a tool of another run began otherwise goes to the desk of that one.
         """
+        ...
 
 
 class Guardrail(Protocol):
@@ -858,6 +965,7 @@ class Guardrail(Protocol):
         self, text: str, stage: governance.GuardrailStage, llm: LLM | None = None
     ) -> Effect[governance.GuardrailReport, ServiceFailed]:
         """Check a text; a failure blocks the run. ``llm`` is on the run's account."""
+        ...
 
 
 class CostRouter(Protocol):
@@ -867,6 +975,7 @@ class CostRouter(Protocol):
         self, task: Task, needs: governance.RouteNeeds
     ) -> Effect[governance.ModelRoute, ServiceFailed]:
         """Return the cheapest capable model for a task and its needs, and why."""
+        ...
 
 
 class SpendingGuard(Protocol):
@@ -877,6 +986,7 @@ class SpendingGuard(Protocol):
 
     def reserve(self, run_id: RunId, amount_usd: float) -> Effect[governance.Reservation, BudgetErrors]:
         """Reserve the most that will be spent, in US dollars, or fail: ``BudgetExceeded``."""
+        ...
 
     def settle(
         self, reservation: governance.Reservation, actual_usd: float
@@ -885,11 +995,13 @@ class SpendingGuard(Protocol):
 
         A second time changes nothing. ``actual_usd``: 0 or more; it may exceed the reservation.
         """
+        ...
 
     def spend(
         self, run_id: RunId, amount_usd: float
     ) -> Effect[tuple[governance.BudgetUse, ...], ServiceFailed]:
         """Enter what is spent already, regardless of limits; return their used parts."""
+        ...
 
 
 class CostTracker(Protocol):
@@ -900,6 +1012,7 @@ class CostTracker(Protocol):
 
         It is called again when a cancellation interrupted the call: a recorded run must stay unchanged.
         """
+        ...
 
 
 class Verifier(Protocol):
@@ -914,6 +1027,7 @@ class Verifier(Protocol):
             llm: what the run asks its models by; calls of the verifier are accounted for as the run's own.
             model: the model of the run; ``None`` for the one that answers requests which name none.
         """
+        ...
 
 
 class AuditLog(Protocol):
@@ -921,3 +1035,4 @@ class AuditLog(Protocol):
 
     def append(self, entry: governance.AuditEntry) -> Effect[None, ServiceFailed]:
         """Add an entry; durable when the effect ends."""
+        ...
