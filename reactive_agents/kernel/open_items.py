@@ -30,12 +30,14 @@ from reactive_agents.kernel.announcements import (
 )
 from reactive_agents.kernel.clauses import (
     CONDITION,
+    FEW_WORDS,
     QUESTION,
     UNTELLING,
     asks_for_text,
     clauses_of,
     is_english,
     may_act,
+    size_of,
     takes_named,
 )
 
@@ -218,7 +220,7 @@ send sent mail email e-mail text schick geschick verschick gesend versand envoy 
 book reserv buche gebuch prenot boek geboek zarezerw rezerv заброн 预订 预定 予約
 refund reimburs erstatt zuruckerstatt ruckerstatt rembours reembols rimbors terugbeta zwroc возмест
     верни вернул iade 退款 返金
-cancel stornier kundig gekundig annul annulla anul disdi geannul odwol отмени iptal 取消 キャンセル
+cancel stornier kundig gekundig annul annulla anul disdi geannul odwol отмен iptal 取消 キャンセル
 restart reboot redemarr reinici riavvi herstart перезапус перезагруз 重启 再起動
 pay paid transfer bezahl uberweis uberwies begleich transfier transfir paga pague pago pagu trasfer
     betaal zapla przela przele оплат заплат перевед 转账 支付 付款 振り込 支払
@@ -262,14 +264,16 @@ _BASE = re.compile(
     r"(?:e|a|i|y|n|en|er|ez|ar|ir|are|ere|ire|isci|ieren?|eer|eren|ca|que|uj|ь|ьте|и|ите|те|ируи(?:те)?)?\Z"
 )
 """Endings of imperatives and infinitives."""
-_PAST = re.compile(r"(?:ed|d|t|ten|[dt][oaie]s?|ée?s?|[ao]n[aoy]|ł[ae]?m?|н|на|но|ны|л|ла|ло|ли)\Z")
+_PAST = re.compile(r"(?:ed|d|t|ten|[dt][oaie]s?|ée?s?|[ao]n[aoye]|ł[ae]?m?|н|на|но|ны|л|ла|ло|ли)\Z")
 """Endings of participles and of the past."""
 _PAST_WORDS = frozenset({"sent", "paid", "bought", "wrote", "überwiesen", "geschrieben"})
 _NOT_YET = _set(
-    "be will would can could may might should must werden wird sera sará será worden zostanie будет"
+    "be will would can could may might should must werden wird kann sera peut doit sará può deve será puede "
+    "debe pode worden kan moet zostanie może będzie будет может"
 )
 _DONE_UNSPACED = re.compile(r"已|了|完成|成功|ました|済")
-_JOINS = _set("and then also please kindly just und dann bitte et puis y luego poi quindi en oraz затем")
+_POLITE = _set("please kindly just bitte")
+_JOINS = _POLITE | _set("and then also und dann et puis y luego poi quindi en oraz затем")
 _SHORT_JOINS = _set("e i и a")
 """Words after which an imperative may stand, as at the beginning; the short ones are others in English."""
 _REQUEST = re.compile(
@@ -288,7 +292,7 @@ _NO_ORDER = re.compile(
 )
 _DOUBT = re.compile(
     r"\b(?:or|oder|ou|later|only|before|after|until|once|myself|every time|actually|wait|sorry|scratch"
-    r"|kidding|changed|forget|oops|undo|ignore|cancel that)\b|:\s*\n",
+    r"|kidding|changed|forget|oops|undo|ignore|cancel that)\b|\S\s*\n\s*\S",
     re.IGNORECASE,
 )
 """Signs that an order may not be meant, or not now."""
@@ -327,7 +331,8 @@ _ANYTHING = re.compile(r"\W*(?:ask|brows|click|consult|execut|go\b|navigat|run)"
 _TOKEN = re.compile(r"[^\W_]+")
 _SHARED = 4
 """Letters of a noun that its forms share."""
-_TEXT_AFTER = re.compile(r"[:：](?!\d|//)")
+_TEXT_AFTER = re.compile(r"[:：](?!\d|//)(?:[ \t]*\n\s*\n[\s\S]*|.*)")
+"""A colon with the rest of the line, or the paragraphs after it, as in a letter or a conversation."""
 
 
 @frozen
@@ -337,10 +342,12 @@ class _Order:
     Attributes:
         objects: the words after its verb.
         is_plain: whether nothing speaks against it that the act is meant.
+        is_further: whether it follows something else that is asked: "Look it up and cancel it".
     """
 
     objects: str
     is_plain: bool
+    is_further: bool = False
 
 
 def act_left(
@@ -360,7 +367,7 @@ def act_left(
     able: dict[str, list[ToolDefinition]] = {}
     for tool in tools:
         acts = _acts_of(tool)
-        if tool.name in called and acts.isdisjoint(ordered) and not _only_looks(tool):
+        if tool.name in called and acts.isdisjoint(ordered) and not only_looks(tool):
             return ()
         for act in acts:
             able.setdefault(act, []).append(tool)
@@ -373,7 +380,9 @@ def act_left(
         if any(each.name in called for each in able.get(act, ())):
             continue
         left = [each for each in able.get(act, ()) if _may_be_for(each, act, order, task)]
-        is_missing = order.is_plain and not evades and any(_is_mentioned(each, task) for each in left)
+        is_left = not found or size_of(text) <= FEW_WORDS or order.is_further
+        is_missing = is_left and order.is_plain and not evades
+        is_missing = is_missing and any(_is_mentioned(each, task) for each in left)
         is_said = is_missing or any(_claims(each, act) for each in said)
         if left and is_said and not any(act in _past_acts(each) for each in found):
             return tuple(each.name for each in left)
@@ -398,11 +407,12 @@ def _orders_in(task: str) -> Mapping[str, _Order]:
         return found
     joins = _JOINS if is_english(task) else _JOINS | _SHORT_JOINS
     is_sure, is_text = _DOUBT.search(task) is None and not denies(task), False
-    for clause in clauses_of(QUOTATION.sub(" _ ", task)):
-        said = _COURTESY.sub(" ", _TEXT_AFTER.split(clause, maxsplit=1)[0])
-        if denies(said) or _NO_ORDER.search(said):
+    for clause in clauses_of(_TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))):
+        said = _COURTESY.sub(" ", clause)
+        is_question = QUESTION.search(clause) is not None
+        if denies(said) or _NO_ORDER.search(said) or (is_question and not _REQUEST.search(said)):
             continue
-        is_meant = is_sure and not (QUESTION.search(clause) or CONDITION.search(said))
+        is_meant = is_sure and not (is_question or CONDITION.search(said))
         tells = asks_for_text(said) or _TELLING.match(said) is not None
         for act, order in _orders_of(said, joins, is_text=is_text, tells=tells):
             if act not in found or order.is_plain:
@@ -436,7 +446,8 @@ def _orders_of(clause: str, joins: Set[str], *, is_text: bool, tells: bool) -> I
         objects = _PRONOUNS if act == "pay" else _OBJECTS
         has_object = after[0] in objects or not all(each[0].islower() for each in tokens[at + 1 : at + 3])
         about = " ".join(takewhile(lambda word: word not in _NOUN_OF, after))
-        yield act, _Order(about, begins and has_object and act in _PLAIN_ACTS)
+        is_further = not (joins - _POLITE).isdisjoint(words[:at])
+        yield act, _Order(about, begins and has_object and act in _PLAIN_ACTS, is_further)
 
 
 def _ordered(words: list[str]) -> tuple[str, list[str]]:
@@ -494,7 +505,7 @@ def _acts_of(tool: ToolDefinition) -> frozenset[str]:
     return _acts_of_words(tool.name, tool.description) if may_act(tool) else frozenset()
 
 
-def _only_looks(tool: ToolDefinition) -> bool:
+def only_looks(tool: ToolDefinition) -> bool:
     """Return whether a tool does nothing but look something up, as it is described."""
     return bool(tool.description) and not may_act(tool) and _ANYTHING.match(tool.description) is None
 
