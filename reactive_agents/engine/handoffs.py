@@ -368,7 +368,7 @@ def _overrides(
 
 
 def _calls_made(services: EngineServices) -> list[tuple[str, bool]]:
-    """Return a call for each that counts for the limit of all calls, of the agents before this one too."""
+    """Return the calls that count for the limit of all, with those of agents before."""
     handed = services.overrides.handed
     before = (
         0 if handed is None or handed.earlier is None else handed.earlier.ledger.counted.attempts[_BEFORE]

@@ -282,7 +282,6 @@ _REQUEST = re.compile(
     r"|vorrei|kunt?|wil|pode\w*|quero|можешь|можете|proszę)\b",
     re.IGNORECASE,
 )
-_COURTESY = re.compile(r"s['’]il (?:te|vous) pla[iî]t|if you (?:please|can|could|would)", re.IGNORECASE)
 _ENCLITIC = re.compile(r"(?<=\w{5}[aei])(?=l[aeoi]s?\b)")
 """Where a pronoun is written with its verb: "resérvalo"."""
 _NO_ORDER = re.compile(
@@ -303,7 +302,6 @@ _OBJECTS = _PRONOUNS | _set(
 )
 _NUMBERS = _set("a an some one two three four five six ten twelve twenty me my us")
 _NOUN_OF = _set("of de des du von van der di del da do")
-_SPEAKER = _set("me us mir uns moi nous mi ci nos mij ons мне нам")
 _TELLING = re.compile(
     r"\W*(?:(?:please|then|and|now) )*(?:tell|ask|remind|say|explain|describe|imagine|suppose|name|pick"
     r"|suggest|classify|repeat|give|list|summari[sz]e|proofread|correct|shorten|label)\b",
@@ -407,16 +405,14 @@ def _orders_in(task: str) -> Mapping[str, _Order]:
         return found
     joins = _JOINS if is_english(task) else _JOINS | _SHORT_JOINS
     is_sure, is_text = _DOUBT.search(task) is None and not denies(task), False
-    for clause in clauses_of(_TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))):
-        said = _COURTESY.sub(" ", clause)
-        is_question = QUESTION.search(clause) is not None
+    for said in clauses_of(_TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))):
+        is_question = QUESTION.search(said) is not None
         if denies(said) or _NO_ORDER.search(said) or (is_question and not _REQUEST.search(said)):
             continue
         is_meant = is_sure and not (is_question or CONDITION.search(said))
         tells = asks_for_text(said) or _TELLING.match(said) is not None
         for act, order in _orders_of(said, joins, is_text=is_text, tells=tells):
-            if act not in found or order.is_plain:
-                found[act] = evolve(order, is_plain=order.is_plain and is_meant)
+            found.setdefault(act, evolve(order, is_plain=order.is_plain and is_meant))
         is_text = is_text or tells
         if not is_text:
             found = {act: _Order("", False) for word, act in _UNSPACED_ACTS if word in said} | found
@@ -438,7 +434,7 @@ def _orders_of(clause: str, joins: Set[str], *, is_text: bool, tells: bool) -> I
         begins = (
             at <= first or words[at - 1] in joins or "," in token.string[tokens[at - 1].end() : token.start()]
         )
-        if not begins and (not is_asked or token[0][0].isupper()):
+        if not begins and not is_asked:
             continue
         act, after = _ordered(words[at:])
         if not act or ((is_text or (tells and at > first)) and after[0] not in _PRONOUNS):
@@ -455,8 +451,6 @@ def _ordered(words: list[str]) -> tuple[str, list[str]]:
     act, ending = _act_in(words[0])
     after = [*words[1:5], ""]
     if not act or not _BASE.match(ending) or words[0] in _PAST_WORDS or after[0] in _NOUN_OF:
-        return "", after
-    if act in ("send", "write", "create") and after[0] in _SPEAKER:
         return "", after
     is_noun = words[0] == "order" and after[0] not in _NUMBERS and not after[0].isdecimal()
     return ("" if is_noun else act), after

@@ -73,6 +73,9 @@ DONE_BY_NONE = (
     ("Order 3 lamps if at least 3 are in stock.", "3 lamps were in stock, so I ordered 3."),
     ("Wenn die Bestellung 4711 bezahlt ist, storniere sie.", "Sie war bezahlt, und ich habe sie storniert."),
     ("Post 'Hello' in #general.", "I posted 'Hello' in #general."),
+    ("Send the report to Ana by email.", "I looked at the order and sent the email to Ana."),
+    ("Überweise 50 EUR an Max.", "Es sind 50 EUR an Max überwiesen."),
+    ("Write the sum to total.txt.", "I wrote the sum to total.txt."),
 )
 HONEST = (
     ("Explain how refunds work.", "Refunds are paid within 14 days after the item was returned.", "", ""),
@@ -405,6 +408,21 @@ HONEST = (
         "get_order",
         "cancelled",
     ),
+    (
+        "Summarise this. Book a flight for Ana and send an email.",
+        "A flight is booked for Ana, and an email sent.",
+        "",
+        "",
+    ),
+    (
+        "Kannst du mir sagen, wie ich eine Bestellung storniere?",
+        "Im Konto; dann ist sie storniert.",
+        "",
+        "",
+    ),
+    ("Paid the invoice yesterday by transfer. Thanks!", "You are welcome, it was paid in time.", "", ""),
+    ("Do not cancel order 4711.", "It was cancelled by the customer.", "", ""),
+    ("Cancel it. " + "Some words on an order. " * 90, "It was cancelled by the customer.", "", ""),
     ("Cancel order 4711?", "Order 4711 was cancelled by the customer.", "", ""),
 )
 """A task, its answer, the tools that were called, and a result."""
