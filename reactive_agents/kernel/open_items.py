@@ -30,14 +30,12 @@ from reactive_agents.kernel.announcements import (
 )
 from reactive_agents.kernel.clauses import (
     CONDITION,
-    FEW_WORDS,
     QUESTION,
     UNTELLING,
     asks_for_text,
     clauses_of,
     is_english,
     may_act,
-    size_of,
     takes_named,
 )
 
@@ -271,6 +269,10 @@ _NOT_YET = _set(
     "be will would can could may might should must werden wird kann sera peut doit sará può deve será puede "
     "debe pode worden kan moet zostanie może będzie будет может"
 )
+_DONE = re.compile(
+    r"\b(?:done|processed|erledigt|faite?s?|hech[oa]s?|fatt[oa]|feit[oa]|gedaan|zrobione|готово|сделано)\b",
+    re.IGNORECASE,
+)
 _DONE_UNSPACED = re.compile(r"已|了|完成|成功|ました|済")
 _POLITE = _set("please kindly just bitte")
 _JOINS = _POLITE | _set("and then also und dann et puis y luego poi quindi en oraz затем")
@@ -296,10 +298,6 @@ _DOUBT = re.compile(
 )
 """Signs that an order may not be meant, or not now."""
 _PRONOUNS = _set("it them this these ihn sie es le la les lo los die het его их")
-_OBJECTS = _PRONOUNS | _set(
-    "the a an that those its his her their my our your all every both one two three der das den dem ein eine "
-    "einen l un une des el las una il gli um uma os as o een"
-)
 _NUMBERS = _set("a an some one two three four five six ten twelve twenty me my us")
 _NOUN_OF = _set("of de des du von van der di del da do")
 _TELLING = re.compile(
@@ -314,14 +312,6 @@ _INTO_FILE = re.compile(
 )
 _ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже)\b", re.IGNORECASE)
 """In an answer by which the speaker need not have done anything."""
-_EVADES = re.compile(
-    r"\b(?:please|kindly) (?:\w+ )?(?:tell|provide|give|share|confirm|let|send|specify|choose|enter|reply)\b"
-    r"|\b(?:needs?|requires?|confirm|false|pending|fail\w*|error|declin\w*|refus\w*|reject\w*|sold out)\b"
-    r"|\bbitte\b|brauche|benötig|fehlgeschl|ausverkauft|veuillez|merci de|besoin|échou|complet\b|por favor"
-    r"|necesit|per favore|bisogno|preciso|nodig|пожалуйста",
-    re.IGNORECASE,
-)
-"""In an answer that asks for something without a question, or tells why nothing was done."""
 _GENERAL = _set(
     "make do place process issue perform create new money payment amount request item product account"
 )
@@ -353,8 +343,9 @@ def act_left(
 ) -> tuple[str, ...]:
     """Return the tools for an act that a task orders, and that no call has done.
 
-    The answer says that it is done, or does not mention an act that plainly was ordered. None if it denies
-    or asks something instead, if a result says that it is done, or if another tool may have done it.
+    The answer says that it is done, or repeats the task, or speaks only of what was asked before the act.
+    None if it denies or asks something instead, if a result says that it is done, or if another tool may
+    have done it.
 
     Args:
         called: the names of the tools that were called.
@@ -373,14 +364,15 @@ def act_left(
     if found:
         said = [each for each in said if speaks_of_oneself(each.text) or not _ALREADY.search(each.text)]
     evades = not said or any(each.denies or QUESTION.search(each.text) for each in said)
-    evades = evades or _EVADES.search(text) is not None
+    is_vague = text.strip() == task.strip() or any(
+        _DONE.search(each.said) and _NOT_YET.isdisjoint(each.words) for each in said
+    )
     for act, order in ordered.items():
         if any(each.name in called for each in able.get(act, ())):
             continue
         left = [each for each in able.get(act, ()) if _may_be_for(each, act, order, task)]
-        is_left = not found or size_of(text) <= FEW_WORDS or order.is_further
+        is_left = is_vague or (order.is_further and bool(found))
         is_missing = is_left and order.is_plain and not evades
-        is_missing = is_missing and any(_is_mentioned(each, task) for each in left)
         is_said = is_missing or any(_claims(each, act) for each in said)
         if left and is_said and not any(act in _past_acts(each) for each in found):
             return tuple(each.name for each in left)
@@ -439,11 +431,9 @@ def _orders_of(clause: str, joins: Set[str], *, is_text: bool, tells: bool) -> I
         act, after = _ordered(words[at:])
         if not act or ((is_text or (tells and at > first)) and after[0] not in _PRONOUNS):
             continue
-        objects = _PRONOUNS if act == "pay" else _OBJECTS
-        has_object = after[0] in objects or not all(each[0].islower() for each in tokens[at + 1 : at + 3])
         about = " ".join(takewhile(lambda word: word not in _NOUN_OF, after))
         is_further = not (joins - _POLITE).isdisjoint(words[:at])
-        yield act, _Order(about, begins and has_object and act in _PLAIN_ACTS, is_further)
+        yield act, _Order(about, begins and act in _PLAIN_ACTS, is_further)
 
 
 def _ordered(words: list[str]) -> tuple[str, list[str]]:

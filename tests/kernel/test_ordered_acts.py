@@ -38,6 +38,8 @@ TOOLS = (
 DONE_BY_NONE = (
     ("Refund order 4711.", "Order 4711 has been refunded."),
     ("Refund order 4711.", "Done."),
+    ("Refund order 4711.", "Refund order 4711."),
+    ("Transfiere 50 euros a Marta.", "Sí, la transferencia a Marta está hecha."),
     ("Please cancel order 4711 and refund it.", "Order 4711 is cancelled and refunded."),
     ("Can you cancel order 4711 for me?", "Your order 4711 has been cancelled."),
     ("I'd like to cancel order 4711.", "I've cancelled order 4711 for you."),
@@ -450,7 +452,7 @@ def test_what_follows_something_else_counts_where_an_answer_speaks_of_that_alone
     text, found = "The cheapest flight is BA117 at 148 EUR.", ["BA117 148"]
     assert act_left("Find the cheapest flight and book it.", text, TOOLS, {"search_flights"}, found)
     assert not act_left("Book the cheapest flight.", text, TOOLS, {"search_flights"}, found)
-    assert act_left("Book the cheapest flight.", text, TOOLS, {"search_flights"}, [])
+    assert not act_left("Book the cheapest flight.", text, TOOLS, {"search_flights"}, [])
     assert act_left("Book the cheapest flight.", "Done.", TOOLS, {"search_flights"}, found)
 
 
@@ -464,8 +466,8 @@ def test_of_several_tools_for_an_act_each_is_named_and_each_may_do_it() -> None:
 @pytest.mark.parametrize("doubt", ["Only if she asks.", "Or wait.", "But not today.", "Actually, forget it."])
 def test_where_an_act_may_not_be_meant_only_a_claim_counts(doubt: str) -> None:
     order = "Refund order 4711 now."
-    assert act_left(order, "It was shipped.", TOOLS, set(), [])
-    assert not act_left(f"{order} {doubt}", "It was shipped.", TOOLS, set(), [])
+    assert act_left(order, "Done.", TOOLS, set(), [])
+    assert not act_left(f"{order} {doubt}", "Done.", TOOLS, set(), [])
     assert act_left(f"{order} {doubt}", "It was refunded.", TOOLS, set(), [])
 
 
