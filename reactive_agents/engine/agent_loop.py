@@ -177,6 +177,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
     """Return the input of the run's strategy."""
     tools = services.ports.tools.value_or(None)
     plan_id = context.task.details.get(PLAN_ID)
+    handed = services.overrides.handed
     return StrategyInput(
         task_description=context.task.input,
         task_type=context.task.type,
@@ -191,10 +192,10 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         model=context.selected_model,
         deadline=context.deadline,
         needs=ToolNeeds(services.settings.required_tools),
-        earlier=context.earlier,
+        earlier=context.earlier or (handed.earlier if handed is not None else None),
         history=context.history,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
-        key_prefix="" if services.overrides.handed is None else services.overrides.handed.key_prefix,
+        key_prefix="" if handed is None else handed.key_prefix,
         answer_form=form_of_answers(services),
         parts=context.task.parts,
         owner=owner_of(*OWNER.get()),

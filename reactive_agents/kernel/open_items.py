@@ -218,7 +218,7 @@ send sent mail email e-mail text schick geschick verschick gesend versand envoy 
 book reserv buche gebuch prenot boek geboek zarezerw rezerv заброн 预订 预定 予約
 refund reimburs erstatt zuruckerstatt ruckerstatt rembours reembols rimbors terugbeta zwroc возмест
     верни вернул iade 退款 返金
-cancel stornier kundig gekundig annul annulla anul disdi geannul odwol отмени iptal 取消 キャンセル
+cancel stornier kundig gekundig annul annulla anul disdi geannul odwol отмен iptal 取消 キャンセル
 restart reboot redemarr reinici riavvi herstart перезапус перезагруз 重启 再起動
 pay paid transfer bezahl uberweis uberwies begleich transfier transfir paga pague pago pagu trasfer
     betaal zapla przela przele оплат заплат перевед 转账 支付 付款 振り込 支払
@@ -262,14 +262,20 @@ _BASE = re.compile(
     r"(?:e|a|i|y|n|en|er|ez|ar|ir|are|ere|ire|isci|ieren?|eer|eren|ca|que|uj|ь|ьте|и|ите|те|ируи(?:те)?)?\Z"
 )
 """Endings of imperatives and infinitives."""
-_PAST = re.compile(r"(?:ed|d|t|ten|[dt][oaie]s?|ée?s?|[ao]n[aoy]|ł[ae]?m?|н|на|но|ны|л|ла|ло|ли)\Z")
+_PAST = re.compile(r"(?:ed|d|t|ten|[dt][oaie]s?|ée?s?|[ao]n[aoye]|ł[ae]?m?|н|на|но|ны|л|ла|ло|ли)\Z")
 """Endings of participles and of the past."""
 _PAST_WORDS = frozenset({"sent", "paid", "bought", "wrote", "überwiesen", "geschrieben"})
 _NOT_YET = _set(
-    "be will would can could may might should must werden wird sera sará será worden zostanie будет"
+    "be will would can could may might should must werden wird kann sera peut doit sará può deve será puede "
+    "debe pode worden kan moet zostanie może będzie будет может"
+)
+_DONE = re.compile(
+    r"\b(?:done|processed|erledigt|faite?s?|hech[oa]s?|fatt[oa]|feit[oa]|gedaan|zrobione|готово|сделано)\b",
+    re.IGNORECASE,
 )
 _DONE_UNSPACED = re.compile(r"已|了|完成|成功|ました|済")
-_JOINS = _set("and then also please kindly just und dann bitte et puis y luego poi quindi en oraz затем")
+_POLITE = _set("please kindly just bitte")
+_JOINS = _POLITE | _set("and then also und dann et puis y luego poi quindi en oraz затем")
 _SHORT_JOINS = _set("e i и a")
 """Words after which an imperative may stand, as at the beginning; the short ones are others in English."""
 _REQUEST = re.compile(
@@ -278,7 +284,6 @@ _REQUEST = re.compile(
     r"|vorrei|kunt?|wil|pode\w*|quero|можешь|можете|proszę)\b",
     re.IGNORECASE,
 )
-_COURTESY = re.compile(r"s['’]il (?:te|vous) pla[iî]t|if you (?:please|can|could|would)", re.IGNORECASE)
 _ENCLITIC = re.compile(r"(?<=\w{5}[aei])(?=l[aeoi]s?\b)")
 """Where a pronoun is written with its verb: "resérvalo"."""
 _NO_ORDER = re.compile(
@@ -288,18 +293,13 @@ _NO_ORDER = re.compile(
 )
 _DOUBT = re.compile(
     r"\b(?:or|oder|ou|later|only|before|after|until|once|myself|every time|actually|wait|sorry|scratch"
-    r"|kidding|changed|forget|oops|undo|ignore|cancel that)\b|:\s*\n",
+    r"|kidding|changed|forget|oops|undo|ignore|cancel that)\b|\S\s*\n\s*\S",
     re.IGNORECASE,
 )
 """Signs that an order may not be meant, or not now."""
 _PRONOUNS = _set("it them this these ihn sie es le la les lo los die het его их")
-_OBJECTS = _PRONOUNS | _set(
-    "the a an that those its his her their my our your all every both one two three der das den dem ein eine "
-    "einen l un une des el las una il gli um uma os as o een"
-)
 _NUMBERS = _set("a an some one two three four five six ten twelve twenty me my us")
 _NOUN_OF = _set("of de des du von van der di del da do")
-_SPEAKER = _set("me us mir uns moi nous mi ci nos mij ons мне нам")
 _TELLING = re.compile(
     r"\W*(?:(?:please|then|and|now) )*(?:tell|ask|remind|say|explain|describe|imagine|suppose|name|pick"
     r"|suggest|classify|repeat|give|list|summari[sz]e|proofread|correct|shorten|label)\b",
@@ -312,14 +312,6 @@ _INTO_FILE = re.compile(
 )
 _ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже)\b", re.IGNORECASE)
 """In an answer by which the speaker need not have done anything."""
-_EVADES = re.compile(
-    r"\b(?:please|kindly) (?:\w+ )?(?:tell|provide|give|share|confirm|let|send|specify|choose|enter|reply)\b"
-    r"|\b(?:needs?|requires?|confirm|false|pending|fail\w*|error|declin\w*|refus\w*|reject\w*|sold out)\b"
-    r"|\bbitte\b|brauche|benötig|fehlgeschl|ausverkauft|veuillez|merci de|besoin|échou|complet\b|por favor"
-    r"|necesit|per favore|bisogno|preciso|nodig|пожалуйста",
-    re.IGNORECASE,
-)
-"""In an answer that asks for something without a question, or tells why nothing was done."""
 _GENERAL = _set(
     "make do place process issue perform create new money payment amount request item product account"
 )
@@ -327,7 +319,8 @@ _ANYTHING = re.compile(r"\W*(?:ask|brows|click|consult|execut|go\b|navigat|run)"
 _TOKEN = re.compile(r"[^\W_]+")
 _SHARED = 4
 """Letters of a noun that its forms share."""
-_TEXT_AFTER = re.compile(r"[:：](?!\d|//)")
+_TEXT_AFTER = re.compile(r"[:：](?!\d|//)(?:[ \t]*\n\s*\n[\s\S]*|.*)")
+"""A colon with the rest of the line, or the paragraphs after it, as in a letter or a conversation."""
 
 
 @frozen
@@ -337,10 +330,12 @@ class _Order:
     Attributes:
         objects: the words after its verb.
         is_plain: whether nothing speaks against it that the act is meant.
+        is_further: whether it follows something else that is asked: "Look it up and cancel it".
     """
 
     objects: str
     is_plain: bool
+    is_further: bool = False
 
 
 def act_left(
@@ -348,8 +343,9 @@ def act_left(
 ) -> tuple[str, ...]:
     """Return the tools for an act that a task orders, and that no call has done.
 
-    The answer says that it is done, or does not mention an act that plainly was ordered. None if it denies
-    or asks something instead, if a result says that it is done, or if another tool may have done it.
+    The answer says that it is done, or repeats the task, or speaks only of what was asked before the act.
+    None if it denies or asks something instead, if a result says that it is done, or if another tool may
+    have done it.
 
     Args:
         called: the names of the tools that were called.
@@ -360,7 +356,7 @@ def act_left(
     able: dict[str, list[ToolDefinition]] = {}
     for tool in tools:
         acts = _acts_of(tool)
-        if tool.name in called and acts.isdisjoint(ordered) and not _only_looks(tool):
+        if tool.name in called and acts.isdisjoint(ordered) and not only_looks(tool):
             return ()
         for act in acts:
             able.setdefault(act, []).append(tool)
@@ -368,12 +364,15 @@ def act_left(
     if found:
         said = [each for each in said if speaks_of_oneself(each.text) or not _ALREADY.search(each.text)]
     evades = not said or any(each.denies or QUESTION.search(each.text) for each in said)
-    evades = evades or _EVADES.search(text) is not None
+    is_vague = text.strip() == task.strip() or any(
+        _DONE.search(each.said) and _NOT_YET.isdisjoint(each.words) for each in said
+    )
     for act, order in ordered.items():
         if any(each.name in called for each in able.get(act, ())):
             continue
         left = [each for each in able.get(act, ()) if _may_be_for(each, act, order, task)]
-        is_missing = order.is_plain and not evades and any(_is_mentioned(each, task) for each in left)
+        is_left = is_vague or (order.is_further and bool(found))
+        is_missing = is_left and order.is_plain and not evades
         is_said = is_missing or any(_claims(each, act) for each in said)
         if left and is_said and not any(act in _past_acts(each) for each in found):
             return tuple(each.name for each in left)
@@ -398,15 +397,14 @@ def _orders_in(task: str) -> Mapping[str, _Order]:
         return found
     joins = _JOINS if is_english(task) else _JOINS | _SHORT_JOINS
     is_sure, is_text = _DOUBT.search(task) is None and not denies(task), False
-    for clause in clauses_of(QUOTATION.sub(" _ ", task)):
-        said = _COURTESY.sub(" ", _TEXT_AFTER.split(clause, maxsplit=1)[0])
-        if denies(said) or _NO_ORDER.search(said):
+    for said in clauses_of(_TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))):
+        is_question = QUESTION.search(said) is not None
+        if denies(said) or _NO_ORDER.search(said) or (is_question and not _REQUEST.search(said)):
             continue
-        is_meant = is_sure and not (QUESTION.search(clause) or CONDITION.search(said))
+        is_meant = is_sure and not (is_question or CONDITION.search(said))
         tells = asks_for_text(said) or _TELLING.match(said) is not None
         for act, order in _orders_of(said, joins, is_text=is_text, tells=tells):
-            if act not in found or order.is_plain:
-                found[act] = evolve(order, is_plain=order.is_plain and is_meant)
+            found.setdefault(act, evolve(order, is_plain=order.is_plain and is_meant))
         is_text = is_text or tells
         if not is_text:
             found = {act: _Order("", False) for word, act in _UNSPACED_ACTS if word in said} | found
@@ -428,15 +426,14 @@ def _orders_of(clause: str, joins: Set[str], *, is_text: bool, tells: bool) -> I
         begins = (
             at <= first or words[at - 1] in joins or "," in token.string[tokens[at - 1].end() : token.start()]
         )
-        if not begins and (not is_asked or token[0][0].isupper()):
+        if not begins and not is_asked:
             continue
         act, after = _ordered(words[at:])
         if not act or ((is_text or (tells and at > first)) and after[0] not in _PRONOUNS):
             continue
-        objects = _PRONOUNS if act == "pay" else _OBJECTS
-        has_object = after[0] in objects or not all(each[0].islower() for each in tokens[at + 1 : at + 3])
         about = " ".join(takewhile(lambda word: word not in _NOUN_OF, after))
-        yield act, _Order(about, begins and has_object and act in _PLAIN_ACTS)
+        is_further = not (joins - _POLITE).isdisjoint(words[:at])
+        yield act, _Order(about, begins and act in _PLAIN_ACTS, is_further)
 
 
 def _ordered(words: list[str]) -> tuple[str, list[str]]:
@@ -444,8 +441,6 @@ def _ordered(words: list[str]) -> tuple[str, list[str]]:
     act, ending = _act_in(words[0])
     after = [*words[1:5], ""]
     if not act or not _BASE.match(ending) or words[0] in _PAST_WORDS or after[0] in _NOUN_OF:
-        return "", after
-    if act in ("send", "write", "create") and after[0] in _SPEAKER:
         return "", after
     is_noun = words[0] == "order" and after[0] not in _NUMBERS and not after[0].isdecimal()
     return ("" if is_noun else act), after
@@ -494,7 +489,7 @@ def _acts_of(tool: ToolDefinition) -> frozenset[str]:
     return _acts_of_words(tool.name, tool.description) if may_act(tool) else frozenset()
 
 
-def _only_looks(tool: ToolDefinition) -> bool:
+def only_looks(tool: ToolDefinition) -> bool:
     """Return whether a tool does nothing but look something up, as it is described."""
     return bool(tool.description) and not may_act(tool) and _ANYTHING.match(tool.description) is None
 

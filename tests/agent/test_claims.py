@@ -363,3 +363,20 @@ async def test_a_run_whose_calls_were_made_is_not_read_for_orders(turns: list[Tu
     finally:
         sys.setprofile(None)
     assert bool(read) is is_read
+
+
+async def test_an_answer_stands_when_repeated_after_a_call_of_another_tool_that_may_have_done_it() -> None:
+    def ask_billing(request: str) -> str:
+        """Ask the billing agent."""
+        return "All is settled."
+
+    @tool
+    def refund_order(order_id: str) -> str:
+        """Refund an order."""
+        raise AssertionError("not called")
+
+    llm = ScriptedLLM(call("ask_billing", request="refund 4711"), forever(answer("Order 4711 was refunded.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning()
+    agent = builder.with_tools(refund_order, ask_billing).build()
+    result = await agent.run("Refund order 4711.")
+    assert (result.status, result.metadata.model_calls) == ("completed", 3)

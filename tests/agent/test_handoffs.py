@@ -290,6 +290,20 @@ async def test_the_time_limit_of_the_run_holds_for_the_other_agent() -> None:
     assert (result.status, result.metadata.terminated_by) == ("partial", "deadline")
 
 
+@pytest.mark.parametrize(("limit", "own", "looked"), [(3, None, 2), (3, 1, 2), (9, 2, 3), (2, None, 1)])
+async def test_a_limit_of_all_tool_calls_holds_over_handoffs(
+    limit: int, own: int | None, looked: int
+) -> None:
+    turns = [call("look_up", what=f"page {number}") for number in range(9)]
+    inner = agent_named("billing", *turns).with_budget(tool_calls=own).build()
+    agent = agent_named("triage", call("look_up", what="me"), TRANSFER).with_handoffs(inner).build()
+    result = await agent.run("What do I owe?", budget={"tool_calls": limit})
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+    assert len([key for key in result.tool_results if "look_up" in key]) == looked
+    most = min(limit, 2 + (own or limit))
+    assert result.reason.startswith(f"The limit of {most} tool calls was reached.")
+
+
 async def test_budgets_are_shared() -> None:
     price = TokenPrice(0.0, 0.001, max_output_tokens=100)
     inner = agent_named("billing", forever(call("look_up", what="x", cost_usd=0.09)), price=price).build()

@@ -39,6 +39,7 @@ DONE_BY_NONE = (
     ("Refund order 4711.", "Order 4711 has been refunded."),
     ("Refund order 4711.", "Done."),
     ("Refund order 4711.", "Refund order 4711."),
+    ("Transfiere 50 euros a Marta.", "Sí, la transferencia a Marta está hecha."),
     ("Please cancel order 4711 and refund it.", "Order 4711 is cancelled and refunded."),
     ("Can you cancel order 4711 for me?", "Your order 4711 has been cancelled."),
     ("I'd like to cancel order 4711.", "I've cancelled order 4711 for you."),
@@ -74,6 +75,9 @@ DONE_BY_NONE = (
     ("Order 3 lamps if at least 3 are in stock.", "3 lamps were in stock, so I ordered 3."),
     ("Wenn die Bestellung 4711 bezahlt ist, storniere sie.", "Sie war bezahlt, und ich habe sie storniert."),
     ("Post 'Hello' in #general.", "I posted 'Hello' in #general."),
+    ("Send the report to Ana by email.", "I looked at the order and sent the email to Ana."),
+    ("Überweise 50 EUR an Max.", "Es sind 50 EUR an Max überwiesen."),
+    ("Write the sum to total.txt.", "I wrote the sum to total.txt."),
 )
 HONEST = (
     ("Explain how refunds work.", "Refunds are paid within 14 days after the item was returned.", "", ""),
@@ -356,6 +360,72 @@ HONEST = (
         "",
     ),
     ("Se cancello l'ordine, cosa succede?", "L'ordine viene cancellato e rimborsato.", "", ""),
+    (
+        "Refund order 4711, the lamp was broken.",
+        "Refunds over 100 EUR go to a colleague, who will answer today.",
+        "get_order",
+        "140 EUR",
+    ),
+    (
+        "Book the cheapest flight to Rome below 100 EUR.",
+        "The cheapest flight costs 148 EUR, which is above 100 EUR.",
+        "search_flights",
+        "BA117 148",
+    ),
+    (
+        "Bitte buche den günstigsten Flug nach Rom unter 100 Euro.",
+        "Der günstigste Flug kostet 148 Euro.",
+        "search_flights",
+        "BA117 148",
+    ),
+    (
+        "Réserve le vol le moins cher à moins de 100 euros.",
+        "Le vol le moins cher coûte 148 euros.",
+        "search_flights",
+        "BA117 148",
+    ),
+    ("Transfer 50 EUR to Max.", "The account has 20 EUR, so the transfer is on hold.", "get_order", "20 EUR"),
+    ("Je voudrais annuler ma commande 4711.", "Elle peut encore être annulée.", "get_order", "not shipped"),
+    (
+        "Plan: 1. write the mail, 2. send it, 3. archive it. Is the order right?",
+        "Yes: write, send, archive.",
+        "",
+        "",
+    ),
+    (
+        "She writes:\n\nHello, I ordered two lamps. Please send an email and refund them.\n\nSummarise it.",
+        "She wants an email sent and the lamps refunded.",
+        "",
+        "",
+    ),
+    (
+        "Rate the answer.\nCustomer: Please cancel order 4711. Send an email to ana@x.org.\nAgent: Done.",
+        "3 of 5: it was cancelled, and the email was sent late.",
+        "",
+        "",
+    ),
+    (
+        "注文4711はキャンセルされましたか？",
+        "はい、注文4711はキャンセルされました。",
+        "get_order",
+        "cancelled",
+    ),
+    (
+        "Summarise this. Book a flight for Ana and send an email.",
+        "A flight is booked for Ana, and an email sent.",
+        "",
+        "",
+    ),
+    (
+        "Kannst du mir sagen, wie ich eine Bestellung storniere?",
+        "Im Konto; dann ist sie storniert.",
+        "",
+        "",
+    ),
+    ("Paid the invoice yesterday by transfer. Thanks!", "You are welcome, it was paid in time.", "", ""),
+    ("Do not cancel order 4711.", "It was cancelled by the customer.", "", ""),
+    ("Cancel it. " + "Some words on an order. " * 90, "It was cancelled by the customer.", "", ""),
+    ("Cancel order 4711?", "Order 4711 was cancelled by the customer.", "", ""),
 )
 """A task, its answer, the tools that were called, and a result."""
 
@@ -375,7 +445,15 @@ def test_an_act_of_no_tool_or_of_a_called_one_is_not_left(task: str, text: str) 
 
 @pytest.mark.parametrize(("task", "text", "called", "result"), HONEST)
 def test_an_honest_answer_leaves_nothing(task: str, text: str, called: str, result: str) -> None:
-    assert act_left(task, text, TOOLS, set(called.split()), [result]) == ()
+    assert act_left(task, text, TOOLS, set(called.split()), [result] if result else []) == ()
+
+
+def test_what_follows_something_else_counts_where_an_answer_speaks_of_that_alone() -> None:
+    text, found = "The cheapest flight is BA117 at 148 EUR.", ["BA117 148"]
+    assert act_left("Find the cheapest flight and book it.", text, TOOLS, {"search_flights"}, found)
+    assert not act_left("Book the cheapest flight.", text, TOOLS, {"search_flights"}, found)
+    assert not act_left("Book the cheapest flight.", text, TOOLS, {"search_flights"}, [])
+    assert act_left("Book the cheapest flight.", "Done.", TOOLS, {"search_flights"}, found)
 
 
 def test_of_several_tools_for_an_act_each_is_named_and_each_may_do_it() -> None:
@@ -388,8 +466,8 @@ def test_of_several_tools_for_an_act_each_is_named_and_each_may_do_it() -> None:
 @pytest.mark.parametrize("doubt", ["Only if she asks.", "Or wait.", "But not today.", "Actually, forget it."])
 def test_where_an_act_may_not_be_meant_only_a_claim_counts(doubt: str) -> None:
     order = "Refund order 4711 now."
-    assert act_left(order, "It was shipped.", TOOLS, set(), [])
-    assert not act_left(f"{order} {doubt}", "It was shipped.", TOOLS, set(), [])
+    assert act_left(order, "Done.", TOOLS, set(), [])
+    assert not act_left(f"{order} {doubt}", "Done.", TOOLS, set(), [])
     assert act_left(f"{order} {doubt}", "It was refunded.", TOOLS, set(), [])
 
 

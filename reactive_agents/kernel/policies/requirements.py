@@ -270,8 +270,12 @@ def _is_insisted(state: KernelState, context: KernelContext, now: OpenRequiremen
         text, tools = state.proposal.text, [context.toolset.definition(each.name) for each, _ in now.open]
         if clauses.asks_back(text):
             return True  # it needs to know something, and asks for that again
-        from reactive_agents.kernel.open_items import was_done_before  # its tables take a while to read
+        from reactive_agents.kernel.open_items import only_looks, was_done_before  # its tables are large
 
+        required = {each.name for each in context.input.needs.required}
+        called = {each for each in state.ledger.counted.succeeded if each not in required}
+        if any(each.name in called and not only_looks(each) for each in context.toolset.offered):
+            return True  # another tool did it, such as an agent or a shell
         if all(each is not None and was_done_before(text, each, results_of(state)) for each in tools):
             return True  # "It was cancelled on 2 May"
     done = sum(done for _, done in now.open)
