@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.open_items import act_left
+from reactive_agents.kernel.ordered_acts import act_left
 from tests.support.operations import assert_linear
 
 

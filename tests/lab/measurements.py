@@ -7,7 +7,7 @@ from pathlib import Path
 
 import reactive_agents
 from reactive_agents.core.codec import to_json
-from reactive_agents.reasoning.selection.measured import MEASUREMENTS_FILE, Measurement
+from reactive_agents.reasoning.selection.selector import MEASUREMENTS_FILE, Measurement
 from tests.lab.laboratory import Figures
 
 PACKAGED = Path(reactive_agents.__file__).parent / "reasoning" / "selection" / MEASUREMENTS_FILE

@@ -566,7 +566,7 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     offered = [each for each in context.toolset.offered if each.name != FINAL_ANSWER]
     if all(each.name in counted.attempts or not clauses.may_act(each) for each in offered):
         return None
-    from reactive_agents.kernel.open_items import act_left  # its tables take a while to read
+    from reactive_agents.kernel.ordered_acts import act_left  # its tables take a while to read
 
     called = {*counted.attempts, *(step.metadata.tool_used or "" for step in state.steps if step.metadata)}
     called |= {

@@ -270,7 +270,7 @@ def _is_insisted(state: KernelState, context: KernelContext, now: OpenRequiremen
         text, tools = state.proposal.text, [context.toolset.definition(each.name) for each, _ in now.open]
         if clauses.asks_back(text):
             return True  # it needs to know something, and asks for that again
-        from reactive_agents.kernel.open_items import only_looks, was_done_before  # its tables are large
+        from reactive_agents.kernel.ordered_acts import only_looks, was_done_before  # its tables are large
 
         required = {each.name for each in context.input.needs.required}
         called = {each for each in state.ledger.counted.succeeded if each not in required}

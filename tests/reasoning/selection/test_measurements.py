@@ -7,14 +7,15 @@ from attrs import evolve
 
 from reactive_agents.core.config import AdaptiveConfig, ReasoningConfig
 from reactive_agents.effects import attempt
-from reactive_agents.reasoning.selection.measured import (
+from reactive_agents.reasoning.selection.rules import Selection
+from reactive_agents.reasoning.selection.selector import (
     SLIPS_OF_TIER,
     Measurement,
+    StrategySelector,
     hold_to_gain,
     packaged_measurements,
+    selection_context,
 )
-from reactive_agents.reasoning.selection.rules import Selection
-from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 from tests.support.fakes import registry_of
 from tests.support.kernels import kernel_bench
 from tests.support.strategies import strategy_input, strategy_services

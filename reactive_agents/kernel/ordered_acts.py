@@ -1,0 +1,355 @@
+"""Acts that a task orders, and of which no call was made.
+
+An act is seen by its verb, which stands where orders have theirs, and by a tool with that verb. The verbs of
+common acts are listed in a dozen languages, since a tool is described in one and ordered in another.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import lru_cache
+from itertools import takewhile
+
+from attrs import evolve, frozen
+
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.announcements import (
+    QUOTATION,
+    Clause,
+    denies,
+    read_clause,
+    speaks_of_oneself,
+)
+from reactive_agents.kernel.clauses import (
+    CONDITION,
+    QUESTION,
+    UNTELLING,
+    asks_for_text,
+    clauses_of,
+    is_english,
+    may_act,
+    takes_named,
+)
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_ACT_WORDS = """
+send sent mail email e-mail text schick geschick verschick gesend versand envoy envoi envia envie
+    manda invia invie sped stuur gestuur verstuur verzond wyslij wyslal wysla отправ пошл посла
+    gonder 发送 送信 送って
+book reserv buche gebuch prenot boek geboek zarezerw rezerv заброн 预订 预定 予約
+refund reimburs erstatt zuruckerstatt ruckerstatt rembours reembols rimbors terugbeta zwroc возмест
+    верни вернул iade 退款 返金
+cancel stornier kundig gekundig annul annulla anul disdi geannul odwol отмен iptal 取消 キャンセル
+restart reboot redemarr reinici riavvi herstart перезапус перезагруз 重启 再起動
+pay paid transfer bezahl uberweis uberwies begleich transfier transfir paga pague pago pagu trasfer
+    betaal zapla przela przele оплат заплат перевед 转账 支付 付款 振り込 支払
+delete delet remov eras losch gelosch entfern supprim effac elimin borr apag verwijder usun удал 删除
+    削除
+order buy bought purchas bestell kauf gekauf achet compra compre acquist ordina bestel koop gekoch
+    kup zamow купи закаж заказ siparis 购买 订购 注文 購入
+write wrote writ save schreib geschrieb speicher gespeicher ecri enregistr escrib guard scriv salv
+    schrijf geschrev opslaan запиш записа сохран kaydet 写入 保存
+create creat open erstell eroffn crea cree ouvr abri 创建
+remind erinner rappel recuerd ricord lembr herinner напомн 提醒
+publish post veroffentlich publi pubblic 发布
+schedul
+updat chang modif aktualisier aggiorn actualiz
+approv
+archiv
+assign
+clos
+deploy
+invit
+lock
+notif
+reject
+renam
+revok
+submit
+unlock
+upload
+"""
+"""Beginnings of the words of an act, without accents; each line is of one."""
+_ACTS = {
+    word: words[0]
+    for words in map(str.split, _ACT_WORDS.replace("\n    ", " ").strip().splitlines())
+    for word in words
+}
+_WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_UNSPACED_ACTS = tuple((word, act) for word, act in _ACTS.items() if _WITHOUT_SPACES.search(word))
+"""Those of languages without spaces between words."""
+_LONGEST_BEGINNING, _LONGEST_ORDER = max(map(len, _ACTS)), 2_000
+_PLAIN_ACTS = frozenset({"send", "book", "refund", "cancel", "restart", "pay"})
+"""Those that an answer cannot stand for, as it may for "Write a list" or "Delete the comma"."""
+_BASE = re.compile(
+    r"(?:e|a|i|y|n|en|er|ez|ar|ir|are|ere|ire|isci|ieren?|eer|eren|ca|que|uj|ь|ьте|и|ите|те|ируи(?:те)?)?\Z"
+)
+"""Endings of imperatives and infinitives."""
+_PAST = re.compile(r"(?:ed|d|t|ten|[dt][oaie]s?|ée?s?|[ao]n[aoye]|ł[ae]?m?|н|на|но|ны|л|ла|ло|ли)\Z")
+"""Endings of participles and of the past."""
+_PAST_WORDS = frozenset({"sent", "paid", "bought", "wrote", "überwiesen", "geschrieben"})
+_NOT_YET = _set(
+    "be will would can could may might should must werden wird kann sera peut doit sará può deve será puede "
+    "debe pode worden kan moet zostanie może będzie будет может"
+)
+_DONE = re.compile(
+    r"\b(?:done|processed|erledigt|faite?s?|hech[oa]s?|fatt[oa]|feit[oa]|gedaan|zrobione|готово|сделано)\b",
+    re.IGNORECASE,
+)
+_DONE_UNSPACED = re.compile(r"已|了|完成|成功|ました|済")
+_POLITE = _set("please kindly just bitte")
+_JOINS = _POLITE | _set("and then also und dann et puis y luego poi quindi en oraz затем")
+_SHORT_JOINS = _set("e i и a")
+"""Words after which an imperative may stand, as at the beginning; the short ones are others in English."""
+_REQUEST = re.compile(
+    r"\b(?:please|(?:can|could|will|would|want|need|like) (?:you|to)|you to|go ahead|bitte|kannst|können"
+    r"|könnte\w*|würdest|möchte|peux|pou[rv]\w+|voudrais|puedes?|podrías?|quiero|quisiera|por favor|puoi"
+    r"|vorrei|kunt?|wil|pode\w*|quero|можешь|можете|proszę)\b",
+    re.IGNORECASE,
+)
+_ENCLITIC = re.compile(r"(?<=\w{5}[aei])(?=l[aeoi]s?\b)")
+"""Where a pronoun is written with its verb: "resérvalo"."""
+_NO_ORDER = re.compile(
+    r"\b(?:how|why|whether|unless|wie|warum|comment|pourquoi|cómo|come|hoe|как|почему)\b"
+    r"|如何|怎么|怎样|什么|吗|哪|どう|何|ですか",
+    re.IGNORECASE,
+)
+_DOUBT = re.compile(
+    r"\b(?:or|oder|ou|later|only|before|after|until|once|myself|every time|actually|wait|sorry|scratch"
+    r"|kidding|changed|forget|oops|undo|ignore|cancel that)\b|\S\s*\n\s*\S",
+    re.IGNORECASE,
+)
+"""Signs that an order may not be meant, or not now."""
+_PRONOUNS = _set("it them this these ihn sie es le la les lo los die het его их")
+_NUMBERS = _set("a an some one two three four five six ten twelve twenty me my us")
+_NOUN_OF = _set("of de des du von van der di del da do")
+_TELLING = re.compile(
+    r"\W*(?:(?:please|then|and|now) )*(?:tell|ask|remind|say|explain|describe|imagine|suppose|name|pick"
+    r"|suggest|classify|repeat|give|list|summari[sz]e|proofread|correct|shorten|label)\b",
+    re.IGNORECASE,
+)
+_INTO_FILE = re.compile(
+    r"\b(?:into|to|as|in|file|called|named|datei|als|unter|dans|sous|fichier|en|como|archivo|nel|em|naar|в|файл)\s+"
+    r"\S+\.[a-z]{2,4}\b|\S+\.[a-z]{2,4}\s*(?:に|へ|中|里)",
+    re.IGNORECASE,
+)
+_ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже)\b", re.IGNORECASE)
+"""In an answer by which the speaker need not have done anything."""
+_GENERAL = _set(
+    "make do place process issue perform create new money payment amount request item product account"
+)
+_ANYTHING = re.compile(r"\W*(?:ask|brows|click|consult|execut|go\b|navigat|run)", re.IGNORECASE)
+_TOKEN = re.compile(r"[^\W_]+")
+_SHARED = 4
+"""Letters of a noun that its forms share."""
+_TEXT_AFTER = re.compile(r"[:：](?!\d|//)(?:[ \t]*\n\s*\n[\s\S]*|.*)")
+"""A colon with the rest of the line, or the paragraphs after it, as in a letter or a conversation."""
+
+
+@frozen
+class _Order:
+    """An act that a task orders.
+
+    Attributes:
+        objects: the words after its verb.
+        is_plain: whether nothing speaks against it that the act is meant.
+        is_further: whether it follows something else that is asked: "Look it up and cancel it".
+    """
+
+    objects: str
+    is_plain: bool
+    is_further: bool = False
+
+
+def act_left(
+    task: str, text: str, tools: Iterable[ToolDefinition], called: Set[str], results: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the tools for an act that a task orders, and that no call has done.
+
+    The answer says that it is done, or repeats the task, or speaks only of what was asked before the act.
+    None if it denies or asks something instead, if a result says that it is done, or if another tool may
+    have done it.
+
+    Args:
+        called: the names of the tools that were called.
+    """
+    ordered = _orders_in(task)
+    if not ordered:
+        return ()
+    able: dict[str, list[ToolDefinition]] = {}
+    for tool in tools:
+        acts = _acts_of(tool)
+        if tool.name in called and acts.isdisjoint(ordered) and not only_looks(tool):
+            return ()
+        for act in acts:
+            able.setdefault(act, []).append(tool)
+    found, said = list(results), list(map(read_clause, clauses_of(text)))
+    if found:
+        said = [each for each in said if speaks_of_oneself(each.text) or not _ALREADY.search(each.text)]
+    evades = not said or any(each.denies or QUESTION.search(each.text) for each in said)
+    is_vague = text.strip() == task.strip() or any(
+        _DONE.search(each.said) and _NOT_YET.isdisjoint(each.words) for each in said
+    )
+    for act, order in ordered.items():
+        if any(each.name in called for each in able.get(act, ())):
+            continue
+        left = [each for each in able.get(act, ()) if _may_be_for(each, act, order, task)]
+        is_left = is_vague or (order.is_further and bool(found))
+        is_missing = is_left and order.is_plain and not evades
+        is_said = is_missing or any(_claims(each, act) for each in said)
+        if left and is_said and not any(act in _past_acts(each) for each in found):
+            return tuple(each.name for each in left)
+    return ()
+
+
+def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> bool:
+    """Return whether a text and a result both say that what a tool does is done."""
+    acts = _acts_of(tool).intersection(_past_acts(text))
+    return bool(acts) and any(not acts.isdisjoint(_past_acts(each)) for each in results)
+
+
+@lru_cache(maxsize=8)
+def _orders_in(task: str) -> Mapping[str, _Order]:
+    """Return the acts that a task orders.
+
+    What stands in quotation marks or after a colon may be a text, and orders nothing, and so is what follows
+    a request for a text, unless it is about that: "Draft a mail and send it".
+    """
+    found: dict[str, _Order] = {}
+    if len(task) > _LONGEST_ORDER:
+        return found
+    joins = _JOINS if is_english(task) else _JOINS | _SHORT_JOINS
+    is_sure, is_text = _DOUBT.search(task) is None and not denies(task), False
+    for said in clauses_of(_TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))):
+        is_question = QUESTION.search(said) is not None
+        if denies(said) or _NO_ORDER.search(said) or (is_question and not _REQUEST.search(said)):
+            continue
+        is_meant = is_sure and not (is_question or CONDITION.search(said))
+        tells = asks_for_text(said) or _TELLING.match(said) is not None
+        for act, order in _orders_of(said, joins, is_text=is_text, tells=tells):
+            found.setdefault(act, evolve(order, is_plain=order.is_plain and is_meant))
+        is_text = is_text or tells
+        if not is_text:
+            found = {act: _Order("", False) for word, act in _UNSPACED_ACTS if word in said} | found
+    return found
+
+
+def _orders_of(clause: str, joins: Set[str], *, is_text: bool, tells: bool) -> Iterator[tuple[str, _Order]]:
+    """Yield the acts that a clause orders, at the beginning of a part or in a request.
+
+    Args:
+        joins: words after which a part may begin.
+        is_text, tells: whether the clause, or what follows its first verb, may be a text.
+    """
+    tokens = list(_TOKEN.finditer(clause if _SHORT_JOINS.isdisjoint(joins) else _ENCLITIC.sub(" ", clause)))
+    words = [each[0].casefold() for each in tokens]
+    first = next((at for at, word in enumerate(words) if word not in joins and not word.isdecimal()), 0)
+    is_asked = _REQUEST.search(clause) is not None
+    for at, token in enumerate(tokens):
+        begins = (
+            at <= first or words[at - 1] in joins or "," in token.string[tokens[at - 1].end() : token.start()]
+        )
+        if not begins and not is_asked:
+            continue
+        act, after = _ordered(words[at:])
+        if not act or ((is_text or (tells and at > first)) and after[0] not in _PRONOUNS):
+            continue
+        about = " ".join(takewhile(lambda word: word not in _NOUN_OF, after))
+        is_further = not (joins - _POLITE).isdisjoint(words[:at])
+        yield act, _Order(about, begins and act in _PLAIN_ACTS, is_further)
+
+
+def _ordered(words: list[str]) -> tuple[str, list[str]]:
+    """Return the act that the first word orders, with the next ones; empty for none."""
+    act, ending = _act_in(words[0])
+    after = [*words[1:5], ""]
+    if not act or not _BASE.match(ending) or words[0] in _PAST_WORDS or after[0] in _NOUN_OF:
+        return "", after
+    is_noun = words[0] == "order" and after[0] not in _NUMBERS and not after[0].isdecimal()
+    return ("" if is_noun else act), after
+
+
+def _act_in(word: str) -> tuple[str, str]:
+    """Return the act of a word and the word's ending; empty if it is of none."""
+    word = word.casefold()
+    folded = "".join(
+        each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each)
+    ).replace("ł", "l")
+    for size in range(min(len(folded), _LONGEST_BEGINNING), 2, -1):
+        if act := _ACTS.get(folded[:size]):
+            return act, word[size:]
+    return "", ""
+
+
+def _past_acts(text: str) -> Iterator[str]:
+    """Yield the acts that a text has in a form of the past."""
+    for token in _TOKEN.finditer(text):
+        act, ending = _act_in(token[0])
+        if act and (token[0].casefold() in _PAST_WORDS or (ending and _PAST.search(ending))):
+            yield act
+    if _DONE_UNSPACED.search(text):
+        yield from (act for word, act in _UNSPACED_ACTS if word in text)
+
+
+def _claims(clause: Clause, act: str) -> bool:
+    """Return whether a clause says that an act is done."""
+    if clause.denies or QUESTION.search(clause.text) or act not in _past_acts(clause.said):
+        return False
+    return _NOT_YET.isdisjoint(clause.words)
+
+
+@lru_cache(maxsize=256)
+def _acts_of_words(name: str, description: str) -> frozenset[str]:
+    """Return the acts of a tool by its name and description."""
+    words = name.replace("_", " ").replace("-", " ").split()
+    verbs = [*words[:1], *description.split(maxsplit=1)[:1]]
+    if words[:1] and words[0] in _GENERAL:
+        verbs += words[1:]  # "make_payment", "create_booking"
+    return frozenset(act for act, _ in map(_act_in, verbs) if act)
+
+
+def _acts_of(tool: ToolDefinition) -> frozenset[str]:
+    return _acts_of_words(tool.name, tool.description) if may_act(tool) else frozenset()
+
+
+def only_looks(tool: ToolDefinition) -> bool:
+    """Return whether a tool does nothing but look something up, as it is described."""
+    return bool(tool.description) and not may_act(tool) and _ANYTHING.match(tool.description) is None
+
+
+def _nouns_of(tool: ToolDefinition) -> list[str]:
+    """Return the nouns of a tool's name, which begins with its verb."""
+    first, *rest = tool.name.casefold().replace("-", "_").split("_")
+    words = rest if first in _GENERAL or _act_in(first)[0] else [first, *rest]
+    return [each for each in words if len(each) > 2 and each not in _GENERAL]
+
+
+def _is_mentioned(tool: ToolDefinition, task: str) -> bool:
+    """Return whether a task mentions what a tool is for, as far as that can be read."""
+    nouns = _nouns_of(tool)
+    return not nouns or not is_english(task) or takes_named(tool, task) or _has_one(task, nouns)
+
+
+def _may_be_for(tool: ToolDefinition, act: str, order: _Order, task: str) -> bool:
+    """Return whether a tool may be for an act that has many objects.
+
+    "Write a poem" asks for no file, "Create a list" for no event, and "Delete the comma" for no file.
+    """
+    if act == "write":
+        return takes_named(tool, task) and _INTO_FILE.search(task) is not None
+    nouns = _nouns_of(tool) if act == "create" or is_english(task) else ()
+    if act in _PLAIN_ACTS:
+        words = (each[0].casefold() for each in _TOKEN.finditer(tool.description.partition(" ")[2]))
+        described = {word for word in words if len(word) >= _SHARED} - UNTELLING
+        return _is_mentioned(tool, task) or _has_one(task, described)
+    return (not nouns and act != "create") or _has_one(order.objects, nouns)
+
+
+def _has_one(text: str, nouns: Iterable[str]) -> bool:
+    return any(noun[:_SHARED] in text.casefold() for noun in nouns)
