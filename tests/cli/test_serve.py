@@ -24,7 +24,9 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     assert (found.user, found.agents, found.limits.runs) == ("ada", frozenset({"clerk"}), 3)
     listed = json.loads(command("keys", "list", "--keys", path, "--json").stdout)
     assert [(each["name"], each["user"], each["digest"]) for each in listed] == [("Ada", "ada", "")]
-    assert made.stdout.strip().rpartition("_")[2] not in command("keys", "list", "--keys", path).stdout
+    secret = made.stdout.strip().partition(f"{found.key}_")[2]
+    assert secret
+    assert secret not in command("keys", "list", "--keys", path).stdout
     assert command("keys", "revoke", found.key, "--keys", path).exit_code == 0
     assert ApiKeys(path).find(made.stdout.strip()) is None
     assert "revoked" in command("keys", "list", "--keys", path).stdout
