@@ -77,10 +77,8 @@ def says_nothing(text: str, context: KernelContext) -> bool:
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return False
     asked = context.input.to_do
-    is_echo = (
-        clauses.REQUEST_MARK.search(asked) is not None and text.strip().casefold() == asked.strip().casefold()
-    )
-    return is_echo or not text.strip(" .…")
+    is_echo = text.strip().casefold() == asked.strip().casefold()
+    return (is_echo and clauses.REQUEST_MARK.search(asked) is not None) or not text.strip(" .…")
 
 
 @about_answers
