@@ -321,9 +321,9 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
     contract = _SHAPES.get(shape) if shape is not None else None
     if contract is None:
         contract = _read_contract(name, documentation, resolved)
-        if len(_SHAPES) >= _MOST_SHAPES:
-            _SHAPES.clear()
         if shape is not None:
+            if len(_SHAPES) >= _MOST_SHAPES:
+                _SHAPES.clear()
             _SHAPES[shape] = contract
     if not signature.enclosing:
         contracts[function] = contract

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, SupportsFloat, TypeAlias
 
 import anyio.to_thread
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 from attrs.validators import deep_iterable, in_, min_len
 
 from reactive_agents.core.config import ALL_STAGES
@@ -38,6 +38,9 @@ class FunctionCheck:
     stages: tuple[GuardrailStage, ...] = field(
         default=ALL_STAGES, validator=(min_len(1), deep_iterable(in_(ALL_STAGES)))
     )
+    _takes_text_alone: bool = field(
+        default=Factory(lambda check: can_take(check.function, 1), takes_self=True), init=False, repr=False
+    )
 
     @property
     def __name__(self) -> str:
@@ -45,7 +48,7 @@ class FunctionCheck:
 
     def __call__(self, text: str) -> Findings | Awaitable[Findings]:
         """Call the function; outside of a run the context has no dependencies."""
-        if can_take(self.function, 1):
+        if self._takes_text_alone:
             return self.function(text)
         context = CHECKED_RUN.get()
         return self.function(RunContext(None) if context is None else context(), text)
