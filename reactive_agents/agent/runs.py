@@ -350,11 +350,12 @@ class Runs(Generic[R]):
         """Return the recorded steps of a run: answers of models, and results of tools."""
         return recorded_steps(await self._entries(run_id))
 
-    async def replay(self, run_id: str, *, until: int | None = None) -> Replay:
+    async def replay(self, run_id: str, *, until: int | None = None, deps: Any = None) -> Replay:
         """Replay a run from its record alone; no model is asked and no tool is run.
 
         Args:
             until: number of the last step to replay, from 1; all by default.
+            deps: the dependencies, as in ``run``, for functions that choose the tools of a run by them.
         """
         _refuse(wrong_value("until", until, int | None, _STEP, is_count))
         run = await self.find(run_id)
@@ -362,7 +363,7 @@ class Runs(Generic[R]):
         if until is not None and until > (steps := len(recorded_steps(entries))):
             known = f"the number of a step of the run, which has {steps}"
             raise AgentError(errors.InvalidConfig("until", f"{until}", known))
-        return await replay_run(self.engine, run, entries, until=until, reader=self._record)
+        return await replay_run(self.engine, run, entries, until=until, reader=self._record, deps=deps)
 
     async def fork(
         self,

@@ -27,7 +27,7 @@ from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import BRANCH, attempt
 from reactive_agents.engine import durability
-from reactive_agents.engine.services import CALLER, NO_OVERRIDES, RunStopped
+from reactive_agents.engine.services import CALLER, RunOverrides, RunStopped
 from reactive_agents.ports import EventHandler, RunRecord
 
 if TYPE_CHECKING:
@@ -116,12 +116,14 @@ async def replay_run(
     *,
     until: int | None = None,
     reader: RunRecord | None = None,
+    deps: Any = None,
 ) -> Replay:
     """Run a recorded run once more, from its record alone.
 
     Args:
         until: number of the last step to replay; all by default.
         reader: the record, for the runs of other agents that are part of the run.
+        deps: the dependencies of the run, which no record holds.
     """
     steps = recorded_steps(entries)
     if until is not None and until < len(steps):
@@ -134,7 +136,7 @@ async def replay_run(
     outcome: Result[TaskResult, TaskFailed] | None = None
     try:
         outcome = await replaying.conduct_phases(
-            run.task, run.run_id, NO_OVERRIDES, streaming=False, journal=journal
+            run.task, run.run_id, RunOverrides(deps=deps), streaming=False, journal=journal
         )
         difference, step = _compared(outcome, run) if until is None else ("", len(steps))
     except RunStopped as stopped:
@@ -174,6 +176,8 @@ def _compared(outcome: Result[TaskResult, TaskFailed], run: RecordedRun) -> tupl
     for number, (one, other) in enumerate(zip(before, now, strict=False), 1):
         if without_duration(one) != without_duration(other):
             return f"Step {number} of the result differs: {other.content!r:.200}", number
+    if isinstance(known, Success) and isinstance(outcome, Failure):
+        return f"It fails, unlike the recorded run: {outcome.failure().error.message}", len(now)
     if len(before) != len(now):
         return f"The result has {len(now)} steps, and the recorded one {len(before)}.", len(now)
     if isinstance(known, Success) and isinstance(outcome, Success):

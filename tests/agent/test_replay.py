@@ -14,7 +14,7 @@ import pytest
 from dependency_injector.providers import Object
 from returns.result import Failure, Result, Success
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import (
@@ -242,6 +242,21 @@ async def test_a_replay_that_ends_otherwise_names_what_differs(
         file.execute("UPDATE runs SET result = ?", (known.replace(now, before),))
     replay = await reader(tmp_path / "r.db", ScriptedLLM()).runs.replay("r1")
     assert (replay.step, replay.difference[: len(difference)]) == (step, difference)
+
+
+async def test_a_run_whose_tools_depend_on_its_dependencies_is_replayed_with_these(tmp_path: Path) -> None:
+    def stock(ctx: RunContext[str], product: str) -> str:
+        """Return how many pieces there are."""
+        return f"{ctx.deps}: 12 {product}"
+
+    builder = ReactiveAgents.create(deps=str).with_reasoning().with_durability(tmp_path / "runs.db")
+    builder = builder.with_llm(ScriptedLLM(call("stock", product="A-1"), answer("There are 12.")))
+    agent = builder.with_toolset([stock], filter=lambda ctx, _: ctx.deps != "Rome").build()
+    await agent.run("How many?", deps="Berlin", run_id="r")
+    without = await agent.runs.replay("r")
+    assert without.difference.startswith("It fails, unlike the recorded run: tools: got 'stock', which takes")
+    replay = await agent.runs.replay("r", deps="Berlin")
+    assert (replay.difference, replay.step) == ("", 3)
 
 
 async def test_a_replay_within_a_tool_costs_its_run_nothing(tmp_path: Path) -> None:
