@@ -126,7 +126,13 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
         return DONE
     context, required = services.handle.context, services.settings.requires("audit")
     if required or services.journal is not None:
-        entered = await append_entry("start", services, subject="", detail="")
+        try:
+            entered = await append_entry("start", services, subject="", detail="")
+        except anyio.get_cancelled_exc_class():
+            cut_off = "The entry of the run's start was cut off: whether it was recorded is not known."
+            error = context.failure_of("audit")(ServiceFailed(cut_off, "audit", "append"))
+            publish_failure("audit", error, services, fatal=False)
+            raise
         if isinstance(entered, Success):
             return DONE
         error = context.failure_of("audit")(entered.failure())

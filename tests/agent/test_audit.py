@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from dependency_injector import providers
 from returns.maybe import Some
@@ -192,3 +193,35 @@ async def test_without_a_path_the_log_and_the_account_end_with_the_agent(
         entries = (await attempt(log.read())).unwrap()
     assert [each.sequence for each in entries] == [1, 2, 3, 4]
     assert os.listdir(tmp_path) == []
+
+
+async def test_a_run_that_is_stopped_while_its_start_is_entered_says_so(tmp_path: Path) -> None:
+    begun = anyio.Event()
+
+    class SlowAuditLog(RecordingAuditLog):
+        @effect
+        async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
+            if entry.action == "start":
+                begun.set()
+                await anyio.sleep_forever()
+            return await attempt(super().append(entry))
+
+    log = SlowAuditLog()
+    agent = start().with_audit(":memory:").with_durability(tmp_path / "runs.db").build()
+    agent.container.governance.audit.override(providers.Object(Some(log)))
+    failed: list[ExecutionPhaseFailed] = []
+    agent.subscribe(lambda event: failed.append(event) if isinstance(event, ExecutionPhaseFailed) else None)
+
+    async def stop() -> None:
+        await begun.wait()
+        (task,) = agent.running()
+        agent.stop(task).unwrap()
+
+    async with agent, anyio.create_task_group() as group:
+        group.start_soon(stop)
+        result = await agent.run("Send hello.", run_id="r")
+    assert result.status == "partial"
+    assert [entry.action for entry in log.entries] == ["run"]
+    assert [(event.phase, "start was cut off" in event.error.message) for event in failed] == [
+        ("audit", True)
+    ]
