@@ -220,7 +220,7 @@ async def test_a_run_that_is_stopped_while_its_start_is_entered_says_so(tmp_path
     async with agent, anyio.create_task_group() as group:
         group.start_soon(stop)
         result = await agent.run("Send hello.", run_id="r")
-    assert result.status == "partial"
+        assert result.status == "partial"
     assert [entry.action for entry in log.entries] == ["run"]
     assert [(event.phase, "start was cut off" in event.error.message) for event in failed] == [
         ("audit", True)
