@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from reactive_agents.core.json import JsonObject
 from reactive_agents.kernel.call_parsing.json_calls import CallForm, ParsedCalls
+from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.parser import parse_calls
 from reactive_agents.kernel.call_parsing.tool_names import squash
 from tests.support.call_format import CallKeys, format_call
@@ -272,3 +274,40 @@ UNITS = [
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_work_grows_with_the_length_alone(unit: str) -> None:
     assert_linear(lambda size: parse_calls((unit * (size // len(unit) + 1))[:size], KNOWN), 2_000)
+
+
+# --- JSON that breaks off ---------------------------------------------------------------------------------
+
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(values, st.sampled_from(["", "\n", " That is all.", "\n```"]))
+def test_whole_json_does_not_break_off(value: Any, after: str) -> None:
+    assert not breaks_off(json.dumps(value) + after)
+    assert not breaks_off(f"```json\n{json.dumps(value, indent=1)}\n```")
+
+
+@given(
+    st.dictionaries(st.text(max_size=6), values, min_size=1, max_size=3),
+    st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=8),
+    st.data(),
+)
+def test_json_that_ends_within_its_last_text_breaks_off(
+    value: dict[str, Any], last: str, data: st.DataObject
+) -> None:
+    text = json.dumps({**value, "last of all": last}, ensure_ascii=False)
+    begin = text.rindex('"last of all": "') + len('"last of all":')
+    cut = text[: data.draw(st.integers(begin, len(text) - 2))]
+    assert breaks_off(cut)
+    assert breaks_off(f"```json\n{cut}\n```")
+
+
+@given(st.text() | st.text(alphabet='{}[]",:\\ a1`'))
+def test_any_text_can_be_asked_whether_it_breaks_off(text: str) -> None:
+    breaks_off(text)
+    breaks_off("[" * 100_000 + '"')
+    breaks_off('{"a": ' * 100_000)

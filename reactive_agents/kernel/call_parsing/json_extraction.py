@@ -37,11 +37,32 @@ _STRING_OR_SURPLUS = lazy_pattern(
 _BARE_QUOTE = lazy_pattern(r'\\.|"', re.S)
 _GUESSED = lazy_pattern(r'[{\[,:]\s*(?:"""|`|&quot;)|"\s*\+\s*"|["\']\s*:\s*#')
 """Quotes of other languages, joined texts, ``#`` without quotes: ``json_repair`` invents values for them."""
+_FENCE = lazy_pattern(r"^```\w*\s*|\s*```$")
+_BEGUN = lazy_pattern(r'\{\s*"|\[\s*["{]')
 _WORD = lazy_pattern(r"\w+")
 _MANY_WORDS = 20
 _SIGN = lazy_pattern(r"[^\w\s]")
 _WORK = 2**24
 _MOST_FAILURES = 500
+
+
+def breaks_off(text: str) -> bool:
+    """Return whether a text is JSON that ends within a value, or before one.
+
+    >>> breaks_off('{"answer": '), breaks_off('{"answer": "4'), breaks_off('{"answer": 4')
+    (True, True, False)
+    """
+    body = _FENCE.sub("", text.strip())
+    if not _BEGUN.match(body):
+        return False
+    try:
+        _LENIENT.raw_decode(body)
+    except json.JSONDecodeError as error:
+        lacks_bracket = error.msg.startswith("Expecting ',' delimiter")
+        return error.msg.startswith("Unterminated") or (error.pos >= len(body) and not lacks_bracket)
+    except RecursionError:
+        return False
+    return False
 
 
 @frozen(eq=False, repr=False)

@@ -24,6 +24,7 @@ from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
 from reactive_agents.kernel.announcements import act_of, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
+from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
 from reactive_agents.kernel.call_parsing.tool_names import squash
@@ -81,22 +82,33 @@ def says_nothing(text: str, context: KernelContext) -> bool:
     return (is_echo and clauses.REQUEST_MARK.search(asked) is not None) or not text.strip(" .…")
 
 
+def is_broken_json(proposal: Proposal, context: KernelContext) -> bool:
+    """Return whether an answer of no required form ends within JSON that it began with."""
+    is_ended = proposal.finish_reason not in ("length", "content_filter")
+    return is_ended and context.input.answer_form is None and breaks_off(proposal.text)
+
+
 @about_answers
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask a turn that was cut off at the output limit again, twice at most.
+    """Ask a turn that was cut off at the output limit, or breaks off within JSON, again, twice at most.
 
     After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
     content filter has cut off is not asked again, whatever is still required.
     """
     proposal = state.proposal
-    if proposal is None or proposal.finish_reason not in ("length", "content_filter"):
+    if proposal is None:
         return None
-    by_length = proposal.finish_reason == "length"
-    if by_length and state.ledger.told.get(CUT_OFF, 0) < MOST_CUT_OFF and turns_left(state, context):
+    is_broken, by_length = is_broken_json(proposal, context), proposal.finish_reason == "length"
+    if not (is_broken or by_length or proposal.finish_reason == "content_filter"):
+        return None
+    asks_again = state.ledger.told.get(CUT_OFF, 0) < MOST_CUT_OFF and turns_left(state, context)
+    if by_length and asks_again:
         advice = "Make the next call, or give the whole answer in fewer words."
         return Redirect(CUT_OFF, f"Your last reply was cut off at the output limit. {advice}")
+    if is_broken and asks_again:
+        return Redirect(CUT_OFF, "Your last reply broke off within JSON. Give the whole answer.")
     if proposal.text.strip():
-        if by_length:
+        if by_length or is_broken:
             return None
         reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
         return Stop("final_answer", "partial", proposal.text, reason)

@@ -216,7 +216,7 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
 
 @about_answers
 def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A proposed answer stands, unless the model was cut off while it gave it."""
+    """A proposed answer stands, unless it was cut off, or breaks off within JSON."""
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
         return None
@@ -228,6 +228,9 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
             return Stop("final_answer", "partial", proposal.text, reason)
         case "stop" | "tool_calls" | "other":
+            if answers.is_broken_json(proposal, context):
+                reason = "The model's answer breaks off within JSON. Missing: the rest of the answer."
+                return Stop("final_answer", "partial", proposal.text, reason)
             reason = "The model gave its final answer."
             if _called_nothing(state, context):
                 reason += " No tool was called."

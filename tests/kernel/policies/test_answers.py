@@ -26,6 +26,7 @@ from reactive_agents.kernel.policies.answers import (
     unsupported,
     written_call,
 )
+from reactive_agents.kernel.policies.decision import final_answer
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
 from reactive_agents.testing.core import START
 from tests.support.kernels import KernelBench, add, kernel_bench
@@ -86,6 +87,28 @@ def test_a_filtered_turn_is_not_asked_again() -> None:
     verdict = cut_off(cut("", "content_filter"), CONTEXT)
     assert isinstance(verdict, Stop)
     assert "content filter" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "text", ['{"answer": ', '{"answer": "It is 3, si', '```json\n[{"total": 3}, ', '["one", "tw']
+)
+def test_an_answer_that_breaks_off_within_json_is_asked_for_twice(text: str) -> None:
+    verdict = cut_off(moment(text), CONTEXT)
+    assert isinstance(verdict, Redirect)
+    assert verdict.guidance == "Your last reply broke off within JSON. Give the whole answer."
+    often = moment(text, told={"cut_off": MOST_CUT_OFF})
+    assert cut_off(often, CONTEXT) is None, "the policy final_answer makes it partial"
+    ended = final_answer(often, CONTEXT)
+    assert isinstance(ended, Stop)
+    assert (ended.outcome, ended.output) == ("partial", text)
+    assert ended.reason.startswith("The model's answer breaks off within JSON. Missing:")
+
+
+@pytest.mark.parametrize(
+    "text", ['{"answer": 3', '{"answer": "3"', "[1] The report.", "{", '{"a": 1} is JSON.']
+)
+def test_json_that_lacks_only_its_last_brackets_and_other_texts_are_whole(text: str) -> None:
+    assert cut_off(moment(text), CONTEXT) is None
 
 
 def test_whole_turns_and_last_turns_are_no_matter_of_it() -> None:
