@@ -83,14 +83,14 @@ def says_nothing(text: str, context: KernelContext) -> bool:
 
 
 def is_broken_json(proposal: Proposal, context: KernelContext) -> bool:
-    """Return whether an answer of no required form ends within JSON that it began with."""
+    """Return whether an answer without a form is JSON that breaks off."""
     is_ended = proposal.finish_reason not in ("length", "content_filter")
     return is_ended and context.input.answer_form is None and breaks_off(proposal.text)
 
 
 @about_answers
 def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask a turn that was cut off at the output limit, or breaks off within JSON, again, twice at most.
+    """Ask a turn that was cut off, or breaks off within JSON, again, twice at most.
 
     After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
     content filter has cut off is not asked again, whatever is still required.
