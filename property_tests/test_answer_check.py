@@ -18,9 +18,10 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.answer_check import judge_text, unmade_call
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
-from reactive_agents.kernel.clauses import MANY_WORDS, QUESTION, clauses_of, size_of
+from reactive_agents.kernel.clauses import MANY_WORDS, QUESTION, asks_back, clauses_of, size_of
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
 from reactive_agents.kernel.figures import plain_numbers, read_number
+from reactive_agents.kernel.ordered_acts import parts_left
 from reactive_agents.kernel.policies.answers import MOST_TEXTS
 from reactive_agents.testing import FakeTools, Turn, call, forever, say
 from tests.support.kernels import add, kernel_bench
@@ -271,3 +272,46 @@ def test_every_text_is_looked_through_for_calls_without_an_error(
     assert all(0 <= each.start < each.end <= len(text) for each in found)
     spelled_answer(text, whole=False)
     lone_answer(text)
+
+
+REQUESTS = (
+    "Tell me the date",
+    "I need your name",
+    "Please specify the amount",
+    "Sag mir das Datum",
+    "Which date?",
+)
+PAYING = (
+    ToolDefinition("pay_bill", "Pay a bill.", {"properties": {"number": {}, "date": {}}}),
+    ToolDefinition("list_bills", "List bills.", {}),
+)
+
+
+@given(st.lists(st.one_of(pieces, st.sampled_from(REQUESTS)), max_size=12).map(" ".join), texts)
+def test_what_is_asked_for_is_missing_in_the_task(text: str, task: str) -> None:
+    if asks_back(text, task, PAYING):
+        assert asks_back(text, task)
+    if asks_back(text, f"{task} {text}"):
+        assert QUESTION.search(text)
+
+
+@given(st.sampled_from(REQUESTS), texts)
+def test_what_is_quoted_asks_for_nothing(request: str, task: str) -> None:
+    assert asks_back(request, "Do it.")
+    assert not asks_back(f"The label says “{request}”.", task)
+
+
+@given(
+    st.lists(st.integers(100, 999).map("R-{}".format), min_size=2, max_size=6, unique=True),
+    st.data(),
+)
+def test_the_parts_that_are_left_are_those_that_no_call_had(bills: list[str], data: st.DataObject) -> None:
+    paid = data.draw(st.lists(st.sampled_from(bills), min_size=1, unique=True))
+    listed = f"{', '.join(bills[:-1])} and {bills[-1]}"
+    calls = [("pay_bill", (each,), f"{each} is paid") for each in paid]
+    rest = {each for each in bills if each not in paid}
+    for claim in ("All bills are paid.", f"I paid {listed}.", f"{listed} were paid."):
+        assert set(parts_left(f"Pay bills {listed}.", claim, PAYING, calls)) == rest
+    told = f"{' and '.join(paid)} {'was' if len(paid) == 1 else 'were'} paid."
+    assert not parts_left(f"Pay bills {listed}.", told, PAYING, calls)
+    assert not parts_left(f"Are bills {listed} paid?", "All are paid.", PAYING, calls)

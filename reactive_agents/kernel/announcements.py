@@ -147,6 +147,43 @@ _ASKING_HOW_MUCH = lazy_pattern(
 )
 _ASKING_UNSPACED = lazy_pattern(r"哪|什么|谁|几|多少|何|どの|どちら|どこ|いつ|誰|いくつ")
 """Words of questions that no yes or no answers."""
+_ASKING_TO_TELL = lazy_pattern(
+    r"(?:(?:\A\W*+|[,:–] ?|\b(?:please|just|kindly|first|then|and|so|you) )"
+    r"(?:(?:tell|give|send|show) (?:me|us)(?! a (?:few|min|sec))|let (?:me|us) know|(?:provide|specify|name"
+    r"|share|state|clarify|indicate|supply|enter|choose|select)(?: (?:me|us))?)"
+    r"|send (?=[^,.]+ to (?:me|us)\b)"
+    r"|\b(?:(?:nenn|sag|gib|geb|schick|send|teil|schreib)\w* (?:(?:sie|bitte|doch|noch) )*(?:mir|uns)"
+    r"|geben sie(?: bitte)?|bitte (?:nennen|teilen|wählen|geben)(?: sie)?"
+    r"|(?:di(?:te)?s|donnez?|indiquez?|précisez?|envo(?:ie|yez)|communiquez)-(?:moi|nous)"
+    r"|(?:m['’]|me |nous |veuillez |merci de )(?:indiquer|dire|donner|préciser|envoyer|communiquer|fournir)"
+    r"|(?:di|díga|da|dé|indíca|indíque|envía|envíe|manda|facilíta|facilíte)(?:me|nos)"
+    r"|(?:me|nos) (?:digas?|diga|indiques?|dés?|envíes?)"
+    r"|dimmi|dammi|(?:indica|invia|comunica|fornisci)mi|mi (?:dica|dia|indichi|invii|comunichi)"
+    r"|(?:diga|informe|envie|indique)-me|me (?:diga|informe|envie)|por favor, (?:informe|indique|especifique)"
+    r"|(?:geef|vertel|stuur|noem|zeg) (?:mij|me|ons)|laat (?:het )?(?:mij|me|ons) weten"
+    r"|podaj|proszę podać|назовите|укажите|сообщите|пришлите))\b"
+    r"|请您?先?(?:告诉|提供|告知|说明|指定)|(?:教えて|お知らせ|指定して|ご指定)(?=ください)",
+    re.IGNORECASE,
+)
+"""An imperative by which the reader is to tell something."""
+_NEEDING = lazy_pattern(
+    r"\b(?:(?:I|we)(?:['’](?:ll|d)| will| would)?(?: (?:still|also|just|only|first))* (?:need|require|lack)"
+    r"(?! to (?!know|have))|(?:I['’]m|I am|we['’]re)(?: still)? missing"
+    r"|(?:is|are)(?: still)? (?:missing|needed|required)(?! (?:an?|the) )"
+    r"|you (?:did|have)(?:n['’]t| not) (?:said|say|given?|told|tell|mention|specif|provide|name)\w*"
+    r"|(?:brauch|benötig)en?|fehl(?:t|en)|(?:me|nous) (?:faut|manque)"
+    r"|besoin (?:de (?:savoir|connaître|votre|notre)|d(?!(?:e |['’])\w+(?:er|ir|re)\b)\w*)"
+    r"|necesit(?:o|amos)(?= saber| conocer|(?! \w+[aei]r(?:l[aeo]s?)?\b))|(?:me|nos) faltan?"
+    r"|(?:mi|ci) (?:serv|manc|occorr)\w+|bisogno d(?!i \w+[aei]re\b)\w*|precis(?:o|amos) d\w+"
+    r"|nodig|ontbreekt|potrzebuję|brakuje|нужн\w+|не хватает)\b|需要(?:您|你)|缺少",
+    re.IGNORECASE,
+)
+"""What the speaker has to be told, or lacks."""
+_NO_WISH = _table("more anything something")
+_READERS_OWN = _table(
+    "dein deine deinen deiner deinem ihr ihre ihren ihrer votre vos ton ta tes su sus tu tus tuo tua suo sua "
+    "seu jouw uw twój twoją pana pani ваш ваше вашу ваши твой твою"
+)
 _SUBORDINATE = _ASKING | {"whether", "if", "that"}
 _WE = _table("we we'll we're us our wir nous nosotros noi nós")
 _COMPOSING = _table(
@@ -446,6 +483,35 @@ def asks_openly(question: str) -> bool:
     if any(_ASKING_FOR & set(words[:3]) and not _FINITE & set(words[:1]) for words in clause.parts):
         return True
     return bool(_ASKING_HOW_MUCH.search(question.lower()) or _ASKING_UNSPACED.search(question))
+
+
+def asks_what(task: str) -> bool:
+    """Return whether a task begins with a word such as "what" or "how"."""
+    first = _words_of_task(task)[:1]
+    return not (_ASKING | _ASKING_ELSEWHERE | _ASKING_FOR).isdisjoint(
+        each.partition("'")[0] for each in first
+    )
+
+
+def asked_for(clause: str) -> str:
+    """Return what a clause tells the reader to name; empty for none.
+
+    "Tell me if you need more" asks for nothing, as "Give me a moment" does.
+    """
+    found = _ASKING_TO_TELL.search(clause)
+    words = set() if found is None else {*_words(clause[found.end() :])}
+    return "" if found is None or words & (_WAIT | _CONDITION | _NO_WISH) else clause[found.end() :]
+
+
+def needed_in(clause: str) -> str:
+    """Return a clause that says what the speaker lacks; empty for others."""
+    found = _NEEDING.search(clause)
+    return "" if found is None or {*_words(clause)} & (_WAIT | _CONDITION) else clause
+
+
+def is_of_reader(clause: str) -> bool:
+    """Return whether a clause has a personal or possessive pronoun of the reader."""
+    return not (_READER | _READERS_OWN).isdisjoint(_words(clause))
 
 
 def is_courtesy(clause: str | Clause) -> bool:

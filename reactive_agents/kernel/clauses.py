@@ -12,17 +12,20 @@ from functools import lru_cache
 from attrs import frozen
 
 from reactive_agents.core.content import shows_content
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.announcements import (
     QUOTATION,
     act_of,
+    asked_for,
     asks_about_speaker,
     asks_openly,
     begins_acts,
     composes,
     denies,
+    is_of_reader,
     is_reading,
+    needed_in,
     orders,
     speaks_of_oneself,
     speaks_to_reader,
@@ -145,6 +148,8 @@ _TRY = lazy_pattern(
 CONDITION = lazy_pattern(
     r"\b(?:if|when|wenn|falls|si|s['’]ils?|se|als|jeśli|jeżeli|eğer|если)\b|如果|若|もし|إذا", re.IGNORECASE
 )
+_KINDS = frozenset({"id", "number", "no", "code"})
+_AFTER_NOUN = "and|or|to|for|from|of|in|on|at|first|before|so|as|too|which|that|is|are"
 _FAILS = lazy_pattern(
     r"\b(?:fail|impossible|unable|scheiter|fehlschl|échou|falla|fallisc|falh)|失败", re.IGNORECASE
 )
@@ -238,9 +243,41 @@ def beginnings_in(tools: Mapping[str, str]) -> frozenset[str]:
     return begins_acts(" ".join(f"{name.replace('_', ' ')} {tools[name]}" for name in tools))
 
 
-def asks_back(text: str) -> bool:
-    """Return whether a text ends with a question for missing information."""
-    return QUESTION.search(text) is not None and asks_openly(last_clause(text))
+def asks_back(text: str, task: str = "", tools: Iterable[ToolDefinition] | None = None) -> bool:
+    """Return whether a text asks for missing information.
+
+    It ends with a question for it, or is short, and a clause of it tells the reader to name what the task
+    does not mention. That the speaker needs it counts too, if it is the reader's or a parameter of a tool.
+
+    Args:
+        tools: without them, all that the speaker needs counts.
+    """
+    if QUESTION.search(text) is not None and asks_openly(last_clause(text)):
+        return True
+    if size_of(text) >= 2 * MANY_WORDS:
+        return False
+    for clause in clauses_of(QUOTATION.sub(" _ ", text)):
+        wish = asked_for(clause)
+        if not wish and (needed := needed_in(clause)):
+            is_askable = tools is None or is_of_reader(clause) or _names_parameter(clause, tools)
+            wish = needed if is_askable else ""
+        if not telling_words(wish) <= telling_words(task):
+            return True
+    return False
+
+
+def _names_parameter(clause: str, tools: Iterable[ToolDefinition]) -> bool:
+    """Return whether a clause is about a parameter, but of nothing in particular.
+
+    "The order number" is one of ``order_id``; "the order status" is none.
+    """
+    parameters = [tool.parameters.get("properties") for tool in tools if tool.name != FINAL_ANSWER]
+    names = {name.lower() for each in parameters if isinstance(each, dict) for name in each if name[2:]}
+    if not names or any(map(str.isdigit, clause)):
+        return False
+    named = "|".join(map(re.escape, names)).replace("_id", " (?:id|number|code)").replace("_", " ")
+    value = rf"(?:(?<!of )(?<!of the )|(?:name|number|id|code) of (?:the )?)\b(?:{named})(?:['’]s name)?"
+    return re.search(rf"{value}\W*(?:\Z|(?:{_AFTER_NOUN})\b)", clause, re.IGNORECASE) is not None
 
 
 def asks_figure(task: str) -> bool:
@@ -303,6 +340,25 @@ def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[s
 def takes_named(tool: ToolDefinition, task: str) -> bool:
     """Return whether a task names an address or file, and a tool can take it."""
     return any(each.search(task) and words.search(_described(tool)) for each, words in _TAKERS)
+
+
+def looked_up_by(task: str, tools: Iterable[ToolDefinition]) -> tuple[str, ...]:
+    """Return the identifiers in a question by which a tool looks something up.
+
+    "4711" of "Where is order 4711?" is one for a tool with ``order_id``. What the speaker can do may be
+    answered without.
+    """
+    if not REQUEST_MARK.search(task) or not asks_openly(task) or speaks_of_oneself(task):
+        return ()
+    found: dict[str, None] = {}
+    for tool in tools:
+        parameters = tool.parameters.get("properties")
+        for name in parameters if isinstance(parameters, dict) and not may_act(tool) else ():
+            noun, _, kind = name.lower().rpartition("_")
+            named = rf"\b{re.escape(noun)} (?:\w+ )?#?([A-Z]{{0,4}}-?\d{{3,}})\b"
+            if noun and kind in _KINDS:
+                found |= dict.fromkeys(re.findall(named, task, re.IGNORECASE))
+    return tuple(found)
 
 
 def _described(tool: ToolDefinition) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import takewhile
 
@@ -20,18 +20,22 @@ from reactive_agents.kernel.announcements import (
     Clause,
     denies,
     read_clause,
+    sign_of,
     speaks_of_oneself,
 )
 from reactive_agents.kernel.clauses import (
     CONDITION,
     QUESTION,
     UNTELLING,
+    asks_back,
     asks_for_text,
     clauses_of,
     is_english,
     may_act,
+    names,
     takes_named,
 )
+from reactive_agents.kernel.open_items import open_items
 
 
 def _set(words: str) -> frozenset[str]:
@@ -47,7 +51,7 @@ refund reimburs erstatt zuruckerstatt ruckerstatt rembours reembols rimbors teru
     верни вернул iade 退款 返金
 cancel stornier kundig gekundig annul annulla anul disdi geannul odwol отмен iptal 取消 キャンセル
 restart reboot redemarr reinici riavvi herstart перезапус перезагруз 重启 再起動
-pay paid transfer bezahl uberweis uberwies begleich transfier transfir paga pague pago pagu trasfer
+pay paid paie transfer bezahl uberweis uberwies begleich transfier transfir paga pague pago pagu trasfer
     betaal zapla przela przele оплат заплат перевед 转账 支付 付款 振り込 支払
 delete delet remov eras losch gelosch entfern supprim effac elimin borr apag verwijder usun удал 删除
     削除
@@ -141,6 +145,24 @@ _INTO_FILE = re.compile(
 )
 _ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже)\b", re.IGNORECASE)
 """In an answer by which the speaker need not have done anything."""
+_SOME = re.compile(
+    r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже|only|except|nur|außer|seule\w*|sauf|s[oó]lo|salvo|apenas"
+    r"|alleen|tylko|только|ya)\b",
+    re.IGNORECASE,
+)
+"""In an answer that does not speak of all that was ordered."""
+_ALL = re.compile(
+    r"\b(?:both|all|each|beide[ns]?|alle|tou(?:te)?s|les deux|amb[oa]s|tod[oa]s|(?:los|las) dos|entramb[ie]"
+    r"|tutt[ie]|oba|obie|wszystkie|все|оба|обе)\b|[都全]",
+    re.IGNORECASE,
+)
+_SEVERAL = _set("are were have sind wurden sont ont están son han sono estão são foram zijn są были")
+"""Verbs of several things: "Ann and Bo are invited", not "The talk with Ann and Bo is cancelled"."""
+_BETWEEN = re.compile(
+    r"\([^()]*\)|[,:]|\b(?:and|but|while|und|aber|et|mais|y|pero|e|ma|mas|en|maar|i|и)\b", re.IGNORECASE
+)
+_BARE = 3
+"""Words of an item with its noun."""
 _GENERAL = _set(
     "make do place process issue perform create new money payment amount request item product account"
 )
@@ -193,8 +215,10 @@ def act_left(
     if found:
         said = [each for each in said if speaks_of_oneself(each.text) or not _ALREADY.search(each.text)]
     evades = not said or any(each.denies or QUESTION.search(each.text) for each in said)
+    evades = evades or asks_back(text, task)
     is_vague = text.strip() == task.strip() or any(
-        _DONE.search(each.said) and _NOT_YET.isdisjoint(each.words) for each in said
+        (_DONE.search(each.said) and _NOT_YET.isdisjoint(each.words)) or sign_of(each, set(), task) == "plain"
+        for each in said
     )
     for act, order in ordered.items():
         if any(each.name in called for each in able.get(act, ())):
@@ -206,6 +230,52 @@ def act_left(
         if left and is_said and not any(act in _past_acts(each) for each in found):
             return tuple(each.name for each in left)
     return ()
+
+
+def parts_left(
+    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[tuple[str, Sequence[str], str]]
+) -> tuple[str, ...]:
+    """Return items of a list that an act is said to be done to, and no call had.
+
+    None if the order has a condition, if a call had nothing of the task, so that it may stand for another
+    item, or if another tool may have done the act.
+
+    Args:
+        calls: the tool of each call that worked, the values of its arguments, and all that was said in it.
+    """
+    if CONDITION.search(task) or _DOUBT.search(task) or denies(task):
+        return ()
+    known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
+    for act in _orders_in(task):
+        doing = {name for name, tool in known.items() if act in _acts_of(tool)}
+        claims = [each.text for each in said if _claims(each, act) and not _SOME.search(each.text)]
+        own = [each for each in calls if each[0] in doing]
+        others = [each for each in calls if each[0] not in doing]
+        if not claims or any(act in _past_acts(told) for _, _, told in others):
+            continue
+        if any(name in known and not only_looks(known[name]) for name, _, _ in others):
+            continue
+        if not all(any(names(task, value) for value in values) for _, values, _ in own):
+            continue
+        asked = [value for _, values, _ in own for value in values]
+        items = open_items(task, asked, "\n".join(told for _, _, told in own))
+        if left := tuple(each for each in items if any(_is_said_of(each, claim, act) for claim in claims)):
+            return left
+    return ()
+
+
+def _is_said_of(item: str, claim: str, act: str) -> bool:
+    """Return whether a clause says that an act was done to all, or to an item too.
+
+    The item stands alone between words such as "and", or beside the verb: "R-17 was paid and R-18 left open"
+    says nothing of R-18.
+    """
+    if _ALL.search(claim):
+        return True
+    if _SEVERAL.isdisjoint(read_clause(claim).words) and not any(map(str.isdigit, item)):
+        return False
+    parts = [each for each in _BETWEEN.split(claim) if names(each, item)]
+    return any(act in _past_acts(each) or len(_TOKEN.findall(each)) <= _BARE for each in parts)
 
 
 def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> bool:

@@ -380,3 +380,160 @@ async def test_an_answer_stands_when_repeated_after_a_call_of_another_tool_that_
     agent = builder.with_tools(refund_order, ask_billing).build()
     result = await agent.run("Refund order 4711.")
     assert (result.status, result.metadata.model_calls) == ("completed", 3)
+
+
+async def pay(task: str, *turns: Turn, required: str = "") -> tuple[AgentResult, list[str]]:
+    @tool
+    def pay_invoice(number: str, amount: float = 0.0) -> str:
+        """Pay an invoice."""
+        return f"{number} is paid"
+
+    @tool
+    def get_order(order_id: str) -> str:
+        """Look up an order by its number."""
+        return f"Order {order_id}: 2 lamps, shipped on 3 May"
+
+    recorder = EventRecorder()
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns[:-1], forever(turns[-1]))).with_reasoning()
+    builder = builder.with_tools(pay_invoice, get_order)
+    agent = (builder.with_required_tools(required) if required else builder).build()
+    agent.subscribe(recorder)
+    result = await agent.run(task)
+    return result, [event.policy for event in recorder.of(GuidanceGiven)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please send me the invoice number",
+        "Tell me the number of the invoice first. And the amount.",
+        "I need the invoice number to pay it.",
+        "You did not say which invoice you mean.",
+        "Bitte nennen Sie mir zuerst die Rechnungsnummer.",
+        "Merci de m'indiquer le numéro de la facture.",
+        "Dime el número de la factura, por favor.",
+    ],
+)
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_a_request_for_what_the_task_lacks_is_accepted_when_repeated(
+    text: str, deliver: Deliver
+) -> None:
+    result, asked = await pay("Pay the invoice.", deliver(text))
+    assert (result.status, result.output) == ("completed", text)
+    assert asked.count("required_tools") == 1
+    assert result.metadata.model_calls <= 3
+    held, _ = await pay("Pay the invoice.", deliver(text), required="pay_invoice")
+    assert held.status == "partial"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tell me if you need anything else.",
+        "I need to check the invoice first.",
+        "I need the status of the invoice first.",
+        "Please wait while I pay it.",
+        "Please give me a second.",
+        "The invoice is paid. Please let me know if you need the receipt.",
+    ],
+)
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_what_asks_for_nothing_does_not_stand_for_a_required_call(text: str, deliver: Deliver) -> None:
+    result, _ = await pay("Pay the invoice.", deliver(text))
+    assert result.status == "partial"
+
+
+async def test_in_its_only_turn_a_model_may_ask_for_what_it_lacks() -> None:
+    @tool
+    def get_price(item: str) -> str:
+        """Get the price of an item."""
+        return "5 EUR"
+
+    def builder(text: str) -> ReactiveAgents:
+        llm = ScriptedLLM(say(text))
+        return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(get_price)
+
+    ask, announce = "I'll need to know your item first.", "I'll need to look at it first."
+    for text, status in ((ask, "completed"), (announce, "partial")):
+        result = await builder(text).with_max_iterations(1).build().run("Get the price.")
+        assert (result.status, result.output) == (status, text)
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_an_act_for_a_part_of_a_list_does_not_stand_for_all(deliver: Deliver) -> None:
+    task, both = "Pay invoices R-17 and R-18.", deliver("Both invoices are paid.")
+    first, second = call("pay_invoice", number="R-17"), call("pay_invoice", number="R-18")
+    result, asked = await pay(task, first, both)
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_done")
+    assert "no call for R-18 has worked" in result.reason
+    assert asked.count("not_done") == 1
+    assert (await pay(task, first, both, second, both))[0].status == "completed"
+    honest, asked = await pay(
+        task, first, deliver("R-17 is paid. R-18 was not paid, since it lacks an amount.")
+    )
+    assert ("not_done" in asked, honest.status) == (False, "completed")
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+@pytest.mark.parametrize(
+    "text", ["Order 4711 was delivered on 9 May.", "It was shipped on 12 June.", "Order 4711: 214.80 EUR"]
+)
+async def test_figures_of_an_identifier_that_no_call_had_are_no_answer(text: str, deliver: Deliver) -> None:
+    task, known = "When was order 4711 shipped?", "Order 4711 was shipped on 3 May."
+    result, asked = await pay(task, deliver(text))
+    assert (result.status, asked.count("left_out")) == ("partial", 1)
+    assert "No call was made with 4711, which the answer is about." in result.reason
+    mended, _ = await pay(task, deliver(text), call("get_order", order_id="4711"), deliver(known))
+    assert (mended.status, mended.output) == ("completed", known)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Order 4711 was placed on 3 May and takes 10 days. When does it come?", "It should come on 13 May."),
+        ("How do I return order 4711?", "Within 14 days, by post."),
+        ("What can I do about order 4711?", "You have 14 days to return it."),
+        ("What does error 404 mean?", "The page was not found; 410 means that it is gone."),
+        ("Where is order 4711?", "I cannot tell: the number should have 8 digits."),
+    ],
+)
+async def test_what_can_be_told_of_a_number_without_a_call_is_an_answer(task: str, text: str) -> None:
+    result, _ = await pay(task, answer(text))
+    assert result.output == text
+    assert result.status in ("completed", "abstained")
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("What is the status of order 4711?", "Done."),
+        ("Wie ist der Stand der Bestellung 4711?", "Erledigt."),
+        (
+            "What is the status of order 4711?",
+            "You called no tool. If this is your answer, deliver it with final-answer. "
+            "Otherwise make the call.",
+        ),
+    ],
+)
+async def test_a_question_is_not_answered_by_done_or_by_the_guidance(
+    task: str, text: str, deliver: Deliver
+) -> None:
+    result, asked = await pay(task, deliver(text))
+    assert (result.status, asked[0]) == ("partial", "empty_reply")
+
+
+async def test_done_is_an_answer_after_a_call_and_to_an_order() -> None:
+    for task in ("Can you pay invoice R-17?", "What about paying invoice R-17?"):
+        result, asked = await pay(task, call("pay_invoice", number="R-17"), answer("Done."))
+        assert (result.status, "empty_reply" in asked) == ("completed", False)
+
+
+async def test_an_item_that_only_the_delivered_answer_names_was_not_looked_up() -> None:
+    task, claim = (
+        "What do the lamp, the desk and the sofa cost?",
+        "Lamp 39.90, desk 39.90 and sofa 39.90 EUR.",
+    )
+    looked = [call("get_price", item=each) for each in ("lamp", "desk", "sofa")]
+    result, asked = await run(task, *looked[:2], answer(claim), looked[2], answer(claim))
+    assert (result.status, "left_out" in asked) == ("completed", True)

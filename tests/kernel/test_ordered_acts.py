@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.ordered_acts import act_left
+from reactive_agents.kernel.ordered_acts import act_left, parts_left
 from tests.support.operations import assert_linear
 
 
@@ -471,7 +471,108 @@ def test_where_an_act_may_not_be_meant_only_a_claim_counts(doubt: str) -> None:
     assert act_left(f"{order} {doubt}", "It was refunded.", TOOLS, set(), [])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "For the refund I need a reason.",
+        "Please tell me the amount.",
+        "Dafür brauche ich noch den Betrag.",
+        "Merci de m'indiquer le montant.",
+        "Necesito saber el importe.",
+    ],
+)
+def test_an_answer_that_asks_for_what_an_act_needs_leaves_nothing_out(text: str) -> None:
+    order, found = "Look up order 4711 and refund it.", ["Order 4711: 2 lamps"]
+    assert act_left(order, "Order 4711 has two lamps.", TOOLS, {"get_order"}, found)
+    assert not act_left(order, f"Order 4711 has two lamps. {text}", TOOLS, {"get_order"}, found)
+
+
+def test_an_act_that_is_only_announced_is_left() -> None:
+    assert act_left("Refund order 4711.", "Please wait, I will refund it now.", TOOLS, set(), [])
+    assert not act_left(
+        "Refund order 4711.", "I will refund it once you tell me the amount.", TOOLS, set(), []
+    )
+
+
+PARTS = (
+    tool("pay_invoice", "Pay an invoice.", "number", "amount"),
+    tool("list_invoices", "List invoices.", "status"),
+    tool("delete_user", "Delete a user account.", "user"),
+    tool("cancel_subscription", "Cancel a subscription.", "customer"),
+    tool("cancel_meeting", "Cancel a meeting.", "person"),
+    tool("run_shell", "Run a shell command.", "command"),
+)
+PAY = "Pay invoices R-17 and R-18."
+
+
+def made(*calls: str) -> list[tuple[str, tuple[str, ...], str]]:
+    """Return calls that worked, each written as its tool and its argument."""
+    named = [call.split(" ", 1) for call in calls]
+    return [(name, (value, "1"), f"{name} {value}: ok") for name, value in named]
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "call", "left"),
+    [
+        (PAY, "Both invoices are paid.", "pay_invoice R-17", "R-18"),
+        (PAY, "R-17 and R-18 are paid.", "pay_invoice R-17", "R-18"),
+        (PAY, "R-17 and R-18 are paid.", "pay_invoice R-18", "R-17"),
+        (PAY, "I paid R-17 (120 EUR) and R-18 (75 EUR).", "pay_invoice R-17", "R-18"),
+        (PAY, "Invoice R-17 was paid. Invoice R-18 was paid.", "pay_invoice R-17", "R-18"),
+        ("Lösche die Benutzer jdoe und asmith.", "Beide wurden gelöscht.", "delete_user jdoe", "asmith"),
+        ("Paie les factures R-17 et R-18.", "R-17 et R-18 sont payées.", "pay_invoice R-17", "R-18"),
+        ("Paga las facturas R-17 y R-18.", "Las dos están pagadas.", "pay_invoice R-17", "R-18"),
+        (
+            "Cancel the subscriptions of Meyer and Okafor.",
+            "The subscriptions of Meyer and Okafor are cancelled.",
+            "cancel_subscription Meyer",
+            "Okafor",
+        ),
+    ],
+)
+def test_a_part_of_a_list_that_no_call_had_is_left(task: str, text: str, call: str, left: str) -> None:
+    assert parts_left(task, text, PARTS, made(call)) == (left,)
+    tool_name = call.split()[0]
+    assert parts_left(task, text, PARTS, made(call, f"{tool_name} {left}")) == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "calls"),
+    [
+        (PAY, "R-17 is paid. R-18 is still open.", ["pay_invoice R-17"]),
+        (PAY, "R-17 was paid and R-18 was left open.", ["pay_invoice R-17"]),
+        (PAY, "R-17 was paid, R-18 needs an approval.", ["pay_invoice R-17"]),
+        (PAY, "R-17 was paid; R-18 was not paid.", ["pay_invoice R-17"]),
+        (PAY, "R-17 is paid; R-18 was already paid.", ["pay_invoice R-17"]),
+        (PAY, "Of R-17 and R-18, only R-17 was paid.", ["pay_invoice R-17"]),
+        (PAY, "Both are paid.", ["pay_invoice R-17 and R-18"]),
+        (PAY, "Both are paid.", ["pay_invoice R-17", "pay_invoice R18"]),
+        (PAY, "Both are paid.", ["pay_invoice R17"]),
+        (PAY, "Both are paid.", ["pay_invoice R-17", "run_shell pay R-18"]),
+        (PAY, "Both are paid.", ["pay_invoice R-17", "list_invoices R-18 paid on 2 May"]),
+        (PAY, "Which one is to be paid first?", ["pay_invoice R-17"]),
+        ("Pay R-17 and tell me about R-18.", "R-17 is paid, R-18 is open.", ["pay_invoice R-17"]),
+        ("Pay invoice R-17 or R-18.", "All is paid.", ["pay_invoice R-17"]),
+        (f"{PAY} Skip those above 100 EUR, if any.", "All those below are paid.", ["pay_invoice R-18"]),
+        (
+            "Delete Ann Smith and Bo Kent.",
+            "Both were deleted.",
+            ["delete_user Ann Smith", "delete_user bkent"],
+        ),
+        (
+            "Cancel the meeting with Ann and Bo.",
+            "The meeting with Ann and Bo is cancelled.",
+            ["cancel_meeting Ann"],
+        ),
+    ],
+)
+def test_what_is_told_of_the_parts_of_a_list_is_honest(task: str, text: str, calls: list[str]) -> None:
+    assert parts_left(task, text, PARTS, made(*calls)) == ()
+
+
 def test_the_work_is_linear_in_the_length_of_the_texts() -> None:
     long = "Order 4711 was shipped, paid and packed. It is on its way; see the label. "
     assert_linear(lambda size: act_left("Refund it.", long * size, TOOLS, set(), [long * size]), 40)
     assert_linear(lambda size: act_left("Look at it. " * size, "Refunded.", TOOLS, set(), []), 20)
+    said = "R-17 and R-18 were paid, and all is well. "
+    assert_linear(lambda size: parts_left(PAY, said * size, PARTS, made("pay_invoice R-17")), 40)

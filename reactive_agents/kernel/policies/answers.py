@@ -11,6 +11,7 @@ Only :func:`cut_off` is for all runs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from attrs import evolve
@@ -21,8 +22,9 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.tools import TRIED, ToolDefinition
+from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import act_of, denies, is_reading
+from reactive_agents.kernel.announcements import act_of, asks_what, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
@@ -39,7 +41,7 @@ from reactive_agents.kernel.context import (
 )
 from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
-from reactive_agents.kernel.figures import gives_figures, has_precise_figures
+from reactive_agents.kernel.figures import gives_figures, has_precise_figures, numbers_and_names, occurs
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import describe_missing, failures_allowed, requirements_of
 from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
@@ -65,6 +67,13 @@ _NO_CALL = (
     f"You called no tool. If this is your answer, deliver it with {FINAL_ANSWER}. Otherwise make the call."
 )
 _MOST_NAMED = 8
+_ONLY_DONE = lazy_pattern(
+    r"(?:(?:the |your )?(?:task|request)(?: is| was| has been)? )?(?:all )?(?:done|completed?|finished)"
+    r"|erledigt|fertig|(?:c['’]est )?fait|terminé|(?:ya está )?hecho|listo|fatto|feito|pronto|gedaan|klaar"
+    r"|gotowe|готово|сделано|已?完成|完了",
+    re.IGNORECASE,
+)
+"""An answer that only says that something is done."""
 
 
 _where_tools_answer = applies_where(lambda context: context.toolset.permits(FINAL_ANSWER))
@@ -73,13 +82,21 @@ _where_asked_again = applies_where(
 )
 
 
-def says_nothing(text: str, context: KernelContext) -> bool:
-    """Return whether a text has no words, or only those of the question asked."""
+def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
+    """Return whether a text has no words, or only those of the question.
+
+    The words by which a text without a call is asked about say nothing either.
+    "Done." says nothing where something is asked, and no call was made.
+    """
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return False
-    asked = context.input.to_do
-    is_echo = text.strip().casefold() == asked.strip().casefold()
-    return (is_echo and clauses.REQUEST_MARK.search(asked) is not None) or not text.strip(" .…")
+    asked, said = context.input.to_do, text.strip(" .!")
+    is_question = clauses.REQUEST_MARK.search(asked) is not None
+    is_echo = is_question and text.strip().casefold() == asked.strip().casefold()
+    if is_echo or text.strip() == _NO_CALL or not text.strip(" .…"):
+        return True
+    is_done = is_question and not state.ledger.counted.attempts and _ONLY_DONE.fullmatch(said) is not None
+    return is_done and asks_what(asked) and len(clauses.clauses_of(asked)) == 1
 
 
 def is_broken_json(proposal: Proposal, context: KernelContext) -> bool:
@@ -183,7 +200,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if not state.ledger.counted.attempts and answer_check.is_composed(text, context.input.to_do, tools):
         return None
-    if context.max_iterations == 1 and (clauses.asks_back(text) or not answer_check.announces(text, seen)):
+    if context.max_iterations == 1 and (_asks_back(text, context) or not answer_check.announces(text, seen)):
         return None  # what it means cannot be asked
     judgement = answer_check.judge_text(text, tools, seen)
     lacks_figure = _lacks_figure(text, state, context)
@@ -195,7 +212,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         if not _leaves_open(text, seen, state, context):
             return None
         judgement = "unclear"
-    if judgement == "announcement" and clauses.asks_back(text):
+    if judgement == "announcement" and _asks_back(text, context):
         judgement = "unclear"
     is_left = _is_left(state, context)
     if not (is_left or lacks_figure) and answer_check.concludes(text, tools, seen):
@@ -361,7 +378,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     is_last = not turns_left(state, context)
     claimed = _claimed(proposal.text, state, context)
     if told and claimed and state.ledger.idle_turns:
-        reason = f"No call was made with {', '.join(claimed)}, which the answer names."
+        reason = f"No call was made with {', '.join(claimed)}, which the answer is about."
         return Stop(LEFT_OUT, "partial", proposal.text, f"{reason} Missing: what the task names it for.")
     if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
         return None  # the answer again, or another one twice, and no call has found anything new since then
@@ -382,8 +399,14 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    """Return what an answer names of the addresses and files, and no call had."""
-    named = clauses.claimed_in(text, context.input.to_do, _offered(state, context))
+    """Return the addresses and files that an answer names, and that no call had.
+
+    Before any call, also what a question names which the answer is about figures that it cannot know.
+    """
+    task, offered = context.input.to_do, _offered(state, context)
+    named = clauses.claimed_in(text, task, offered)
+    if not named and not (state.ledger.counted.attempts or context.input.calls.attempts):
+        named = _told_unseen(text, clauses.looked_up_by(task, offered), state, context)
     if not named:
         return ()
     calls = [
@@ -391,6 +414,20 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
     ]
     known = "\n".join((*calls, *results_of(state))).casefold()
     return tuple(each for each in named if each.casefold() not in known)
+
+
+def _told_unseen(
+    text: str, named: tuple[str, ...], state: KernelState, context: KernelContext
+) -> tuple[str, ...]:
+    """Return identifiers that an answer has figures of, and nothing seen is about."""
+    if not named or clauses.QUESTION.search(text) or answer_check.denies_in_part(text):
+        return ()
+    task, seen = context.input.to_do, _seen(state, context)
+    told = "\n".join((seen.task, seen.told)).replace(task, " ")
+    given = [each for each in numbers_and_names(task) if each not in named]
+    if given or all(occurs(each, f"{task}\n{told}") for each in numbers_and_names(text)):
+        return ()  # it may be worked out, or known from elsewhere
+    return tuple(each for each in named if not occurs(each, told))
 
 
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
@@ -460,7 +497,7 @@ def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
 
     A call that was not run looked nothing up: of an unknown tool, or with arguments that do not fit.
     """
-    calls = [step for step in state.steps if step.type == "action"]
+    calls = [step for step in state.steps if step.type == "action" and not _delivers(step)]
     if not calls:
         return ()
     # their expressions take a while to compile
@@ -506,12 +543,16 @@ def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
 
 def _texts_given(call: str) -> tuple[str, ...]:
     """Return the texts among the arguments of a call."""
+    return tuple(each for each in _arguments_of(call) if isinstance(each, str))
+
+
+def _arguments_of(call: str) -> list[object]:
+    """Return the arguments of a call, with those in lists."""
     described = json_value(call)
     arguments = described.get("arguments") if isinstance(described, dict) else None
     if not isinstance(arguments, dict):
-        return ()
-    given = [each for value in arguments.values() for each in (value if isinstance(value, list) else [value])]
-    return tuple(each for each in given if isinstance(each, str))
+        return []
+    return [each for value in arguments.values() for each in (value if isinstance(value, list) else [value])]
 
 
 @_where_asked_again
@@ -574,9 +615,18 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
     offered = [each for each in context.toolset.offered if each.name != FINAL_ANSWER]
-    if all(each.name in counted.attempts or not clauses.may_act(each) for each in offered):
+    acting = [each.name for each in offered if clauses.may_act(each)]
+    task, text, is_called = (
+        context.input.to_do,
+        proposal.text,
+        all(each in counted.attempts for each in acting),
+    )
+    # these modules take a while to read
+    from reactive_agents.kernel.open_items import names_items
+
+    if not acting or (is_called and not names_items(task)):
         return None
-    from reactive_agents.kernel.ordered_acts import act_left  # its tables take a while to read
+    from reactive_agents.kernel.ordered_acts import act_left, parts_left
 
     called = {*counted.attempts, *(step.metadata.tool_used or "" for step in state.steps if step.metadata)}
     called |= {
@@ -585,15 +635,33 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         if isinstance(message, AssistantMessage)
         for made in message.tool_calls
     }
-    left = act_left(context.input.to_do, proposal.text, offered, called, results_of(state))
-    if not left:
+    left = () if is_called else act_left(task, text, offered, called, results_of(state))
+    parts = () if left or called.isdisjoint(acting) else parts_left(task, text, offered, _calls_made(state))
+    if not left and not parts:
         return None
-    tools = " or ".join(left)
+    missing = (
+        f"no call of {' or '.join(left)} was made" if left else f"no call for {', '.join(parts)} has worked"
+    )
     is_asked = state.ledger.told.get(NOT_DONE) or state.ledger.idle_turns >= IDLE_TURNS - 1
     if is_asked or not turns_left(state, context):
-        reason = f"The task orders something, and no call of {tools} was made. Missing: what it is for."
-        return Stop(NOT_DONE, "partial", proposal.text, reason)
-    return Redirect(NOT_DONE, f"Not done: no call of {tools} was made. Call it, or say that it is not done.")
+        reason = f"The task orders something, and {missing}. Missing: what it is for."
+        return Stop(NOT_DONE, "partial", text, reason)
+    return Redirect(NOT_DONE, f"Not done: {missing}. Call it, or say that it is not done.")
+
+
+def _calls_made(state: KernelState) -> list[tuple[str, tuple[str, ...], str]]:
+    """Return the tool, the arguments and the texts of each call that worked."""
+    made = {step.metadata.call_id: step for step in state.steps if step.type == "action" and step.metadata}
+    return [
+        (
+            about.tool_used or "",
+            tuple(map(str, _arguments_of(call.content))),
+            f"{call.content}\n{_full_text(step, state)}",
+        )
+        for step in state.steps
+        if step.type == "observation" and (about := step.metadata) and about.success
+        if (call := made.get(about.call_id)) is not None and not _delivers(step)
+    ]
 
 
 def _may_have_figures(results: Sequence[str]) -> bool:
@@ -603,7 +671,8 @@ def _may_have_figures(results: Sequence[str]) -> bool:
 
 def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:
     """Return whether a figure is missing; a text on why a call failed needs none."""
-    if not clauses.lacks_figure(text, context.input.to_do):
+    task = context.input.to_do
+    if not clauses.lacks_figure(text, task) or _asks_back(text, context):
         return False
     observed = (step for step in state.steps if step.type == "observation" and step.metadata is not None)
     failures = [step.content for step in observed if step.metadata and step.metadata.success is False]
@@ -621,6 +690,11 @@ def _fits_form(text: str, context: KernelContext) -> bool:
     """Return whether a text is an answer in the form that the run's answers have."""
     form = context.input.answer_form
     return form is not None and form.fits(text)
+
+
+def _asks_back(text: str, context: KernelContext) -> bool:
+    """Return whether a text asks for what the task does not say."""
+    return clauses.asks_back(text, context.input.to_do, context.toolset.offered)
 
 
 def _offered(state: KernelState, context: KernelContext) -> tuple[ToolDefinition, ...]:

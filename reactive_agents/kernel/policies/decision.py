@@ -202,7 +202,7 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     """
     if state.proposal is None:
         return None
-    if state.proposal.text.strip() and not answers.says_nothing(state.proposal.text, context):
+    if state.proposal.text.strip() and not answers.says_nothing(state.proposal.text, state, context):
         return None
     if state.ledger.told.get(EMPTY_REPLY, 0) >= MOST_EMPTY:
         thought = ", the last time but for its thinking" if state.proposal.thought else ""

@@ -268,7 +268,7 @@ def _is_insisted(state: KernelState, context: KernelContext, now: OpenRequiremen
         return False
     if state.ledger.idle_turns and state.proposal is not None:
         text, tools = state.proposal.text, [context.toolset.definition(each.name) for each, _ in now.open]
-        if clauses.asks_back(text):
+        if clauses.asks_back(text, context.input.to_do, filter(None, tools)):
             return True  # it needs to know something, and asks for that again
         from reactive_agents.kernel.ordered_acts import only_looks, was_done_before  # its tables are large
 
