@@ -616,11 +616,8 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     offered = [each for each in context.toolset.offered if each.name != FINAL_ANSWER]
     acting = [each.name for each in offered if clauses.may_act(each)]
-    task, text, is_called = (
-        context.input.to_do,
-        proposal.text,
-        all(each in counted.attempts for each in acting),
-    )
+    task, text = context.input.to_do, proposal.text
+    is_called = all(each in counted.attempts for each in acting)
     # these modules take a while to read
     from reactive_agents.kernel.open_items import names_items
 
@@ -639,9 +636,9 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     parts = () if left or called.isdisjoint(acting) else parts_left(task, text, offered, _calls_made(state))
     if not left and not parts:
         return None
-    missing = (
-        f"no call of {' or '.join(left)} was made" if left else f"no call for {', '.join(parts)} has worked"
-    )
+    missing = f"no call for {', '.join(parts)} has worked"
+    if left:
+        missing = f"no call of {' or '.join(left)} was made"
     is_asked = state.ledger.told.get(NOT_DONE) or state.ledger.idle_turns >= IDLE_TURNS - 1
     if is_asked or not turns_left(state, context):
         reason = f"The task orders something, and {missing}. Missing: what it is for."
