@@ -214,11 +214,15 @@ The tables of a run log belong to a separate store in the same file.
 _log = logging.getLogger("reactive_agents")
 
 
-RecordKey: TypeAlias = bytes | str | Callable[[], bytes | str]
-"""32 bytes, their URL-safe base64, or a function that returns one of these."""
+_Keys: TypeAlias = bytes | str | Sequence[bytes | str]
+RecordKey: TypeAlias = _Keys | Callable[[], _Keys]
+"""Keys of 32 bytes or their URL-safe base64, or a function that returns them.
+
+The first key encrypts, and each of them decrypts. A text may hold several keys, separated by commas.
+"""
 
 KEY_VARIABLE = "REACTIVE_AGENTS_RUNS_KEY"
-"""The environment variable of the key in base64."""
+"""The environment variable of the keys in base64."""
 
 _SEALED = "sealed:"
 
@@ -226,44 +230,44 @@ _SEALED = "sealed:"
 class Seal:
     """The encryption of a record: AES-256-GCM with a key, none without one.
 
-    What was stored without a key stays readable.
+    What was stored without a key stays readable, and so does what an earlier one of several keys encrypted.
     """
 
     def __init__(self, key: RecordKey | None) -> None:
         self._key = key
-        self._cipher: Any = None
+        self._ciphers: tuple[Any, ...] = ()
 
     def close(self, text: str) -> str:
         """Return the encrypted text.
 
         Raises:
-            ValueError: the key does not have 32 bytes, or the extra ``durable`` is not installed.
+            ValueError: a key does not have 32 bytes, or the extra ``durable`` is not installed.
         """
         if self._key is None or not text:
             return text
         nonce = os.urandom(12)
-        sealed = nonce + self._ready().encrypt(nonce, text.encode(errors="surrogatepass"), None)
+        sealed = nonce + self._ready()[0].encrypt(nonce, text.encode(errors="surrogatepass"), None)
         return _SEALED + b64encode(sealed).decode()
 
     def open(self, text: str) -> str:
         """Decrypt a text.
 
         Raises:
-            ValueError: there is no key, or it is the wrong one.
+            ValueError: there is no key, or none is the right one.
         """
         if not text.startswith(_SEALED):
             return text
         if self._key is None:
             raise ValueError(f"it is encrypted, and there is no key: see {KEY_VARIABLE}")
         sealed = b64decode(text.removeprefix(_SEALED))
-        cipher = self._ready()
+        ciphers = self._ready()
         from cryptography.exceptions import InvalidTag
 
-        try:
-            opened: bytes = cipher.decrypt(sealed[:12], sealed[12:], None)
-        except InvalidTag:
-            raise ValueError("it is encrypted with another key") from None
-        return opened.decode(errors="surrogatepass")
+        for cipher in ciphers:
+            with suppress(InvalidTag):
+                opened: bytes = cipher.decrypt(sealed[:12], sealed[12:], None)
+                return opened.decode(errors="surrogatepass")
+        raise ValueError("it is encrypted with another key; to change keys, give the new and the old one")
 
     def entries(self, entries: Iterable[RunEntry]) -> tuple[RunEntry, ...]:
         """Return entries with encrypted bodies."""
@@ -271,23 +275,31 @@ class Seal:
             return tuple(entries)
         return tuple(evolve(each, body=self.close(each.body)) for each in entries)
 
-    def _ready(self) -> Any:
-        if self._cipher is None:
+    def _ready(self) -> tuple[Any, ...]:
+        if not self._ciphers:
             try:
                 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
             except ImportError as error:
                 raise ValueError(f"encryption needs the extra 'durable' ({error})") from None
             try:
-                key = self._key() if callable(self._key) else self._key
+                keys = self._key() if callable(self._key) else self._key
             except Exception as error:
                 raise ValueError(f"the function of its key raised {type(error).__name__}") from error
-            if isinstance(key, str):
-                with suppress(ValueError):  # it is no base64
-                    key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
-            if not isinstance(key, bytes) or len(key) != 32:
-                raise ValueError("its key does not have 32 bytes")
-            self._cipher = AESGCM(key)
-        return self._cipher
+            if isinstance(keys, str):
+                keys = keys.split(",")
+            several = keys if isinstance(keys, list | tuple) and keys else (keys,)
+            self._ciphers = tuple(AESGCM(_bytes_of(each)) for each in several)
+        return self._ciphers
+
+
+def _bytes_of(key: object) -> bytes:
+    if isinstance(key, str):
+        text = key.strip()
+        with suppress(ValueError):  # it is no base64
+            key = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if not isinstance(key, bytes) or len(key) != 32:
+        raise ValueError("its key does not have 32 bytes")
+    return key
 
 
 PLAIN = Seal(None)
@@ -343,8 +355,8 @@ class SqliteRunRecord:
     Args:
         path: an SQLite file, created if missing, or a Postgres URL.
         clock: the clock for leases; with a database, the clock of its server is used.
-        key: encrypts tasks, answers and results: 32 bytes, their URL-safe base64, or a function that returns
-            one of these; ``None`` stores plain texts.
+        key: encrypts tasks, answers and results: 32 bytes, their URL-safe base64, several of these, of which
+            the first encrypts, or a function that returns them; ``None`` stores plain texts.
     """
 
     def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, key: RecordKey | None = None) -> None:

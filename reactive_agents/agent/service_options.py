@@ -116,7 +116,8 @@ class ServiceOptions(AgentDescription):
                 about it, ``ask`` the approver, or ``fail``, which stops the run until the call is settled.
             recover: whether ``async with agent`` continues the agent's interrupted runs.
             key: encrypts the record: 32 bytes, these as URL-safe base64, or a function that returns either;
-                by default the key in ``REACTIVE_AGENTS_RUNS_KEY``. Needs the extra ``durable``.
+                by default the key in ``REACTIVE_AGENTS_RUNS_KEY``. Of several keys, the first encrypts, and
+                each decrypts. Needs the extra ``durable``.
             engine: hands queued runs to workers: the ``record`` itself, or ``dbos``, which needs the extra
                 ``durable``.
         """

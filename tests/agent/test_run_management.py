@@ -18,7 +18,7 @@ from dependency_injector.providers import Object
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, external_tool, tool
-from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.containers import LateOverrideError
 from reactive_agents.core.errors import (
@@ -749,7 +749,7 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
     opened = keyed(ScriptedLLM(), lambda: urlsafe_b64encode(key).decode())
     assert (await opened.runs.wait("r1")).output == "The code is violet-harbour."
     assert (await opened.runs.replay("r1")).difference == ""
-    for wrong in (None, bytes(32), b"short", "é", lambda: {}["no key"]):
+    for wrong in (None, bytes(32), b"short", "é", lambda: {}["no key"], (), (bytes(32), b"short")):
         with pytest.raises(AgentError) as refused:
             await keyed(ScriptedLLM(), wrong).runs.find("r1")
         assert isinstance(refused.value.error, RecordFailed)
@@ -759,6 +759,26 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
     for empty in ("", b""):  # as from a variable that is not set
         with pytest.raises(AgentError, match="32 bytes"):
             await keyed(ScriptedLLM(), empty).run("Tell the secret code.", run_id="r2")
+
+
+async def test_the_key_of_a_record_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new, work = bytes(range(32)), bytes(range(32, 64)), Work()
+
+    def keyed(llm: ScriptedLLM, key: Any) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(work.step)
+        return described.with_durability(tmp_path / "r.db", recover=False, key=key).build()
+
+    await interrupt(keyed(ScriptedLLM(call("step", number=1)), old), work.begun)
+    with pytest.raises(AgentError, match="to change keys, give the new and the old one"):
+        await keyed(ScriptedLLM(), new).runs.resume("r1")
+    both = keyed(ScriptedLLM(answer("The step is in doubt.")), (new, old))
+    assert (await both.runs.resume("r1")).output == "The step is in doubt."
+    monkeypatch.setenv(KEY_VARIABLE, ", ".join(urlsafe_b64encode(each).decode() for each in (new, old)))
+    later = keyed(ScriptedLLM(answer("Good morning.")), None)
+    assert (await later.run("Say good morning.", run_id="r2")).output == "Good morning."
+    assert (await later.runs.replay("r1")).difference == ""
+    runs = {run.run_id: run.state for run in await keyed(ScriptedLLM(), new).runs.list()}
+    assert runs == {"r2": "completed", "r1": "unreadable"}  # which still needs the old key
 
 
 async def test_queues_that_are_overridden_after_the_first_use_are_too_late(tmp_path: Path) -> None:
