@@ -32,7 +32,7 @@ from ulid_transform import bytes_to_ulid
 from reactive_agents.core import VERSION, errors
 from reactive_agents.core.codec import data_to_json, decode, encode, to_json
 from reactive_agents.core.conversation import History
-from reactive_agents.core.events import TaskCompleted, TaskFailed, TaskStarted, ToolCallInDoubt
+from reactive_agents.core.events import TaskCompleted, TaskFailed, ToolCallInDoubt
 from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
@@ -61,7 +61,7 @@ from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
-from reactive_agents.engine.services import CALLER, RunStopped
+from reactive_agents.engine.services import CALLER, NO_OVERRIDES, RunStopped, events_of, publish_start
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import (
@@ -935,7 +935,7 @@ async def _conducted(
             error = evolve(
                 error, run_id=run_id, reason=f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
             )
-        return refused_run(engine, task, run_id, error)
+        return refused_run(engine, task, run_id, error, journal.events)
     except GeneratorExit:  # no await is allowed from here on
         record.abandon(holder)
         ended = True
@@ -1053,15 +1053,29 @@ def task_difference(known: Task, given: Task) -> str:
 
 
 def refused_run(
-    engine: ExecutionEngine, task: Task, run_id: RunId, error: errors.RuntimeErrors
+    engine: ExecutionEngine,
+    task: Task,
+    run_id: RunId,
+    error: errors.RuntimeErrors,
+    events: RunEvents | None = None,
 ) -> Failure[TaskFailed]:
-    """Publish and return the failure of a run that is refused."""
-    events = RunEvents(engine.ports.events, engine.ports.clock, run_id, task.id)
-    events.publish(TaskStarted, task.agent_id, task.input)
+    """Publish and return the failure of a run that is refused or was interrupted.
+
+    Args:
+        events: those of the run, if it has begun.
+    """
+    events = events or _started(engine, task, run_id)
     metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", engine.ports.llm.model, "error")
-    failed = TaskFailed(*events.stamp(), error=error, steps=(), metadata=metadata)
+    failed = TaskFailed(*events.stamp(), error=error, steps=(), metadata=metadata, **events.origin)
     events.deliver(failed)
     return Failure(failed)
+
+
+def _started(engine: ExecutionEngine, task: Task, run_id: RunId) -> RunEvents:
+    """Publish the start of a run of which nothing is done here; return its events."""
+    events = events_of(task, run_id, engine.settings, engine.ports, NO_OVERRIDES)
+    publish_start(events, task)
+    return events
 
 
 def _not_begun(
@@ -1095,8 +1109,7 @@ def _ended_run(
     outcome = recorded_outcome(run, shape)
     if isinstance(outcome, errors.RunRefused):
         return refused_run(engine, task, run.run_id, outcome)
-    events = RunEvents(engine.ports.events, engine.ports.clock, run.run_id, run.task.id)
-    events.publish(TaskStarted, run.agent_id, run.task.input)
+    events = _started(engine, run.task, run.run_id)
     if isinstance(outcome, Success):
         events.publish(TaskCompleted, cast(AgentResult, outcome.unwrap()))
     else:

@@ -23,8 +23,8 @@ from reactive_agents.core import errors
 from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.event_redaction import ValueRedactor
-from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
-from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
+from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
@@ -52,7 +52,9 @@ from reactive_agents.engine.services import (
     RunStopped,
     approver_of,
     desk_finder,
+    events_of,
     output_type_of,
+    publish_start,
 )
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.context import UsageAccount
@@ -270,9 +272,7 @@ class ExecutionEngine:
 
     def _publish_start(self, services: EngineServices) -> None:
         events, journal, task = services.events, services.journal, services.handle.context.task
-        events.publish(
-            TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, task.user
-        )
+        publish_start(events, task)
         if journal is not None and journal.run.attempt > 1:
             from reactive_agents.core.control_events import RunContinued  # of durable runs
 
@@ -311,7 +311,7 @@ class ExecutionEngine:
             ports = evolve(ports, clock=clock, ids=ids)
         run_id = run_id or RunId(ports.ids.new())
         caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
-        events = _events_of(task, run_id, settings, ports, overrides)
+        events = events_of(task, run_id, settings, ports, overrides)
         if caller is not None and caller.events.readers and caller.redactor is not None:
             redactor = caller.redactor if redactor is None else redactor.joined(caller.redactor)
         if journal is not None:
@@ -418,24 +418,6 @@ class ExecutionEngine:
             failed = ValueRedactor(redactor).redacted(failed)
         services.events.deliver(failed)
         return failed
-
-
-def _events_of(
-    task: Task, run_id: RunId, settings: RunSettings, ports: EnginePorts, overrides: RunOverrides
-) -> RunEvents:
-    """Return the events of a run, which the readers of the run above get as well."""
-    caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
-    events = RunEvents(
-        ports.events,
-        ports.clock,
-        run_id,
-        task.id,
-        agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
-        parent_run_id=None if caller is None else caller.run_id,
-    )
-    events.readers = (*(() if caller is None else caller.events.readers), *overrides.readers)
-    events.above = None if handed is None else handed.answer
-    return events
 
 
 @contextmanager

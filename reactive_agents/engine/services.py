@@ -16,12 +16,13 @@ from reactive_agents import ports
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import SessionKey
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.events import TaskStarted
+from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, RunContext
 from reactive_agents.core.settings import RunSettings
-from reactive_agents.core.tasks import SubRun
+from reactive_agents.core.tasks import SubRun, Task
 from reactive_agents.core.tools import ASK_USER, ToolResult
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value, replaced
@@ -423,6 +424,29 @@ class EngineServices(Value):
             and any(each.name == ASK_USER and each.external for each in definitions_of(tools)),
         )
         return (own, *(() if handle.caller is None else handle.caller.shown()))
+
+
+def events_of(
+    task: Task, run_id: RunId, settings: RunSettings, ports: EnginePorts, overrides: RunOverrides
+) -> RunEvents:
+    """Return the events of a run, which the readers of the run above get as well."""
+    caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
+    events = RunEvents(
+        ports.events,
+        ports.clock,
+        run_id,
+        task.id,
+        agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
+        parent_run_id=None if caller is None else caller.run_id,
+    )
+    events.readers = (*(() if caller is None else caller.events.readers), *overrides.readers)
+    events.above = None if handed is None else handed.answer
+    return events
+
+
+def publish_start(events: RunEvents, task: Task) -> None:
+    """Publish the first event of a run."""
+    events.publish(TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, task.user)
 
 
 def approver_of(engine: EnginePorts) -> Maybe[ports.Approver]:

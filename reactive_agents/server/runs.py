@@ -603,6 +603,10 @@ class AgentService:
             Problem: the run does not allow it, for example because it has ended.
         """
         agent = self.agents[self.served_name(run)]
+        if isinstance(run, LiveRun) and run.is_left and run.asked is not None and order == "resume":
+            # it could not even be recorded
+            await self.start(run.principal, run.agent, evolve(run.asked, run_id=run.run_id))
+            return
         if isinstance(run, LiveRun):
             orders: dict[str, Callable[[], Result[None, errors.TaskError]]] = {
                 "cancel": lambda: agent.cancel(run.task_id),

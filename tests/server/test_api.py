@@ -674,12 +674,13 @@ async def test_a_run_that_another_version_refuses_is_not_shown_as_failed(tmp_pat
         assert (await client.get(path)).json()["status"] == "cancelled"
 
 
-async def test_a_run_that_could_not_begin_says_why_and_is_begun_by_the_same_request(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["request", "resume", "resume a run without a key"])
+async def test_a_run_that_could_not_begin_says_why_and_is_begun_later(tmp_path: Path, by: str) -> None:
     program = tmp_path / "program"
     server = McpServer("far", command=str(program), args=(str(PROGRAM),))
     described = builder(forever(answer("Done."))).with_mcp(server)
     app = create_app(described.with_durability(tmp_path / "r.db", recover=False).build())
-    once = {"Idempotency-Key": "order-1"}
+    once = {} if "without" in by else {"Idempotency-Key": "order-1"}
     async with asking(app) as client:
         run = (await client.post("/v1/runs", json={"task": "Order tea."}, headers=once)).json()
         found = await client.get(f"/v1/runs/{run['run_id']}", params={"wait_s": 60})
@@ -687,13 +688,17 @@ async def test_a_run_that_could_not_begin_says_why_and_is_begun_by_the_same_requ
         assert "nothing was begun. The MCP server 'far'" in found.json()["error"]["message"]
         listed = (await client.get("/v1/runs", params={"status": "interrupted"})).json()["data"]
         assert [each["run_id"] for each in listed] == [run["run_id"]]
-        other = await client.post("/v1/runs", json={"task": "Order milk."}, headers=once)
-        assert (other.status_code, other.json()["code"]) == (422, "other-task")
+        if once:
+            other = await client.post("/v1/runs", json={"task": "Order milk."}, headers=once)
+            assert (other.status_code, other.json()["code"]) == (422, "other-task")
         program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         program.chmod(0o755)
-        again = (await client.post("/v1/runs", json={"task": "Order tea."}, headers=once)).json()
-        assert again["run_id"] == run["run_id"]
-        assert (await ended(client, again))["output"] == "Done."
+        if by == "request":
+            again = (await client.post("/v1/runs", json={"task": "Order tea."}, headers=once)).json()
+            assert again["run_id"] == run["run_id"]
+        else:
+            assert (await client.post(f"/v1/runs/{run['run_id']}/resume")).status_code == 202
+        assert (await ended(client, run))["output"] == "Done."
 
 
 async def test_queued_runs_are_done_by_workers(tmp_path: Path) -> None:

@@ -495,6 +495,11 @@ _GOES_ON = "logged_runs.status NOT IN ('completed', 'partial', 'abstained')"
 
 
 def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
+    file.execute(  # an attempt that did nothing, as while a service was away; its task may have been another
+        "DELETE FROM logged_runs WHERE run_id = ? AND EXISTS (SELECT 1 FROM run_events"
+        " WHERE run_id = logged_runs.run_id AND sequence = 2 AND kind = 'TaskFailed')",
+        (event.run_id,),
+    )
     file.execute(
         "INSERT INTO logged_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 'running', '', '', 0, 0, 0.0, ?)"
         f" ON CONFLICT (run_id) DO UPDATE SET status = 'running', ended_us = NULL WHERE {_GOES_ON}",

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -486,6 +487,45 @@ def test_a_continued_run_keeps_the_events_of_each_attempt(tmp_path: Path) -> Non
     before, after = kinds[: kinds.index("RunContinued")], kinds[kinds.index("RunContinued") :]
     assert (before.count("ModelCallStarted"), after[-1]) == (2, "TaskCompleted")
     assert after.count("ModelCallCompleted") == after.count("ModelCallStarted") > 2  # two are recorded
+
+
+def test_a_run_that_could_not_begin_is_that_of_its_agent_and_user(tmp_path: Path) -> None:
+    path, folder = tmp_path / "log.db", tmp_path / "own"
+    given: dict[str, Any] = {"user": "ann", "session": "s", "tags": ["t"]}
+    folder.touch()
+
+    async def run(task: str) -> list[Any]:
+        seen: list[Any] = []
+        described = logging_agent(path, *SUM).with_name("clerk").with_durability(folder / "runs.db")
+        async with aclosing(described.build()) as agent:
+            agent.subscribe(lambda event: seen.append((event.sequence, type(event).__name__, event.agent)))
+            with suppress(AgentError):
+                await agent.run(task, run_id="r-1", **given)
+        return seen
+
+    assert anyio.run(run, "Ad.") == [(1, "TaskStarted", "clerk"), (2, "TaskFailed", "clerk")]
+    (failed,) = runs_in(path, agent="clerk", user="ann", session="s", tagged="t")
+    assert (failed.status, failed.task) == ("failed", "Ad.")
+    folder.unlink()
+    folder.mkdir()
+    seen = anyio.run(run, "Add.")
+    (run_,) = runs_in(path, agent="clerk", user="ann", session="s", tagged="t")
+    assert (run_.status, run_.task) == ("completed", "Add.")
+    assert [(each.sequence, each.kind) for each in events_of(path, "r-1")] == [
+        (number, kind) for number, kind, _ in seen
+    ]
+
+
+def test_an_interrupted_run_begins_once_and_keeps_its_end(tmp_path: Path) -> None:
+    path, seen = tmp_path / "runs.db", list[tuple[int, str]]()
+    described = logging_agent(path, *SUM).with_sessions(tmp_path)  # no file
+    agent = described.with_durability(path, recover=False).build()
+    agent.subscribe(lambda event: seen.append((event.sequence, type(event).__name__)))
+    with pytest.raises(AgentError, match="was interrupted and can be resumed: The sessions file"):
+        agent.run_sync("Add.", run_id="r-1", session="s")
+    assert [number for number, _ in seen] == [*range(1, len(seen) + 1)]
+    assert (seen[0][1], seen[-1][1]) == ("TaskStarted", "TaskFailed")
+    assert [(each.sequence, each.kind) for each in events_of(path, "r-1")] == seen
 
 
 def test_a_log_is_checked_by_writing_to_it(tmp_path: Path) -> None:
