@@ -80,8 +80,8 @@ class QueueWorker:
     _changed: anyio.Event = field(init=False, factory=anyio.Event)
     _is_stopping: bool = field(init=False, default=False)
 
-    async def work(self, *, finish_s: float = 0.0, until_idle: bool = False) -> None:
-        """Run what is due until this is cancelled.
+    async def work(self, *, finish_s: float = 0.0, until_idle: bool = False) -> tuple[RunId, ...]:
+        """Run what is due until this is cancelled; return the runs that could not be continued.
 
         Args:
             finish_s: seconds in which runs finish their step after the cancellation.
@@ -103,7 +103,7 @@ class QueueWorker:
                     new, failures = 0, failures + 1
                     _log.warning("The queue %s cannot be read: %s", self._queue, error)
                 if until_idle and not new and await self._is_idle():
-                    return
+                    return await self._left()
                 with anyio.move_on_after(min(_POLL_S * 2**failures, _LONGEST_PAUSE_S)):
                     await self._changed.wait()
         finally:
@@ -220,6 +220,16 @@ class QueueWorker:
     async def _is_idle(self) -> bool:
         """Return whether nothing is under way or due; a run may begin as this looks."""
         return not self._begun and not await self._has_due() and not self._begun
+
+    async def _left(self) -> tuple[RunId, ...]:
+        """Return the runs that failed to continue here, and that nobody has to settle."""
+        left: list[RunId] = []
+        for run_id in self._stopped:
+            known = await attempt(self._record.find(run_id))
+            run = known.value_or(None)
+            if isinstance(known, Failure) or (run is not None and run.state in ("queued", "interrupted")):
+                left.append(run_id)
+        return tuple(left)
 
     async def _has_due(self) -> bool:
         """Return whether there are runs that limits, or another engine, keep back."""

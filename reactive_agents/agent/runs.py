@@ -222,8 +222,10 @@ class Runs(Generic[R]):
         finish_s: float = 0.0,
         until_idle: bool = False,
         deps: Any = None,
-    ) -> None:
+    ) -> tuple[RunId, ...]:
         """Run the runs in a queue and the interrupted runs, until this is cancelled.
+
+        Returns, if ``until_idle``, the due runs that could not be begun or continued.
 
         The cancellation interrupts the runs under way, and another worker continues them at once. Runs that
         wait for a person do not count for ``concurrency``.
@@ -240,7 +242,7 @@ class Runs(Generic[R]):
         """
         check_queued(queue, 0)
         limits = _checked_limits(concurrency, total, rate, finish_s)
-        await self._worker(queue, limits, deps).work(finish_s=finish_s, until_idle=until_idle)
+        return await self._worker(queue, limits, deps).work(finish_s=finish_s, until_idle=until_idle)
 
     def ensure_worker(self, queue: str) -> None:
         """Run a queue beside the program, unless a worker of this object already does.

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from enum import StrEnum
@@ -411,10 +411,10 @@ def worker(
 
     agent.subscribe(count)
 
-    async def work() -> None:
+    async def work() -> tuple[RunId, ...]:
         with cancel_on_sigterm():
             try:
-                await agent.runs.work(
+                return await agent.runs.work(
                     queue,
                     concurrency=concurrency,
                     total=total,
@@ -423,15 +423,17 @@ def worker(
                     until_idle=until_idle,
                 )
             except anyio.get_cancelled_exc_class():
-                told()  # before the signal ends the process
+                told(())  # before the signal ends the process
                 raise
 
-    def told() -> None:
+    def told(left: Sequence[RunId]) -> None:
         if output.is_json():
-            output.print_json({"queue": queue, "ended": {**ended}})
+            output.print_json({"queue": queue, "ended": {**ended}, "left": [*left]})
 
-    _with(agent, work)
-    told()
+    left = _with(agent, work)
+    told(left)
+    if left:
+        raise typer.Exit(output.ExitCode.PARTIAL)
 
 
 def _rate(text: str) -> tuple[int, float]:

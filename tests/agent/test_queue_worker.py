@@ -376,6 +376,20 @@ async def test_runs_that_wait_for_a_person_leave_their_slot_to_others(tmp_path: 
     assert (await first.runs.wait("waits")).output == "Sent to Ann."
 
 
+async def test_a_worker_until_idle_returns_the_runs_that_it_could_not_continue(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    one = submitter(path)
+    await one.submit("Pay.", run_id="r1")
+    record: Any = one.container.memory.record().unwrap()
+    run = evolve(await one.runs.find("r1"), run_id=RunId("old"), definition={"version": "0"})
+    record.abandon((await attempt(record.claim(run, lambda order: None))).unwrap().holder)
+    worker = agent(path, ScriptedLLM(answer("It is paid.")))
+    assert await worker.runs.work(until_idle=True) == ("old",)
+    await worker.runs.cancel("old")
+    assert await worker.runs.work(until_idle=True) == ()
+    assert (await worker.runs.wait("r1")).output == "It is paid."
+
+
 async def test_a_schedule_begins_runs_after_a_restart_and_makes_up_for_the_latest_alone(
     tmp_path: Path,
 ) -> None:

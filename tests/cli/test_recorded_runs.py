@@ -339,9 +339,28 @@ def test_a_worker_runs_what_is_queued(tmp_path: Path) -> None:
     anyio.run(submit)
     worked = command("worker", described, "--runs", record, "--queue", "sums", "--until-idle", "--json")
     assert worked.exit_code == 0, worked
-    assert json.loads(worked.stdout) == {"queue": "sums", "ended": {"completed": 1}}
+    assert json.loads(worked.stdout) == {"queue": "sums", "ended": {"completed": 1}, "left": []}
     shown = command("runs", "resume", "sum", "--runs", record, "--config", described, "--json")
     assert json.loads(shown.stdout)["status"] == "completed"
+
+
+def test_a_worker_that_leaves_a_run_in_its_queue_says_so(tmp_path: Path) -> None:
+    record, described, key = tmp_path / "runs.db", tmp_path / "agent.toml", "1" * 43
+    described.write_text('[model]\nmodel = "offline"\n')
+    agent = ReactiveAgents.from_config(described).with_durability(record, recover=False, key=key).build()
+
+    async def submit() -> None:
+        agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
+        await agent.submit("Greet.", run_id="unreadable")
+        await agent.aclose()
+
+    anyio.run(submit)
+    line = ("worker", described, "--runs", record, "--until-idle", "--json")
+    worked = command(*line)
+    assert worked.exit_code == 3, worked
+    assert json.loads(worked.stdout) == {"queue": "default", "ended": {}, "left": ["unreadable"]}
+    worked = command(*line, REACTIVE_AGENTS_RUNS_KEY=key)
+    assert (worked.exit_code, json.loads(worked.stdout)["left"]) == (0, [])
 
 
 def test_a_worker_is_given_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
