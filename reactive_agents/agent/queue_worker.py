@@ -81,7 +81,7 @@ class QueueWorker:
     _is_stopping: bool = field(init=False, default=False)
 
     async def work(self, *, finish_s: float = 0.0, until_idle: bool = False) -> tuple[RunId, ...]:
-        """Run what is due until this is cancelled; return the runs that could not be continued.
+        """Run what is due until cancelled; return the runs that could not be continued.
 
         Args:
             finish_s: seconds in which runs finish their step after the cancellation.
