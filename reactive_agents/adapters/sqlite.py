@@ -11,7 +11,8 @@ A file outlives the program that wrote it, so every store has the same guarantee
   commits with ``NORMAL``, and flushes the log itself if necessary.
 * Waiting for another process's lock happens on the event loop and can be cancelled; a begun transaction
   cannot.
-* Each failure is a value, and a warning in the log ``reactive_agents``.
+* Each failure is a value, and a warning in the log ``reactive_agents``; as long as nothing can be written, as
+  on a full disk, one for each reason.
 """
 
 from __future__ import annotations
@@ -233,6 +234,7 @@ class SqliteFile(Generic[_E]):
         self._waits = True
         self._log = ""
         self._in_log = 0
+        self._told: set[str] = set()
         self._works = _Works()
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
@@ -402,7 +404,10 @@ class SqliteFile(Generic[_E]):
 
     def _failed(self, operation: str, error: Exception) -> _E:
         sentence = sentence_of(error, self.path, self._store)
-        _log.warning("%s (%s: %s: %s)", sentence, operation, type(error).__name__, error)
+        level = logging.DEBUG if str(error) in self._told else logging.WARNING
+        _log.log(level, "%s (%s: %s: %s)", sentence, operation, type(error).__name__, error)
+        if isinstance(error, sqlite3.OperationalError | OSError):  # of the file, not of a row
+            self._told.add(str(error))
         return self._error(sentence, operation)
 
     def _once(self, work: Work[_T], waits: bool | None) -> _T | _Locked:
@@ -423,6 +428,7 @@ class SqliteFile(Generic[_E]):
         if waits is None:
             return in_transaction(self._connected(), work, "BEGIN")
         done = in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
+        self._told.clear()
         self._in_log = 0 if waits else self._in_log + 1
         return done
 

@@ -87,7 +87,7 @@ class QueueWorker:
             finish_s: seconds in which runs finish their step after the cancellation.
             until_idle: end when nothing is due.
         """
-        failures, is_listening = 0, False
+        failures, told, is_listening = 0, "", False
         try:
             while True:
                 self._changed = anyio.Event()
@@ -96,12 +96,13 @@ class QueueWorker:
                         await self._listen()
                         is_listening = True
                     new = await self._begin_due()
-                    failures = 0
+                    failures, told = 0, ""
                 except AgentError as error:  # such as a database that is being restarted
                     if until_idle or isinstance(error.error, errors.InvalidConfig):
                         raise
-                    new, failures = 0, failures + 1
-                    _log.warning("The queue %s cannot be read: %s", self._queue, error)
+                    level = logging.DEBUG if str(error) == told else logging.WARNING
+                    new, failures, told = 0, failures + 1, str(error)
+                    _log.log(level, "The queue %s cannot be read: %s", self._queue, error)
                 if until_idle and not new and await self._is_idle():
                     return await self._left()
                 with anyio.move_on_after(min(_POLL_S * 2**failures, _LONGEST_PAUSE_S)):

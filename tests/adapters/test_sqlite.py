@@ -211,6 +211,30 @@ async def test_a_failure_is_a_warning_with_its_cause(
     assert "FileExistsError" in warning.getMessage()
 
 
+async def test_a_full_disk_is_one_warning_until_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+
+    async def limit(pages: int) -> None:
+        assert isinstance(await file.read("limit", lambda each: each.execute(pages_of(pages))), Success)
+
+    def pages_of(pages: int) -> str:
+        return f"PRAGMA max_page_count = {pages}"
+
+    def grow(connection: Any) -> None:
+        connection.execute("INSERT INTO notes VALUES (?)", ("x" * 50_000,))
+
+    for outage in (1, 2):
+        await limit(1)  # no more than there are
+        for write in (file.write, file.write_soon, file.write):
+            assert "the disk is full" in (await write("note", grow)).failure().message
+        assert caplog.text.count("cannot grow: the disk is full") == outage
+        await limit(10_000)
+        assert await file.write("note", grow) == Success(None)
+    await file.aclose()
+
+
 async def test_one_file_may_hold_every_store(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     for write in WRITES:

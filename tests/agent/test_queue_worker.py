@@ -22,7 +22,8 @@ from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.core.errors import InvalidConfig, RecordErrors, RunRefused
+from reactive_agents.agent import queue_worker
+from reactive_agents.core.errors import InvalidConfig, RecordErrors, RecordFailed, RunRefused
 from reactive_agents.core.events import ApprovalRequested, ToolCallInDoubt
 from reactive_agents.core.ids import AgentId, RunId
 from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter, latest_time, next_time
@@ -374,6 +375,30 @@ async def test_runs_that_wait_for_a_person_leave_their_slot_to_others(tmp_path: 
         assert (await first.runs.wait("goes")).output == "Hello there."
         await first.runs.approve("waits")
     assert (await first.runs.wait("waits")).output == "Sent to Ann."
+
+
+@pytest.mark.parametrize("reasons", [["away", "away", "full", "full"], ["away", "", "away"]])
+async def test_a_queue_that_cannot_be_read_is_one_warning_for_each_reason(
+    tmp_path: Path, reasons: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = agent(tmp_path / "r.db", ScriptedLLM())
+    record, left, is_over = worker.container.memory.record().unwrap(), list(reasons), anyio.Event()
+
+    @effect
+    async def dequeue(*_: Any, **__: Any) -> Result[Any, RecordErrors]:
+        if not left:
+            is_over.set()
+            return Success(())
+        reason = left.pop(0)
+        return Failure(RecordFailed(f"The record is {reason}.", "dequeue")) if reason else Success(())
+
+    monkeypatch.setattr(record, "dequeue", dequeue)
+    monkeypatch.setattr(queue_worker, "_POLL_S", 0.001)
+    async with anyio.create_task_group() as group:
+        group.start_soon(worker.runs.work)
+        await is_over.wait()
+        group.cancel_scope.cancel()
+    assert caplog.text.count("The queue default cannot be read: The record is") == 2
 
 
 async def test_a_worker_until_idle_returns_the_runs_that_it_could_not_continue(tmp_path: Path) -> None:
