@@ -128,7 +128,7 @@ def _usage(figures: TaskResultMetadata | None) -> tuple[RunUsage, ...]:
     if figures is None:
         return ()
     total = RunUsage("", figures.usage, figures.cost_usd, figures.model_calls, figures.unpriced_calls)
-    return figures.models or (total,)
+    return figures.models or ((total,) if figures.model_calls else ())
 
 
 LaterAgent: TypeAlias = Callable[[], ReactiveAgent[Any, Any]]

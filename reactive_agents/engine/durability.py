@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -164,6 +165,7 @@ class RunJournal:
         control: receives the orders of other processes.
         reader: the record in which a replay finds sub-runs.
         elsewhere: unfinished sub-runs in records of their own.
+        requests: the number of requests to people in calls that are not made again.
     """
 
     def __init__(
@@ -196,6 +198,7 @@ class RunJournal:
         self.lenient = lenient
         self.reader: RunRecord | None = None
         self.elsewhere: dict[RunId, RunRecord] = {}
+        self.requests = 0
         self._order: RunOrder = ""
         self._doubts: dict[ApprovalId, str] = {}
         self._handled: dict[str, str] = {}
@@ -206,6 +209,8 @@ class RunJournal:
         for each in again:  # a fork repeats these calls; approvals were for the first time only
             if f"{_call_of(each)}=" not in self._entries and self._entries.get(each.key) is each:
                 del self._entries[each.key]
+        own = (each for each in entries if each.kind == "question" and not self.is_shared(each))
+        self._asked = Counter(map(_call_of, own))
         self._used: set[str] = set()
         self._begun_writes = self._settled_writes = 0
         self._spent: dict[str, list[RunEntry]] = {}
@@ -382,6 +387,7 @@ class RunJournal:
         if known is not None:
             self._used.add(known.key)
             self._arrive(known.at)
+            self.requests += self._asked[key]
             body = self.body_of(known)
             if body.get("tool") != made.call.name and not self.lenient:
                 difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."

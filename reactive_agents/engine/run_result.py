@@ -78,17 +78,18 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         else metadata.effectiveness_with(success_of(context, services)),
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
         models=services.llm.models,
-        requests=_requests(services.handle),
+        requests=_requests(services),
         tags=context.task.tags,
         given=context.task.metadata,
     )
 
 
-def _requests(handle: RunHandle) -> int:
+def _requests(services: EngineServices) -> int:
     """Return the number of requests to people, with those of the runs below it."""
+    handle, journal = services.handle, services.journal
     run_id = handle.context.run_id
     own = (each.metadata.requests for each in handle.sub_runs if each.parent_run_id == run_id)
-    return handle.requests + sum(own)
+    return handle.requests + sum(own) + (0 if journal is None else journal.requests)
 
 
 def _iterations(reasoning: results.ReasoningResult | None, states: Iterable[KernelState]) -> int:

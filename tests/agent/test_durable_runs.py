@@ -919,10 +919,12 @@ class Noted:
 
 
 class UnendingRecord(SqliteRunRecord):
-    """A record that cannot store how a run has ended."""
+    """A record that cannot store how a run has ended, except for a sub-run."""
 
     @effect
     async def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Any:
+        if (await attempt(self.find(run_id))).unwrap().parent is not None:
+            return await attempt(SqliteRunRecord.end(self, run_id, holder, status, result))
         return Failure(RecordFailed("The disk is full.", "end"))
 
 
@@ -1411,6 +1413,40 @@ async def test_a_caller_is_interrupted_while_the_record_of_its_agent_cannot_be_u
     folder.mkdir()
     later = described([answer("There are 3.")], [say("3")])
     assert (await later.runs.resume("r1")).output == "There are 3."
+
+
+async def test_a_resumed_run_counts_the_requests_and_models_of_calls_that_it_does_not_repeat(
+    tmp_path: Path,
+) -> None:
+    """Those that people were asked for before, also in a sub-run; an agent that asked no model adds none."""
+
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        return f"sent to {to}"
+
+    def named(name: str, *turns: Any, **options: Any) -> Any:
+        described = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return described.with_tools(send, *options.get("agents", ())).with_approval(lambda _: True)
+
+    def lead(place: Path) -> ReactiveAgent:
+        idle = named("idle").with_budget(cost_usd=0.5)
+        clerk = named("clerk", call("send", to="Bob"), answer("Sent to Bob."))
+        agents = [agent_tool(each.build()) for each in (idle, clerk)]
+        made = [call("send", to="Ann"), call("clerk", task="Write."), call("idle", task="Idle.", cost_usd=1)]
+        one = named("lead", *made, answer("All are sent."), agents=agents)
+        return one.with_durability(place, recover=False).build()
+
+    whole = await lead(tmp_path / "whole.db").run("Write.", run_id="r1")
+    first = lead(tmp_path / "r.db")
+    record = UnendingRecord(tmp_path / "r.db", clock=SystemClock())
+    first.container.memory.record.override(Object(record))
+    with pytest.raises(AgentError, match="The disk is full"):
+        await first.run("Write.", run_id="r1")
+    resumed = await lead(tmp_path / "r.db").runs.resume("r1")
+    assert (whole.status, whole.metadata.requests) == ("completed", 2)
+    assert resumed.metadata.requests == 2
+    assert resumed.metadata.models == whole.metadata.models
 
 
 class AskingJudge(AllowAll):

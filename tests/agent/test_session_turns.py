@@ -63,6 +63,17 @@ async def asked(store: SqliteSessions, session: str = "a") -> list[str]:
 # --- processes that stand still -------------------------------------------------------------------------
 
 
+async def test_a_run_that_begins_again_has_the_same_turn_unless_another_came_after_it(tmp_path: Path) -> None:
+    path, clock = tmp_path / "s.db", FakeClock()
+    killed, other = SqliteSessions(path, clock=clock), SqliteSessions(path, clock=clock)
+    assert [(await begun(each, ONE)).turn for each in (killed, other, other)] == [0, 0, 0]
+    clock.advance(LEASE_S + 1)
+    later = SqliteSessions(path, clock=clock)
+    assert (await begun(later, TWO)).turn == 1
+    await attempt(later.end(KEY, TWO, turn(TWO)))
+    assert (await begun(other, ONE)).turn == 2
+
+
 async def test_a_run_that_stood_still_is_added_in_its_place_once(tmp_path: Path) -> None:
     path, clock = tmp_path / "s.db", FakeClock()
     stopped, other = SqliteSessions(path, clock=clock), SqliteSessions(path, clock=clock)

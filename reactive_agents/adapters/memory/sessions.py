@@ -384,8 +384,9 @@ def _take_turn(
         # the largest of each, since of their union each turn would be read
         "SELECT 1 + coalesce(max(latest), 0) FROM (SELECT max(number) AS latest FROM conversation_turns"
         " WHERE conversation = (SELECT id FROM conversations WHERE agent = ? AND session = ?) UNION ALL"
-        " SELECT max(number) FROM conversation_tickets WHERE agent = ? AND session = ?) AS numbers",
-        (key.agent, key.session) * 2,
+        " SELECT max(number) FROM conversation_tickets WHERE agent = ? AND session = ? AND run_id <> ?)"
+        " AS numbers",  # a run that was killed has its number again, unless another came after it
+        (*(key.agent, key.session) * 2, run_id),
     ).fetchone()
     file.execute("UPDATE conversation_tickets SET number = ? WHERE run_id = ?", (number, run_id))
     return int(number)
