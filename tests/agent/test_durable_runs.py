@@ -923,7 +923,8 @@ class UnendingRecord(SqliteRunRecord):
 
     @effect
     async def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Any:
-        if (await attempt(self.find(run_id))).unwrap().parent is not None:
+        known = (await attempt(self.find(run_id))).unwrap()
+        if known is not None and known.parent is not None:
             return await attempt(SqliteRunRecord.end(self, run_id, holder, status, result))
         return Failure(RecordFailed("The disk is full.", "end"))
 
