@@ -882,14 +882,15 @@ class SqliteRunRecord:
         """Delete a run, the runs and schedules of a user, or runs from before a time.
 
         Also deletes their sub-runs. A run whose entries a fork shares stays, unless it is named or belongs to
-        the user.
+        the user. A sub-run whose caller is in another record is a run of its own here.
         """
         until = None if before is None else sqlite.microseconds(before)
         where, values = sql.where(
             {
                 "run_id = ?": run_id,
                 '"user" = ?': user,
-                "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
+                "status NOT IN ('open', 'queued') AND updated_us < ? AND NOT EXISTS"
+                " (SELECT 1 FROM runs AS caller WHERE caller.run_id = runs.parent) AND NOT EXISTS"
                 " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
             }
         )

@@ -715,6 +715,22 @@ async def test_ended_runs_are_pruned_and_others_stay(tmp_path: Path) -> None:
     assert await one.runs.list() == ()
 
 
+@pytest.mark.parametrize("place", ["r.db", "own.db"])
+async def test_sub_runs_are_pruned_with_their_caller_or_by_age_in_a_record_of_their_own(
+    tmp_path: Path, place: str
+) -> None:
+    clerk = agent(tmp_path / place, ScriptedLLM(answer("Hello Ann.")))
+    llm = ScriptedLLM(call("agent", task="Greet Ann."), answer("Hello Ann."))
+    await agent(tmp_path / "r.db", llm, agent_tool(clerk)).run("Greet Ann.", run_id="r1")
+    with sqlite_file(tmp_path / place) as file:
+        file.execute("UPDATE runs SET updated_us = 0 WHERE parent IS NOT NULL")
+    is_pruned = await clerk.runs.prune(timedelta(days=1)) == 1
+    assert is_pruned == (place == "own.db")
+    assert await clerk.runs.prune(timedelta(0)) == (not is_pruned)
+    with sqlite_file(tmp_path / place) as file:
+        assert file.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+
+
 @pytest.mark.parametrize("age", [timedelta.max, timedelta(days=-1), 30])
 async def test_an_age_that_no_run_has_is_refused_and_nothing_is_deleted(tmp_path: Path, age: Any) -> None:
     one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello there.")))
