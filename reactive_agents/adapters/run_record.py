@@ -269,6 +269,11 @@ class Seal:
                 return opened.decode(errors="surrogatepass")
         raise ValueError("it is encrypted with another key; to change keys, give the new and the old one")
 
+    def check(self) -> None:
+        """Raise ``ValueError`` if the keys cannot be used."""
+        if self._key is not None:
+            self._ready()
+
     def entries(self, entries: Iterable[RunEntry]) -> tuple[RunEntry, ...]:
         """Return entries with encrypted bodies."""
         if self._key is None:
@@ -688,6 +693,7 @@ class SqliteRunRecord:
         """Return the matching runs, latest first."""
 
         def work(file: sql.Transaction) -> tuple[RecordedRun, ...]:
+            self._seal.check()  # else every run would be listed as unreadable
             now = self._now()
             is_open = chosen.state in ("running", "waiting", "interrupted")
             has_any = chosen.state in ("paused", "unreadable")
@@ -857,6 +863,7 @@ class SqliteRunRecord:
         """Return the questions without an answer, oldest first."""
 
         def work(file: sql.Transaction) -> tuple[OpenQuestion, ...]:
+            self._seal.check()
             where, values = sql.where({"run_id = ?": run_id})
             rows = file.execute(
                 "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
@@ -1321,6 +1328,7 @@ def _schedules(
     file: sql.Transaction, *, agent_id: AgentId | None, until: int, seal: Seal, unread: set[str] | None = None
 ) -> tuple[RunSchedule, ...]:
     """Return the readable schedules."""
+    seal.check()
     rows = file.execute(
         "SELECT name, agent, cron, task, next_us, timezone, queue, priority FROM run_schedules"
         " WHERE next_us <= ? AND agent = coalesce(?, agent)",

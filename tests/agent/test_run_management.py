@@ -765,7 +765,13 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
     opened = keyed(ScriptedLLM(), lambda: urlsafe_b64encode(key).decode())
     assert (await opened.runs.wait("r1")).output == "The code is violet-harbour."
     assert (await opened.runs.replay("r1")).difference == ""
-    for wrong in (None, bytes(32), b"short", "é", lambda: {}["no key"], (), (bytes(32), b"short")):
+    wrong_ones = (b"short", "é", lambda: {}["no key"], (), (bytes(32), b"short"))
+    for unusable in wrong_ones:
+        one = keyed(ScriptedLLM(), unusable)
+        for listed in (one.runs.list(), one.runs.questions(), one.runs.schedules()):
+            with pytest.raises(AgentError, match=" key"):
+                await listed
+    for wrong in (None, bytes(32), *wrong_ones):
         with pytest.raises(AgentError) as refused:
             await keyed(ScriptedLLM(), wrong).runs.find("r1")
         assert isinstance(refused.value.error, RecordFailed)
