@@ -489,8 +489,10 @@ def test_a_continued_run_keeps_the_events_of_each_attempt(tmp_path: Path) -> Non
     assert after.count("ModelCallCompleted") == after.count("ModelCallStarted") > 2  # two are recorded
 
 
-def test_a_run_that_could_not_begin_is_that_of_its_agent_and_user(tmp_path: Path) -> None:
-    path, folder = tmp_path / "log.db", tmp_path / "own"
+def test_a_run_that_could_not_begin_is_that_of_its_agent_and_user(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path, folder = tmp_path / "log.db", tmp_path_factory.mktemp("record") / "own"
     given: dict[str, Any] = {"user": "ann", "session": "s", "tags": ["t"]}
     folder.touch()
 
@@ -516,9 +518,11 @@ def test_a_run_that_could_not_begin_is_that_of_its_agent_and_user(tmp_path: Path
     ]
 
 
-def test_an_interrupted_run_begins_once_and_keeps_its_end(tmp_path: Path) -> None:
+def test_an_interrupted_run_begins_once_and_keeps_its_end(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path, seen = tmp_path / "runs.db", list[tuple[int, str]]()
-    described = logging_agent(path, *SUM).with_sessions(tmp_path)  # no file
+    described = logging_agent(path, *SUM).with_sessions(tmp_path_factory.mktemp("sessions"))  # no file
     agent = described.with_durability(path, recover=False).build()
     agent.subscribe(lambda event: seen.append((event.sequence, type(event).__name__)))
     with pytest.raises(AgentError, match="was interrupted and can be resumed: The sessions file"):
