@@ -46,6 +46,8 @@ def agent_tool(
     description: str | None = None,
     timeout_s: float = TIMEOUT_S,
     requires_approval: bool = False,
+    return_direct: bool = False,
+    retries: int | None = None,
 ) -> Tool[..., Any, object]: ...
 
 
@@ -57,6 +59,8 @@ def agent_tool(
     description: str | None = None,
     timeout_s: float = TIMEOUT_S,
     requires_approval: bool = False,
+    return_direct: bool = False,
+    retries: int | None = None,
 ) -> Tool[..., Any, _Deps]: ...
 
 
@@ -67,6 +71,8 @@ def agent_tool(
     description: str | None = None,
     timeout_s: float = TIMEOUT_S,
     requires_approval: bool = False,
+    return_direct: bool = False,
+    retries: int | None = None,
 ) -> Tool:
     """Return a tool that gives a task to an agent and returns its answer.
 
@@ -81,6 +87,9 @@ def agent_tool(
         name: by default the agent's name, with ``-`` for characters that a tool's name may not have.
         description: the tasks that the agent is for, by which the caller's model chooses.
         timeout_s: seconds, above 0, after which a task is cancelled.
+        requires_approval, retries: as for :func:`~reactive_agents.tool`.
+        return_direct: whether the agent's answer ends the caller's run as its answer. One that is partial, or
+            that abstains, is then a failed call, after which the caller goes on.
 
     Raises:
         TypeError: the agent is not one, or not built.
@@ -100,6 +109,8 @@ def agent_tool(
         answer, usage = _answer(result), _usage(result.metadata)
         if declined_in(result.steps):  # the caller has not got what it asked for either
             return ToolReport(Failure(ToolNotApproved(chosen, answer)), usage)
+        if return_direct and not result.success:
+            return ToolReport(Failure(ToolFailed(chosen, answer)), usage)
         return ToolReport(answer, usage)
 
     if agent.deps_type is not None:  # the builder of the caller compares it with its own
@@ -111,6 +122,8 @@ def agent_tool(
         description=text,
         timeout_s=timeout_s,
         requires_approval=requires_approval,
+        return_direct=return_direct,
+        retries=retries,
         resumable=True,
     )(ask)
 

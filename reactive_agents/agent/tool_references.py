@@ -130,15 +130,9 @@ def tool_description(tool: Tool) -> ExternalToolConfig | None:
     schema = tool.given_schema
     if schema is None:
         return None
-    options = {each: getattr(tool, each) for each in ("requires_approval", "risk", "output", "idempotent")}
-    return ExternalToolConfig(
-        tool.name,
-        tool.definition.description,
-        schema.json_schema,
-        tool.timeout_s,
-        volatile=tool.volatile,
-        **options,
-    )
+    _, _, _, *options = (each.name for each in attrs.fields(ExternalToolConfig))
+    given = {each: getattr(tool, each) for each in options}
+    return ExternalToolConfig(tool.name, tool.definition.description, schema.json_schema, **given)
 
 
 def _builtin_tools() -> dict[str, Tool]:

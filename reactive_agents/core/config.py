@@ -697,7 +697,8 @@ class ExternalToolConfig(Value):
         description: what the tool does, shown to the model.
         parameters: JSON Schema of the arguments, an object schema.
         timeout_s: seconds that a call waits for its result, above 0; ``None`` for ``timeouts.answer_s``.
-        requires_approval, risk, output, idempotent, volatile: as in ``ToolDefinition``.
+        requires_approval, risk, output, idempotent, volatile, return_direct, retries: as in
+            ``ToolDefinition``.
     """
 
     name: str = field(validator=min_len(1))
@@ -709,6 +710,8 @@ class ExternalToolConfig(Value):
     output: bool = False
     idempotent: bool = False
     volatile: bool = False
+    return_direct: bool = False
+    retries: int | None = field(default=None, validator=optional(ge(0)))
 
 
 def _without_credentials(url: str | None) -> str:

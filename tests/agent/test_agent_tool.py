@@ -93,6 +93,37 @@ async def test_a_partial_answer_says_that_it_is_one() -> None:
     assert result.steps[1].content.startswith("Only a partial answer. The limit of 2 turns was reached.")
 
 
+async def test_an_agent_with_return_direct_answers_for_its_caller() -> None:
+    inner = agent_tool(expert(answer("They are there.")), return_direct=True)
+    builder = ReactiveAgents.create().with_llm(asking()).with_reasoning().with_tools(inner)
+    result = await builder.build().run("Find my keys.")
+    assert (result.output, result.metadata.terminated_by) == ("They are there.", "return_direct")
+
+
+@pytest.mark.parametrize(
+    ("turns", "seen"),
+    [
+        ([call("look", place="a"), call("look", place="b")], "Only a partial answer. The limit of 2 turns"),
+        ([answer({"answer": "", "could_not": "There are no keys."})], "There are no keys."),
+        ([fail(ModelUnavailable("down", "m"))], "down"),
+    ],
+)
+async def test_only_a_complete_answer_of_an_agent_with_return_direct_ends_its_caller(
+    turns: list[Turn], seen: str
+) -> None:
+    inner = agent_tool(expert(*turns), return_direct=True, retries=0)
+    could_not = answer({"answer": "", "could_not": "The keys were not found."})
+    llm = ScriptedLLM(*(call("key-finder", task=f"Look {n}.") for n in range(2)), could_not)
+    result = (
+        await ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(inner).build().run("Find.")
+    )
+    told = [step.content for step in result.steps if step.type == "observation"]
+    assert told[0].startswith("The tool 'key-finder' failed")
+    assert seen in told[0]
+    assert told[1].startswith("Not run: key-finder failed 1 time in a row and is not called again.")
+    assert result.status == "abstained"
+
+
 async def test_a_failure_is_an_observation_and_its_cost_counts_too() -> None:
     inner = expert(call("look", place="a", cost_usd=0.5), fail(ModelUnavailable("down", "m")))
     result = await caller(asking("It is down."), inner).run("Find my keys.")

@@ -447,17 +447,21 @@ def test_a_desk_is_that_of_one_agent() -> None:
 async def test_external_tools_and_ask_user_are_written_to_a_configuration_and_read_back(
     tmp_path: Path,
 ) -> None:
-    declared = external_tool("ship", SCHEMA, description="Ship an order.", risk="high", timeout_s=9)
+    declared = external_tool(
+        "ship", SCHEMA, description="Ship an order.", risk="high", timeout_s=9, return_direct=True, retries=1
+    )
     builder = ReactiveAgents.create().with_model("offline").with_ask_user().with_tools(declared)
     builder.to_config().save(tmp_path / "agent.toml")
     read = ReactiveAgents.from_config(tmp_path / "agent.toml")
     assert read.to_config() == builder.to_config()
-    model = ScriptedLLM(call("ship", order=7), forever(answer("On its way.")))
+    model = ScriptedLLM(call("ship", order=7))
     agent = read.with_llm(model).with_reasoning().build()
     delivering(agent, "gone")
-    assert observed(await agent.run("Ship it.")) == ["gone"]
+    result = await agent.run("Ship it.")
+    assert (result.output, result.metadata.terminated_by) == ("gone", "return_direct")
     offered = {each.name: each for each in model.requests[0].tools}
-    assert (offered["ship"].risk, offered["ship"].timeout_s, "ask-user" in offered) == ("high", 9, True)
+    ship = offered["ship"]
+    assert (ship.risk, ship.timeout_s, ship.retries, "ask-user" in offered) == ("high", 9, 1, True)
 
 
 def test_a_wrong_external_tool_of_a_configuration_is_named() -> None:

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, cast, get_args, overload
 from weakref import WeakKeyDictionary
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field, fields, frozen
 from typing_extensions import ParamSpec, TypeVar
 
 from reactive_agents.adapters.tools.signature import (
@@ -269,8 +269,7 @@ def tool(
             default = getattr(decorated, "__name__", "")
         chosen = default if name is None else name
         signature = read_signature(decorated, frame)
-        _check_options(chosen, timeout_s, risk, retries)
-        return Tool(
+        made: Tool[..., Any] = Tool(
             decorated,
             chosen,
             timeout_s=timeout_s,
@@ -287,6 +286,8 @@ def tool(
             signature=signature,
             given_description=description,
         )
+        _check_options(made)
+        return made
 
     if function is not None:
         return decorate(function, sys._getframe(1))
@@ -388,21 +389,35 @@ def valid_tool_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _check_options(name: str, timeout_s: float | None, risk: Risk, retries: int | None) -> None:
-    if not valid_tool_name(name):
+def _check_options(made: Tool[..., Any]) -> None:
+    name, seconds, retries, text = made.name, made.timeout_s, made.retries, made.given_description
+    if not isinstance(name, str) or not valid_tool_name(name):
         raise ToolDefinitionError(
             f"The tool name {name!r} is not of 1 to 64 letters, digits, '_' and '-': "
             'give it another with tool(name="…").'
         )
-    if timeout_s is not None and not (timeout_s > 0 and math.isfinite(timeout_s)):
-        raise ToolDefinitionError(f"The tool {name!r} has timeout_s={timeout_s!r}: give it seconds above 0.")
-    if retries is not None and (type(retries) is not int or retries < 0):
-        raise ToolDefinitionError(
-            f"The tool {name!r} has retries={retries!r}: give it a whole number, 0 or more."
-        )
-    if risk not in get_args(Risk):
-        known = ", ".join(get_args(Risk))
-        raise ToolDefinitionError(f"The tool {name!r} has risk={risk!r}: choose one of {known}.")
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    checks: list[tuple[str, object, bool, str]] = [
+        ("timeout_s", seconds, seconds is None or (is_number and 0 < seconds < math.inf), "seconds above 0"),
+        (
+            "retries",
+            retries,
+            retries is None or (type(retries) is int and retries >= 0),
+            "a whole number, 0 or more",
+        ),
+        ("risk", made.risk, made.risk in get_args(Risk), f"one of {', '.join(get_args(Risk))}"),
+        ("description", text, isinstance(text, str | None), "a text"),
+        ("was_done", made.was_done, made.was_done is None or callable(made.was_done), "a function"),
+    ]
+    checks += (
+        (each, value := getattr(made, each), isinstance(value, bool), "True or False") for each in _SWITCHES
+    )
+    for option, value, fits, expected in checks:
+        if not fits:
+            raise ToolDefinitionError(f"The tool {name!r} has {option}={value!r}: give it {expected}.")
+
+
+_SWITCHES = tuple(each.name for each in fields(Tool) if isinstance(each.default, bool))
 
 
 # --- Tools that another program executes, and the one by which a model asks a person ---
@@ -419,6 +434,8 @@ def external_tool(
     output: bool = False,
     idempotent: bool = False,
     volatile: bool = False,
+    return_direct: bool = False,
+    retries: int | None = None,
 ) -> Tool[..., Any, object]:
     """Return an external tool, which another program executes.
 
@@ -429,7 +446,7 @@ def external_tool(
         parameters: JSON Schema of the arguments, an object schema.
         description: for the model.
         timeout_s: seconds that a call waits for its result, above 0; by default ``timeouts.answer_s``.
-        requires_approval, risk, output, idempotent, volatile: as for :func:`tool`.
+        requires_approval, risk, output, idempotent, volatile, return_direct, retries: as for :func:`tool`.
 
     Raises:
         ToolDefinitionError: the name, the schema or an option is not valid.
@@ -455,6 +472,8 @@ def external_tool(
         output=output,
         idempotent=idempotent,
         volatile=volatile,
+        return_direct=return_direct,
+        retries=retries,
         external=True,
     )(_not_run)
     from reactive_agents.adapters.tools.schema import ArgumentSchema  # imports the codec and more

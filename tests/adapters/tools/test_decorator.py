@@ -140,8 +140,8 @@ def test_the_context_is_hidden() -> None:
         assert made.definition.parameters["properties"] == {"a": {"type": "integer"}}
 
 
-@pytest.mark.parametrize("name", ["", "with blank", "a.b", "ü", "x" * 65, "line\n"])
-def test_names_that_providers_refuse(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "with blank", "a.b", "ü", "x" * 65, "line\n", 3])
+def test_names_that_providers_refuse(name: Any) -> None:
     with pytest.raises(ToolDefinitionError, match="tool name"):
 
         @tool(name=name)
@@ -162,12 +162,30 @@ def test_timeouts_that_make_no_sense(timeout_s: float) -> None:
         def anything() -> None: ...
 
 
-def test_an_unknown_risk() -> None:
-    options: dict[str, Any] = {"risk": "deadly"}
-    with pytest.raises(ToolDefinitionError, match="low, medium, high"):
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        *((each, "yes", "True or False") for each in ("return_direct", "external", "idempotent", "output")),
+        *((each, 1, "True or False") for each in ("requires_approval", "volatile", "resumable")),
+        ("risk", "deadly", "one of low, medium, high"),
+        ("risk", ["low"], "one of low, medium, high"),
+        ("timeout_s", "3", "seconds above 0"),
+        ("timeout_s", True, "seconds above 0"),
+        ("retries", "2", "a whole number, 0 or more"),
+        ("description", 3, "a text"),
+        ("was_done", "paid", "a function"),
+    ],
+)
+def test_an_option_of_a_wrong_type_is_named_with_what_was_expected(
+    option: str, value: object, expected: str
+) -> None:
+    options: dict[str, Any] = {option: value}
+    with pytest.raises(ToolDefinitionError) as refused:
 
         @tool(**options)
-        def anything() -> None: ...
+        def pay() -> None: ...
+
+    assert str(refused.value) == f"The tool 'pay' has {option}={value!r}: give it {expected}."
 
 
 def _takes_many(*numbers: int) -> None: ...
