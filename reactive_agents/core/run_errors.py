@@ -36,7 +36,10 @@ class BudgetExceeded(Value):
 
 @frozen(eq=False, repr=False)
 class BudgetUnavailable(Value):
-    """No model is called: a budget is used up or unreadable, or a price unknown."""
+    """No model or tool is called: a budget is used up, or cannot be held.
+
+    ``model``: the model that was to be called; empty for a tool.
+    """
 
     message: str
     model: str
@@ -372,6 +375,7 @@ ToolErrors: TypeAlias = (
     | ToolNotAnswered
     | WorkspaceViolation
     | AddressRefused
+    | BudgetUnavailable
 )
 
 # --- kernels, policies, strategies and structured output ----------------------------------------------

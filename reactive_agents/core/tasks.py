@@ -79,6 +79,7 @@ class TaskResultMetadata(Value):
         tokens_used: total tokens of all model calls, as the providers counted them.
         usage: the same tokens, by input and output.
         model_calls: number of answered model calls.
+        tool_calls: number of tool calls, those of sub-runs included, without calls that were not run.
         models: tokens, cost and calls of each model, in the order of first use.
         strategy_used: the strategy that produced the output; ``direct`` when reasoning is off.
         model: the model that answered last.
@@ -110,6 +111,7 @@ class TaskResultMetadata(Value):
     requests: int = 0
     tags: tuple[str, ...] = ()
     given: JsonObject = field(factory=dict)
+    tool_calls: int = field(default=0, metadata=OMITTED)
 
 
 @frozen(eq=False, repr=False)

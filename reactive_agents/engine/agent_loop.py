@@ -192,7 +192,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         model=context.selected_model,
         deadline=context.deadline,
         needs=ToolNeeds(services.settings.required_tools),
-        earlier=context.earlier or (handed.earlier if handed is not None else None),
+        earlier=context.earlier,
         history=context.history,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
         key_prefix="" if handed is None else handed.key_prefix,

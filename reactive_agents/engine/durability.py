@@ -62,7 +62,14 @@ from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
-from reactive_agents.engine.services import CALLER, NO_OVERRIDES, RunStopped, events_of, publish_start
+from reactive_agents.engine.services import (
+    CALLER,
+    NO_OVERRIDES,
+    Caller,
+    RunStopped,
+    events_of,
+    publish_start,
+)
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import (
@@ -466,11 +473,17 @@ class RunJournal:
             found = await attempt(record.find(RunId(run_id)))
             run = found.value_or(None)
             if run is not None and run.result:
-                caller.take_in(_ended_runs(run, self.run_id, run.agent_id), {})
+                self._know(caller, _ended_runs(run, self.run_id, run.agent_id))
         if "sub_runs" in body:
-            caller.take_in(_decoded(body["sub_runs"], tuple[SubRun, ...]), {})
+            self._know(caller, _decoded(body["sub_runs"], tuple[SubRun, ...]))
         recorded = body.get("spent", {}).items()
         caller.take_in((), {place: _decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded})
+
+    def _know(self, caller: Caller, sub_runs: Sequence[SubRun]) -> None:
+        """Add sub-runs that ended before, and their tool calls."""
+        caller.take_in(sub_runs, {})
+        own = (each.metadata.tool_calls for each in sub_runs if each.parent_run_id == self.run_id)
+        caller.account.count_calls(sum(own))
 
     def call_key(self, key: str) -> str:
         """Return the idempotency key of a call."""
@@ -1129,8 +1142,10 @@ def _count_ended_run(engine: ExecutionEngine, run: RecordedRun) -> None:
     caller, outcome = CALLER.get(), recorded_outcome(run)
     if caller is None or isinstance(outcome, errors.RunRefused):
         return
-    spent = (outcome.unwrap() if isinstance(outcome, Success) else outcome.failure()).metadata.models
+    figures = (outcome.unwrap() if isinstance(outcome, Success) else outcome.failure()).metadata
+    spent = figures.models
     caller.account.add(spent)
+    caller.account.count_calls(figures.tool_calls)
     recorded = {place_of_records(engine.ports): spent} if engine.ports.cost_tracker else {}
     caller.take_in(_ended_runs(run, caller.run_id, engine.settings.name), recorded)
 

@@ -317,7 +317,7 @@ class ExecutionEngine:
         if journal is not None:
             ports = journal.recorded_ports(ports)
         control = ExecutionControl(events, None if handed is None else handed.control)
-        account = UsageAccount(None if caller is None else caller.account)
+        account = UsageAccount(None if caller is None else caller.account, settings.budget.tool_calls)
         meter = MeteredLLM(
             ports.llm,
             events,

@@ -25,9 +25,8 @@ from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.results import ReasoningResult
-from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.core.tools import FINAL_ANSWER, TRIED, ToolResult
+from reactive_agents.core.tools import FINAL_ANSWER, ToolResult
 from reactive_agents.effects import call_function
 from reactive_agents.engine.agent_loop import without_declined
 from reactive_agents.engine.audit import append_or_report, redacted_arguments
@@ -36,10 +35,7 @@ from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.services import EngineServices, RunOverrides
-from reactive_agents.kernel.context import EarlierAttempt
 from reactive_agents.kernel.context_window.tool_results import tool_of
-from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
-from reactive_agents.kernel.toolset import RECALL
 
 if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
@@ -47,7 +43,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("reactive_agents")
 _REASON_KEY = "handoff-reason"
-_BEFORE = "calls of the agents before"
 MOST_HANDOFFS = 5
 """Handoffs that models may ask for while one task is worked on."""
 
@@ -123,7 +118,6 @@ class HandedConversation:
         seconds: the most seconds that the run has; infinite for no limit.
         control: the control of the run that handed it over, which pauses and stops this run as well.
         answer: the stream of that run's answer, which is the answer of this run.
-        earlier: the calls before it, if their number is limited.
     """
 
     history: History
@@ -133,7 +127,6 @@ class HandedConversation:
     seconds: float
     control: ExecutionControl
     answer: AnswerStream | None
-    earlier: EarlierAttempt | None
 
 
 # --- accepting one --------------------------------------------------------------------------------------
@@ -268,7 +261,7 @@ async def hand_over(
         return Failure(errors.TaskError(message, context.task_id))
     engine = handoff.target.engine()
     overrides = _overrides(context, shown.unwrap(), handoff, engine, services)
-    task = _task(context, handoff, engine, services)
+    task = _task(context, handoff, services)
     outcome = await engine.conduct(task, overrides=overrides)
     if not isinstance(outcome, Success):
         error: Any = outcome.failure().error
@@ -360,35 +353,12 @@ def _overrides(
             services.seconds_left(),
             services.handle.control,
             services.events.answer,
-            EarlierAttempt("", (), ledger=CallLedger(earlier=NO_CALLS.with_calls(_calls_made(services))))
-            if services.settings.budget.tool_calls is not None
-            else None,
         ),
     )
 
 
-def _calls_made(services: EngineServices) -> list[tuple[str, bool]]:
-    """Return the calls that count for the limit of all, with those of agents before."""
-    handed = services.overrides.handed
-    before = (
-        0 if handed is None or handed.earlier is None else handed.earlier.ledger.counted.attempts[_BEFORE]
-    )
-    uncounted = (FINAL_ANSWER, RECALL)
-    made = [
-        each
-        for each in services.handle.tool_results
-        if each.origin in TRIED and each.tool_name not in uncounted
-    ]
-    return [(_BEFORE, True)] * (before + len(made))
-
-
-def _task(
-    context: ExecutionContext, handoff: AcceptedHandoff, engine: ExecutionEngine, services: EngineServices
-) -> Task:
+def _task(context: ExecutionContext, handoff: AcceptedHandoff, services: EngineServices) -> Task:
     task = context.task
-    most, own = services.settings.budget.tool_calls, engine.settings.budget.tool_calls
-    if most is not None and own is not None:
-        most = min(most, len(_calls_made(services)) + own)
     return evolve(
         task,
         id=TaskId(services.ports.ids.new()),
@@ -396,7 +366,7 @@ def _task(
         details={key: value for key, value in task.details.items() if key != PLAN_ID},
         session=None,
         history=(),
-        budget=None if most is None else BudgetConfig(tool_calls=most),
+        budget=None,  # that of the run holds for all that it begins
     )
 
 

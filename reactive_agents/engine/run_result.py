@@ -81,6 +81,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         requests=_requests(services),
         tags=context.task.tags,
         given=context.task.metadata,
+        tool_calls=services.llm.account.tool_calls,
     )
 
 

@@ -17,7 +17,14 @@ from reactive_agents.core.events import ToolCallStarted
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
-from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.tools import (
+    ANSWER_TIMEOUT_S,
+    ASK_USER,
+    TRIED,
+    ToolDefinition,
+    ToolResult,
+    ToolScope,
+)
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, CallSoon, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
@@ -86,7 +93,14 @@ class RunTools:
     async def _execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None
     ) -> Result[ToolResult, ToolErrors]:
-        executed, recorded = await self._recorded(call, scope, approver)
+        account = self._services.llm.account
+        executed, recorded = await self._recorded(call, scope, approver, account.count_calls(1))
+        match executed:
+            case Success(result) if result.origin not in TRIED:
+                account.count_calls(-1)
+            case Failure(errors.BudgetUnavailable(passed)):
+                account.count_calls(-1)
+                account.ended_by = passed
         if isinstance(executed, Success):
             await self._take_in(executed.unwrap(), recorded=recorded)
         elif isinstance(error := executed.failure(), errors.ToolNotApproved):
@@ -124,12 +138,16 @@ class RunTools:
         return executed if value is result.result else Success(evolve(result, result=value))
 
     async def _recorded(
-        self, call: ToolCall, scope: ToolScope, approver: Approver | None
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None, passed: str
     ) -> tuple[Result[ToolResult, ToolErrors], bool]:
-        """Return the outcome of a call, and whether it was recorded before."""
+        """Return the outcome of a call, and whether it was recorded before.
+
+        Args:
+            passed: the limit of tool calls that a call which was not recorded would pass; empty for none.
+        """
         journal = self._services.journal
         if journal is None:
-            return await self._executed(call, scope, approver), False
+            return await self._executed(passed, call, scope, approver), False
         from reactive_agents.engine.durability import RecordedCall
 
         known = [each for each in definitions_of(self._tools) if each.name == call.name]
@@ -139,7 +157,7 @@ class RunTools:
                 call,
                 scope,
                 approver,
-                partial(self._executed, call),
+                partial(self._executed, passed, call),
                 needs_approval=scope.needs_approval or any(each.requires_approval for each in known),
                 repeatable=any(each.idempotent for each in known),
                 resumable=any(each.resumable or each.external for each in known),
@@ -154,8 +172,10 @@ class RunTools:
         return await content.take_result(result)
 
     async def _executed(
-        self, call: ToolCall, scope: ToolScope, approver: Approver | None
+        self, passed: str, call: ToolCall, scope: ToolScope, approver: Approver | None
     ) -> Result[ToolResult, ToolErrors]:
+        if passed:
+            return Failure(errors.BudgetUnavailable(passed, ""))
         outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
         if isinstance(outcome, BrokenContract):
             service = type(self._tools).__name__

@@ -21,6 +21,7 @@ from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import RunSettings, ToolNeeds
+from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model, total_usage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import Effect
@@ -48,16 +49,22 @@ class UsageAccount:
 
     Args:
         caller: the account of the run that began this one.
+        most_calls: the limit of all tool calls of the run; ``None`` for none.
+
+    Attributes:
+        tool_calls: number of tool calls, without ``final-answer``, ``recall`` and calls that were not run.
+        ended_by: the limit of tool calls that the run would have passed, in a sentence.
     """
 
-    def __init__(self, caller: UsageAccount | None = None) -> None:
+    def __init__(self, caller: UsageAccount | None = None, most_calls: int | None = None) -> None:
         self._caller = caller
+        self._most_calls = most_calls
+        self.tool_calls = 0
         self._lock = Lock()
         self._models: tuple[RunUsage, ...] = ()
         self._total = NO_USAGE
         self._new: list[RunUsage] = []
         self.ended_by = ""
-        """The limit of tool calls that the run would have passed, in a sentence."""
 
     def add(self, parts: Sequence[RunUsage]) -> None:
         """Add the usage of calls, of attempts without an answer, or of a tool."""
@@ -65,6 +72,15 @@ class UsageAccount:
             self._new += parts
         if self._caller is not None:
             self._caller.add(parts)
+
+    def count_calls(self, number: int, whose: str = "limit") -> str:
+        """Count tool calls, for the runs above too; return which limit they pass."""
+        with self._lock:
+            self.tool_calls += number
+            most = self._most_calls
+            passed = most is not None and self.tool_calls > most
+        above = "" if self._caller is None else self._caller.count_calls(number, "caller's limit")
+        return f"The {whose} of {counted(most or 0, 'tool call')} was reached." if passed else above
 
     @property
     def total(self) -> RunUsage:

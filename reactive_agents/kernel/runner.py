@@ -85,12 +85,14 @@ async def run_kernel(
         shown_in_part=any(key in message.content for key in results for message in context.prefix),
         ledger=_ledger_before(kernel_input),
     )
-    account = services.account if kernel_input.settings.budget.limits_spending else None
+    account, budget = services.account, kernel_input.settings.budget
     kernel_steps = 0
     while state.status not in TERMINAL:
         # part of the state, so that kernels side by side share one budget, and policies stay pure
-        if account is not None and state.run_usage is not account.total:
+        if account is not None and budget.limits_spending and state.run_usage is not account.total:
             state = replaced(state, run_usage=account.total)
+        if account is not None and (account.ended_by or budget.tool_calls is not None):
+            state = replaced(state, run_calls=account.tool_calls, passed_limit=account.ended_by)
         verdict: Verdict | errors.PolicyFailed | errors.OutputValidatorFailed
         verdict = decide(state, context, kernel_steps)
         if kernel_input.answer_form is not None and isinstance(verdict, Stop):

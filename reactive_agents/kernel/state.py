@@ -38,7 +38,7 @@ from reactive_agents.core.persistent import (
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import NO_USAGE, RunUsage
-from reactive_agents.core.values import Value, replaced
+from reactive_agents.core.values import OMITTED, Value, replaced
 from reactive_agents.kernel.context_window.token_estimate import Transcript, without_counts
 from reactive_agents.kernel.ledger import CallLedger
 
@@ -109,6 +109,8 @@ class KernelState(Value):
             be used belong to their turn.
         run_usage: the usage of the whole run at this step, including that before and beside this kernel;
             ``None`` without a budget.
+        run_calls: the tool calls of the whole run likewise; ``None`` where they have no limit.
+        passed_limit: the limit of tool calls that a call of the run would have passed, in a sentence.
         ledger: the ledger of the tool calls, by which policies decide.
         pending: calls that the next ``acting`` step runs.
         results: their results, for the next ``observing`` step.
@@ -132,6 +134,8 @@ class KernelState(Value):
     iteration: int = 0
     usage: RunUsage = NO_USAGE
     run_usage: RunUsage | None = None
+    run_calls: int | None = field(default=None, metadata=OMITTED)
+    passed_limit: str = field(default="", metadata=OMITTED)
     status: KernelStatus = "thinking"
     ledger: CallLedger = CallLedger()
     pending: tuple[ToolCall, ...] = ()

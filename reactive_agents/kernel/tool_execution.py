@@ -93,9 +93,8 @@ def _answer(
     limit = allowance(call.name, context.call_limits, context.toolset)
     total = context.input.settings.budget.tool_calls
     if total is not None and call.name != RECALL:
-        attempts = {**state.ledger.counted.attempts, RECALL: 0}
         beside = sum(each.name != RECALL for each in running)
-        if sum(attempts.values()) + beside >= total:
+        if _calls_of_run(state) + beside >= total:
             return refused(call, no_calls_left(context))
     if made >= limit:
         calls = "1 call" if limit == 1 else f"{limit} calls"
@@ -109,6 +108,14 @@ def _answer(
     if running and not context.input.settings.parallel_tool_calls:
         return refused(call, ONE_AT_A_TIME)
     return None
+
+
+def _calls_of_run(state: KernelState) -> int:
+    """Return the calls of the run; without an account, those of this kernel."""
+    if state.run_calls is not None:
+        return state.run_calls
+    attempts = state.ledger.counted.attempts
+    return sum(attempts.values()) - attempts.get(RECALL, 0)
 
 
 def no_calls_left(context: KernelContext) -> str:
@@ -308,6 +315,8 @@ async def _run_call(
     elif isinstance(result, BrokenContract):
         error = f"The tool service {type(service).__name__} {result.problem}"
     else:
+        if isinstance(result.failure(), errors.BudgetUnavailable):
+            return refused(call, f"Not run: {result.failure().message}")
         error = _explained(call, context, result.failure())
         if isinstance(result.failure(), errors.ToolNotApproved):
             return ToolResult(call.id, call.name, error=error, duration_ms=elapsed_ms, origin="declined")

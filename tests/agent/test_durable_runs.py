@@ -1102,11 +1102,67 @@ async def test_what_other_agents_spent_is_counted_once_over_restarts(
     whole, resumed = results
     assert stored[0] == stored[1]
     assert resumed.metadata.model_calls == whole.metadata.model_calls
+    assert resumed.metadata.tool_calls == whole.metadata.tool_calls == 3
     assert resumed.metadata.models == whole.metadata.models
     assert [(each.agent, each.output) for each in resumed.sub_runs] == [
         (each.agent, each.output) for each in whole.sub_runs
     ]
     assert len(whole.sub_runs) == 1 + hands_over
+
+
+@pytest.mark.parametrize("own_record", [False, True])
+@pytest.mark.parametrize("where", ["in the sub-run", "after the sub-run"])
+async def test_a_limit_of_tool_calls_holds_over_sub_runs_and_restarts(
+    tmp_path: Path, where: str, own_record: bool
+) -> None:
+    within = where == "in the sub-run"
+    bank, later = Bank(hangs_at=2 if within else 3), Bank()
+
+    def described(paying: Bank, outer: list[Any], inner: list[Any]) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*inner)).with_reasoning()
+        payer = payer.with_tools(tool(idempotent=True)(paying.pay))
+        if own_record:
+            payer = payer.with_durability(tmp_path / "payer.db", recover=False)
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*outer)).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(payer.build()), tool(idempotent=True)(paying.pay))
+        return clerk.with_durability(tmp_path / "r.db", recover=False).build()
+
+    outer = [call("payer", task="Pay."), *(call("pay", number=number) for number in range(3, 9))]
+    inner = [call("pay", number=1), call("pay", number=2), answer("1 and 2 are paid.")]
+    first = described(bank, outer, inner)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1", budget={"tool_calls": 4}))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    one = described(later, outer[1:] if within else outer[2:], inner[2:] if within else [])
+    result = await one.runs.resume("order-1")
+    assert result.reason.startswith("The limit of 4 tool calls was reached.")
+    assert (bank.numbers, later.numbers) == (([1], [2, 3]) if within else ([1, 2], [3]))
+    assert result.metadata.tool_calls == 4
+    replay = await described(Bank(), [], []).runs.replay("order-1")
+    assert replay.difference == ""
+    assert replay.outcome is not None
+    again = replay.outcome.unwrap()
+    assert (again.status, again.reason, again.metadata.tool_calls) == (result.status, result.reason, 4)
+
+
+async def test_a_refusal_by_the_callers_limit_is_recorded_and_replayed(tmp_path: Path) -> None:
+    bank = Bank()
+    payer = ReactiveAgents.create().with_name("payer").with_reasoning().with_tools(bank.pay)
+    payer = payer.with_llm(ScriptedLLM(*(call("pay", number=number) for number in range(1, 9))))
+    paying = payer.with_durability(tmp_path / "r.db", recover=False).build()
+    clerk = ReactiveAgents.create().with_llm(ScriptedLLM(call("payer", task="Pay."), answer("1 is paid.")))
+    clerk = clerk.with_reasoning().with_tools(agent_tool(paying))
+    one = clerk.with_durability(tmp_path / "r.db", recover=False).build()
+    result = await one.run("Pay.", run_id="order-1", budget={"tool_calls": 2})
+    (below,) = result.sub_runs
+    assert below.reason.startswith("The caller's limit of 2 tool calls was reached.")
+    replay = await paying.runs.replay(below.run_id)
+    assert replay.difference == ""
+    assert replay.outcome is not None
+    again = replay.outcome.unwrap()
+    assert (again.status, again.reason) == ("partial", below.reason)
+    assert bank.numbers == [1]
 
 
 async def test_the_runs_of_an_agent_with_a_record_of_its_own_are_kept_over_restarts_and_forks(

@@ -290,9 +290,17 @@ async def test_the_time_limit_of_the_run_holds_for_the_other_agent() -> None:
     assert (result.status, result.metadata.terminated_by) == ("partial", "deadline")
 
 
-@pytest.mark.parametrize(("limit", "own", "looked"), [(3, None, 2), (3, 1, 2), (9, 2, 3), (2, None, 1)])
+@pytest.mark.parametrize(
+    ("limit", "own", "looked", "reached"),
+    [
+        (3, None, 2, "caller's limit of 3 tool calls"),
+        (3, 1, 2, "limit of 1 tool call"),
+        (9, 2, 3, "limit of 2 tool calls"),
+        (2, None, 1, "caller's limit of 2 tool calls"),
+    ],
+)
 async def test_a_limit_of_all_tool_calls_holds_over_handoffs(
-    limit: int, own: int | None, looked: int
+    limit: int, own: int | None, looked: int, reached: str
 ) -> None:
     turns = [call("look_up", what=f"page {number}") for number in range(9)]
     inner = agent_named("billing", *turns).with_budget(tool_calls=own).build()
@@ -300,8 +308,8 @@ async def test_a_limit_of_all_tool_calls_holds_over_handoffs(
     result = await agent.run("What do I owe?", budget={"tool_calls": limit})
     assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
     assert len([key for key in result.tool_results if "look_up" in key]) == looked
-    most = min(limit, 2 + (own or limit))
-    assert result.reason.startswith(f"The limit of {most} tool calls was reached.")
+    assert result.reason.startswith(f"The {reached} was reached.")
+    assert result.metadata.tool_calls == looked + 1
 
 
 async def test_budgets_are_shared() -> None:

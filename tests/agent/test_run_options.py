@@ -6,6 +6,7 @@ import enum
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio.lowlevel
 import attrs
 import pytest
 from returns.result import Result, Success
@@ -325,6 +326,55 @@ async def test_model_calls_of_agents_that_are_tools_count_for_their_caller() -> 
     result = await builder.with_tools(agent_tool(looking)).build().run("Ask.", budget={"requests": 4})
     assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
     assert result.metadata.model_calls == 4
+
+
+@pytest.mark.parametrize("strategy", ["reactive", "reflexion"])
+@pytest.mark.parametrize(("limit", "looked"), [(2, 1), (3, 2), (4, 2)])
+async def test_tool_calls_of_agents_that_are_tools_count_for_their_caller(
+    strategy: str, limit: int, looked: int
+) -> None:
+    seen: list[str] = []
+
+    def find(at: str) -> str:
+        """Find something."""
+        seen.append(at)
+        return f"found {at}"
+
+    inner = ScriptedLLM(call("find", at="a"), call("find", at="b"), answer("a and b were found."))
+    finder: Any = ReactiveAgents.create().with_name("finder").with_llm(inner).with_tools(find)
+    finder = finder.with_reasoning(strategy).build()
+    builder, _ = builder_with(call("finder", task="Find."), call("look", at="c"), forever(answer("Done.")))
+    result = (
+        await builder.with_tools(look, agent_tool(finder)).build().run("Find.", budget={"tool_calls": limit})
+    )
+    assert (len(seen), result.metadata.tool_calls) == (looked, limit)
+    reason = result.sub_runs[0].reason
+    assert reason.startswith(f"The caller's limit of {limit} tool calls was reached.") == (limit == 2)
+    assert ("look-2" in result.tool_results) == (limit == 4)
+    assert result.status == ("completed" if limit == 4 else "partial")
+
+
+async def test_agents_that_work_side_by_side_stay_within_the_callers_limit_of_tool_calls() -> None:
+    seen: list[str] = []
+
+    async def find(at: str) -> str:
+        """Find something."""
+        seen.append(at)
+        await anyio.lowlevel.checkpoint()
+        return f"found {at}"
+
+    def finder(name: str) -> Any:
+        model = ScriptedLLM(*(call("find", at=f"{name}{n}") for n in range(9)))
+        built = ReactiveAgents.create().with_name(name).with_llm(model).with_tools(find).with_reasoning()
+        return agent_tool(built.build())
+
+    both = calls(call("one", task="Find."), call("two", task="Find."))
+    builder, _ = builder_with(both, forever(answer("Done.")))
+    agent = builder.with_tools(finder("one"), finder("two")).build()
+    result = await agent.run("Find.", budget={"tool_calls": 5})
+    assert (len(seen), result.metadata.tool_calls) == (3, 5)
+    assert [each.status for each in result.sub_runs] == ["partial"] * 2
+    assert sum(each.metadata.tool_calls for each in result.sub_runs) == 3
 
 
 async def test_a_limit_for_a_tool_that_the_run_lacks_is_refused() -> None:

@@ -151,7 +151,7 @@ class _Without:
 def _renamed(error: errors.ToolErrors, name: str) -> errors.ToolErrors:
     return (
         error
-        if isinstance(error, errors.WorkspaceViolation | errors.AddressRefused)
+        if isinstance(error, errors.WorkspaceViolation | errors.AddressRefused | errors.BudgetUnavailable)
         else attrs.evolve(error, tool_name=name)
     )
 

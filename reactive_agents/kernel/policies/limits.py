@@ -12,7 +12,6 @@ from reactive_agents.kernel.context import (
     Stop,
     UsageAccount,
     Verdict,
-    applies_where,
     between_turns,
 )
 from reactive_agents.kernel.context_window.tool_results import tool_results
@@ -95,11 +94,6 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
 BUDGET = "budget"
 
 
-@applies_where(
-    lambda context: (
-        context.input.settings.budget.limits_spending or context.input.settings.budget.tool_calls is not None
-    )
-)
 def budget(state: KernelState, context: KernelContext) -> Verdict | None:
     """A spent budget ends the run before the next call, with what it has."""
     if state.status == "acting":
@@ -128,7 +122,7 @@ def budget_reached_by_kernel(state: KernelState, context: KernelContext) -> str 
     The run's usage includes that of this kernel; without it the kernel's own is used.
     """
     used = state.usage if state.run_usage is None else state.run_usage
-    return budget_reached(context.input.settings.budget, used)
+    return state.passed_limit or budget_reached(context.input.settings.budget, used)
 
 
 def budget_reached(limits: BudgetConfig, used: RunUsage) -> str | None:
