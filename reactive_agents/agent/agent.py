@@ -40,7 +40,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
-from reactive_agents.core.json import abbreviated
+from reactive_agents.core.json import JsonObject, abbreviated
 from reactive_agents.core.messages import Message
 from reactive_agents.core.run_context import wrong_deps_type
 from reactive_agents.core.settings import RunSettings
@@ -835,6 +835,10 @@ class Sessions:
     async def read(self, session: str) -> tuple[Message, ...]:
         """Return all messages of a session, oldest first."""
         return await value_of(self._store.messages(self._agent, SessionId(session)))
+
+    async def state(self, session: str) -> JsonObject:
+        """Return the state of a session, which its tools change by ``ctx.state``."""
+        return await value_of(self._store.state(self._agent, SessionId(session)))
 
     async def rename(self, session: str, title: str) -> None:
         """Give a session another title, in which secrets are redacted."""

@@ -6,7 +6,6 @@ beside the task as ``RunOverrides``, so that they enter no event, record or memo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,7 +23,7 @@ from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.json import JsonObject, without_surrogates
+from reactive_agents.core.json import json_copy
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.run_context import wrong_deps
@@ -204,18 +203,6 @@ def budget_of(given: object) -> Result[BudgetConfig, InvalidConfig]:
         return Failure(wrong)
     limits = tuple(CallLimit(*each) for each in (calls or {}).items())
     return Success(BudgetConfig(cost_usd=cost_usd, calls=limits, **counts))
-
-
-def json_copy(given: object) -> JsonObject | None:
-    """Return a copy of a JSON object; ``None`` if the value is not one."""
-    if not isinstance(given, Mapping):
-        return None
-    try:
-        text = json.dumps(dict(given), allow_nan=False, ensure_ascii=False)
-        copy: JsonObject = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        return None
-    return copy if copy == given and text == without_surrogates(text) else None
 
 
 # --- options that are not data of the task ----------------------------------------------------------------

@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.content import CONTENT_TYPES, Content
 from reactive_agents.core.ids import AgentId, RunId, SessionId
-from reactive_agents.core.json import without_surrogates
+from reactive_agents.core.json import JsonObject, without_surrogates
 from reactive_agents.core.messages import (
     AssistantMessage,
     Message,
@@ -21,7 +21,7 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.tools import FINAL_ANSWER
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import OMITTED, Value
 
 if TYPE_CHECKING:
     from reactive_agents.core.config import MemoryScope
@@ -40,6 +40,7 @@ class History(Value):
         parts: images, audio and documents of the session, even those that no message shows.
         holder: the path from the agent of the session to the one that has the conversation; empty if it is
             that agent itself.
+        state: the state of the session when the run begins.
     """
 
     messages: tuple[Message, ...] = ()
@@ -49,6 +50,7 @@ class History(Value):
     turn: int | None = None
     parts: tuple[Content, ...] = ()
     holder: tuple[str, ...] = ()
+    state: JsonObject = field(factory=dict, metadata=OMITTED)
 
 
 NO_HISTORY = History()
@@ -186,6 +188,8 @@ class SessionTurn(Value):
         text: the same as plain text.
         results: full texts of the tool results that the messages show in part, by the keys that they name.
         holder: the way from the agent of the session to the one that has the conversation; empty for itself.
+        state: the state of the session when the run ended.
+        changed: the keys of it that the run changed; those that ``state`` lacks were deleted.
     """
 
     run_id: RunId
@@ -193,6 +197,13 @@ class SessionTurn(Value):
     text: str
     results: Mapping[str, str] = field(factory=dict)
     holder: tuple[str, ...] = ()
+    state: JsonObject = field(factory=dict)
+    changed: tuple[str, ...] = ()
+
+    def state_after(self, before: JsonObject) -> JsonObject:
+        """Return another state of the session with the changes of this run."""
+        kept = {key: value for key, value in before.items() if key not in self.changed}
+        return {**kept, **{key: self.state[key] for key in self.changed if key in self.state}}
 
 
 @frozen(eq=False, repr=False)

@@ -5,6 +5,7 @@ Arrays are lists, objects are dictionaries with string keys.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, TypeVar, Union
@@ -40,6 +41,18 @@ def copied_json(value: _T) -> _T:
                 waiting.append(container[key])
     copied: _T = made[0]
     return copied
+
+
+def json_copy(given: object) -> JsonObject | None:
+    """Return a copy of a JSON object; ``None`` if the value is not one."""
+    if not isinstance(given, Mapping):
+        return None
+    try:
+        text = json.dumps(dict(given), allow_nan=False, ensure_ascii=False)
+        copy: JsonObject = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return copy if copy == given and text == without_surrogates(text) else None
 
 
 def map_texts(value: Json, change: Callable[[str], str]) -> Json:

@@ -7,11 +7,13 @@ content never enters an event, a record, a memory or JSON, since dependencies ar
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 import types
 import typing
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, MutableMapping
 from contextvars import ContextVar
+from threading import RLock
 from typing import Any, Generic, TypeAlias
 
 from attrs import field, frozen
@@ -19,7 +21,7 @@ from typing_extensions import TypeVar
 
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, JsonObject, abbreviated, copied_json, json_copy
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
@@ -42,6 +44,109 @@ Deps = TypeVar("Deps", covariant=True, default=Any)
 """The type of the dependencies of a run."""
 
 
+MOST_STATE = 100_000
+"""Characters of JSON that the state of a session may have."""
+
+
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise TypeError("the state of a session is changed by assignment, as in ctx.state[key] = [*old, new]")
+
+
+class _List(list[Any]):
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+    def __reduce__(self) -> Any:  # copies are plain
+        return list, (list(self),)
+
+
+class _Object(dict[str, Any]):
+    pop = popitem = clear = update = setdefault = __setitem__ = __delitem__ = __ior__ = _refuse
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+
+def _fixed(value: Any) -> Any:
+    if isinstance(value, list):
+        return _List(map(_fixed, value))
+    return _Object((key, _fixed(each)) for key, each in value.items()) if isinstance(value, dict) else value
+
+
+class SessionState(MutableMapping[str, Any]):
+    """The state of a session: JSON data by keys, which tools read and change.
+
+    They may use it side by side, from any thread. Its lists and objects cannot be changed in place: assign a
+    new one.
+
+    Args:
+        values: JSON data by keys.
+        read_only: whether it cannot be changed, as outside of the calls of tools.
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None, *, read_only: bool = False) -> None:
+        self._values = {key: _fixed(value) for key, value in (values or {}).items()}
+        self._read_only = read_only
+        self._lock = RLock()
+        self._is_new = False
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        copy = json_copy({key: value}) if isinstance(key, str) else None
+        if copy is None:
+            raise TypeError(f"state[{abbreviated(key)}]: got {abbreviated(value)}, expected JSON data")
+        with self._lock:
+            self._put({**self._values, **copy}, key)
+
+    def __delitem__(self, key: str) -> None:
+        with self._lock:
+            left = dict(self._values)
+            del left[key]
+            self._put(left, key)
+
+    def change(self, key: str, function: Callable[[Any], Any], default: Any = None) -> Any:
+        """Assign what a function makes of the present value, and return it.
+
+        Without a value the function gets the default. No other tool changes the state meanwhile.
+        """
+        with self._lock:
+            self[key] = function(self.get(key, default))
+            return self[key]
+
+    def snapshot(self) -> JsonObject:
+        """Return the present data as a plain copy."""
+        with self._lock:
+            return copied_json(dict(self._values))
+
+    def take_change(self) -> JsonObject | None:
+        """Return the present data, if they changed since the last time."""
+        with self._lock:
+            is_new, self._is_new = self._is_new, False
+            return self.snapshot() if is_new else None
+
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """Set the data to those of a snapshot."""
+        with self._lock:
+            self._values, self._is_new = {key: _fixed(value) for key, value in values.items()}, False
+
+    def _put(self, values: dict[str, Any], key: str) -> None:
+        if self._read_only:
+            raise TypeError(f"state[{abbreviated(key)}]: only tools change it, while they are called")
+        size = len(json.dumps(values, ensure_ascii=False))
+        if size > MOST_STATE:
+            most = f"expected a state of at most {MOST_STATE:,} characters"
+            raise ValueError(f"state[{abbreviated(key)}]: got {size:,} characters of JSON in all, {most}")
+        self._values, self._is_new = {name: _fixed(value) for name, value in values.items()}, True
+
+
 @frozen(eq=False)
 class RunContext(Generic[Deps]):
     """The run that a function is called for; hidden from the model.
@@ -61,6 +166,7 @@ class RunContext(Generic[Deps]):
             the call; empty outside of calls.
         metadata: the metadata of the run, as given by ``run(task, metadata=…)``.
         tags: the tags of the run, as given by ``run(task, tags=…)``.
+        state: the state of the session, or of the run if it has none; only tools change it.
     """
 
     deps: Deps = field(repr=False)
@@ -75,6 +181,7 @@ class RunContext(Generic[Deps]):
     idempotency_key: str = ""
     metadata: Mapping[str, Json] = field(factory=dict)
     tags: tuple[str, ...] = ()
+    state: SessionState = field(factory=SessionState, repr=False)
     _report: ProgressReport | None = field(default=None, repr=False)
 
     def progress(self, progress: float | None = None, message: str = "") -> Awaitable[None]:

@@ -169,6 +169,7 @@ class TaskResult(Value, Generic[Output]):
             in which they ended.
         handoffs: names of the agents that the conversation was handed to, in order.
         agent: name of the agent that answered; empty in results of earlier versions.
+        state: the state of the session after the run, or of the run if it has no session.
     """
 
     task_id: TaskId
@@ -191,6 +192,7 @@ class TaskResult(Value, Generic[Output]):
     sub_runs: tuple[SubRun, ...] = ()
     handoffs: tuple[str, ...] = ()
     agent: str = ""
+    state: JsonObject = field(factory=dict, metadata=OMITTED)
 
     if not TYPE_CHECKING:
 

@@ -84,6 +84,8 @@ async def agent_loop(
     without reasoning, and with ``TaskError`` when the task's ``plan_id`` is not a string.
     """
     handle = services.handle
+    if services.journal is not None:
+        services.journal.restore(handle.state)
     if handle.handoff is not None:
         return await _handed_over(context, services)
     plan_id = context.task.details.get(PLAN_ID)

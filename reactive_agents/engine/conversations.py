@@ -93,6 +93,7 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
             return Failure(context.failure_of("bootstrap")(begun.failure()))
         history = begun.unwrap()
     services.handle.context = replaced(context, history=fit_history(history, size))
+    services.handle.state.restore(history.state)
     if history.holder and services.ports.handoffs:
         from reactive_agents.engine.handoffs import continue_handoffs
 
@@ -134,7 +135,10 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
     shown = "\n".join(each.content for each in messages if isinstance(each, ToolMessage))
     results = {key: text for key, text in result.tool_results.items() if key in shown}
     text = "\n".join(conversation.conversation_lines(messages))
-    turn = conversation.SessionTurn(result.run_id, messages, text, results, _holder(result, services))
+    before, after = services.handle.context.history.state, result.state
+    changed = tuple([key for key in {**before, **after} if before.get(key, ...) != after.get(key, ...)])
+    holder = _holder(result, services)
+    turn = conversation.SessionTurn(result.run_id, messages, text, results, holder, after, changed)
     redactor = services.ports.redactor
     return turn if redactor is None else ValueRedactor(redactor).redacted(turn)
 

@@ -52,6 +52,7 @@ from reactive_agents.core.model_settings import NO_SETTINGS
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import StrategyEffectiveness
+from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
 from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolResult, ToolScope
@@ -170,6 +171,7 @@ class RunJournal:
         account: counts the cost of recorded answers.
         events: publishes how calls in doubt were settled.
         control: receives the orders of other processes.
+        state: the state of the session, which is recorded with the results of calls.
         reader: the record in which a replay finds sub-runs.
         elsewhere: unfinished sub-runs in records of their own.
         requests: the number of requests to people in calls that are not made again.
@@ -193,6 +195,7 @@ class RunJournal:
         self.account: UsageAccount | None = None
         self.events: RunEvents | None = None
         self.control: ExecutionControl | None = None
+        self.state: SessionState | None = None
         self.in_doubt = in_doubt
         self.begun_at = run.created_at or clock.now()
         self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
@@ -386,6 +389,16 @@ class RunJournal:
 
     # --- tool calls ---------------------------------------------------------------------------------------
 
+    def restore(self, state: SessionState) -> None:
+        """Set the state of the session to that after the recorded calls, once."""
+        if self.state is None:
+            self.state = state
+            results = [each for each in self._entries.values() if each.kind == "result"]
+            for entry in sorted(results, key=lambda each: -each.number):
+                if isinstance(known := self.body_of(entry).get("state"), dict):
+                    state.restore(known)
+                    break
+
     async def call_tool(self, made: RecordedCall) -> tuple[Result[ToolResult, errors.ToolErrors], bool]:
         """Return the outcome of a tool call, and whether it was recorded before."""
         branch = _branch_of(self)
@@ -415,6 +428,9 @@ class RunJournal:
         kept.update(self._begun.pop(key, {}))
         if f"{key}/q1?" in self._entries:  # questions to people are not published again
             await self.flush()
+        changed = None if self.state is None else self.state.take_change()
+        if changed is not None:
+            kept["state"] = changed
         await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
 

@@ -92,11 +92,12 @@ def _taken_in(
 
 
 async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
-    """Open the services of the run in time; return them with its tools."""
+    """Open the services, and begin the session's turn; return them with the tools."""
     opened = await open_services(services.ports, services.seconds_left())
     if isinstance(opened, Failure):
         return Failure(services.handle.context.failure_of("bootstrap")(opened.failure()))
-    return await prepare_run(services)
+    begun = await continue_conversation(services)
+    return begun if isinstance(begun, Failure) else await prepare_run(services)
 
 
 async def open_services(ports: EnginePorts, seconds: float) -> Result[None, errors.ServiceFailed]:
@@ -135,7 +136,6 @@ async def run_complete(services: EngineServices) -> Result[None, errors.RuntimeE
 
 
 ANSWERING: tuple[Stage, ...] = (
-    continue_conversation,
     take_content,
     audit_start,
     stage_of(Phase("bootstrap", bootstrap, degrades=True)),

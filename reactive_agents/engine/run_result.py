@@ -234,6 +234,7 @@ def task_result(
         sub_runs=tuple(services.handle.sub_runs),
         handoffs=services.handle.handoffs,
         agent=services.handle.answered_by or services.settings.name,
+        state=services.handle.state.snapshot(),
     )
 
 

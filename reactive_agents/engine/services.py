@@ -20,7 +20,7 @@ from reactive_agents.core.events import TaskStarted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.run_context import ContextFunction, RunContext
+from reactive_agents.core.run_context import ContextFunction, RunContext, SessionState
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun, Task
 from reactive_agents.core.tools import ASK_USER, ToolResult
@@ -190,6 +190,7 @@ class RunHandle:
         caller: the run whose tool began this one; ``None`` for none.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
         content: the images, audio and documents of the run; ``None`` for a run of texts.
+        state: the state of the session, or of the run.
         start_entered: set when the start of the run is in the audit log, or cannot be; ``None`` without one.
     """
 
@@ -219,6 +220,7 @@ class RunHandle:
     recorded: dict[object, tuple[RunUsage, ...]] = field(factory=dict)
     caller: Caller | None = None
     content: RunContent | None = None
+    state: SessionState = field(factory=SessionState)
     start_entered: anyio.Event | None = None
 
     def ending_error(self) -> RuntimeErrors | None:
@@ -377,7 +379,7 @@ class EngineServices(Value):
 
     def run_context(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
         """Return the present context for a function of the program."""
-        context = self.handle.context
+        context, state = self.handle.context, self.handle.state
         task = context.task
         return RunContext(
             deps=self.overrides.deps,
@@ -391,6 +393,7 @@ class EngineServices(Value):
             tool_call_id=tool_call_id,
             metadata=task.metadata,
             tags=task.tags,
+            state=SessionState(state, read_only=True) if tool_call_id is None else state,
         )
 
     def seconds_left(self) -> float:

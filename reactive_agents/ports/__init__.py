@@ -30,6 +30,7 @@ from reactive_agents.core.ids import (
     SessionId,
     TaskId,
 )
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
@@ -434,6 +435,10 @@ class SessionStore(Protocol):
 
     def end(self, key: SessionKey, run_id: RunId, turn: SessionTurn | None) -> Effect[None, SessionErrors]:
         """Add the run, if it has a ``turn``, once, and let the session's next begin."""
+        ...
+
+    def state(self, agent: AgentId, session: SessionId) -> Effect[JsonObject, SessionErrors]:
+        """Return the state of a session after its last run."""
         ...
 
     def sessions(

@@ -136,7 +136,7 @@ async def test_memories_of_users_are_read_for_them_alone(tmp_path: Path) -> None
     await services.aclose()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
 async def test_sessions_are_read_and_go_on(tmp_path: Path, version: int) -> None:
     store = SqliteSessions(sample(f"sessions_{version}.db", tmp_path), clock=FakeClock())
     key = SessionKey(AGENT, SessionId("one"), "ada")
@@ -144,10 +144,13 @@ async def test_sessions_are_read_and_go_on(tmp_path: Path, version: int) -> None
     assert [each.content for each in history.messages] == ["Who am I?", "You are Ada."]
     assert (history.turn, history.left_out) == (1, 0)
     assert history.holder == (("billing",) if version >= 4 else ())
-    turn = SessionTurn(RUN, (UserMessage("And now?"), AssistantMessage("Still Ada.")), "And now?")
+    assert history.state == ({"cart": ["tea"]} if version >= 6 else {})
+    said = (UserMessage("And now?"), AssistantMessage("Still Ada."))
+    turn = SessionTurn(RUN, said, "And now?", state={"n": 1}, changed=("n",))
     await attempt(store.end(key, RUN, turn))
     (info,) = (await attempt(store.sessions(AGENT))).unwrap()
     assert (info.title, info.user, info.turns, info.messages) == ("Who am I?", "ada", 2, 4)
+    assert (await attempt(store.state(AGENT, SessionId("one")))).unwrap() == {**history.state, "n": 1}
     await store.aclose()
 
 

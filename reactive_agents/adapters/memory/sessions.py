@@ -12,12 +12,14 @@ that a turn costs the same however long the session is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
@@ -28,7 +30,7 @@ from reactive_agents.core.codec import to_json
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
 from reactive_agents.core.errors import SessionErrors, SessionRefused, SessionUnavailable
 from reactive_agents.core.ids import AgentId, RunId, SessionId
-from reactive_agents.core.json import without_surrogates
+from reactive_agents.core.json import JsonObject, without_surrogates
 from reactive_agents.core.messages import Message
 from reactive_agents.effects import effect, end_of_this_loop
 from reactive_agents.ports import Clock
@@ -64,6 +66,7 @@ SESSIONS = sqlite.Store(
         contents.CONTENT_TABLES,
         ("ALTER TABLE conversation_turns ADD COLUMN holder TEXT NOT NULL DEFAULT '[]'",),
         contents.HOLDERS_OF_RUNS,
+        ("ALTER TABLE conversation_turns ADD COLUMN state TEXT NOT NULL DEFAULT '{}'",),
     ),
     postgres=(
         (
@@ -83,6 +86,7 @@ SESSIONS = sqlite.Store(
             *contents.CONTENT_TABLES_IN_POSTGRES,
         ),
         contents.HOLDERS_OF_RUNS,
+        ("ALTER TABLE conversation_turns ADD COLUMN state text NOT NULL DEFAULT '{}'",),
     ),
 )
 """Conversations, their turns by number, the tickets of runs, and their content.
@@ -271,6 +275,27 @@ class SqliteSessions:
         return Failure(_missing(session)) if messages is None else Success(messages)
 
     @effect
+    async def state(self, agent: AgentId, session: SessionId) -> Result[JsonObject, SessionErrors]:
+        """Return the state of a session."""
+
+        def work(file: sql.Transaction) -> JsonObject | None:
+            found = _row(file, agent, session)
+            if found is None:
+                return None
+            row = file.execute(
+                "SELECT state FROM conversation_turns WHERE conversation = ? ORDER BY number DESC LIMIT 1",
+                found,
+            ).fetchone()
+            state: JsonObject = json.loads(row[0]) if row else {}
+            return state
+
+        found = await self._file.read("state", work)
+        if isinstance(found, Failure):
+            return found
+        state = found.unwrap()
+        return Failure(_missing(session)) if state is None else Success(state)
+
+    @effect
     async def rename(self, agent: AgentId, session: SessionId, title: str) -> Result[None, SessionErrors]:
         """Give a session another title."""
         statement = "UPDATE conversations SET title = ? WHERE agent = ? AND session = ?"
@@ -303,8 +328,9 @@ class SqliteSessions:
                 return SessionRefused(into, "there is one of this name already")
             file.execute(
                 "INSERT INTO conversation_turns (conversation, number, run_id, messages_before,"
-                " message_count, messages, results, text, holder) SELECT ?, number, run_id, messages_before,"
-                " message_count, messages, results, text, holder FROM conversation_turns"
+                " message_count, messages, results, text, holder, state) SELECT ?, number, run_id,"
+                " messages_before, message_count, messages, results, text, holder, state"
+                " FROM conversation_turns"
                 " WHERE conversation = ? ORDER BY number LIMIT ?",
                 (*copied, *origin, sql.row_limit(turns)),
             )
@@ -428,13 +454,15 @@ def _history(file: sql.Transaction, *, key: SessionKey, turn: int, size: int, ea
     if found is None:
         return History(turn=turn)
     rows = file.execute(
-        "SELECT messages_before, message_count, length(messages), messages, results, text, holder"
+        "SELECT messages_before, message_count, length(messages), messages, results, text, holder, state"
         " FROM conversation_turns WHERE conversation = ? ORDER BY number DESC",
         found,
     )
     holder: tuple[str, ...] | None = None
-    for before, count, length, stored, stored_results, text, held in rows:
-        holder = sql.decoded(held, tuple[str, ...]) if holder is None else holder
+    state: JsonObject = {}
+    for before, count, length, stored, stored_results, text, held, stored_state in rows:
+        if holder is None:
+            holder, state = sql.decoded(held, tuple[str, ...]), json.loads(stored_state)
         if size >= 0:
             size -= length
         if size >= 0:
@@ -447,9 +475,7 @@ def _history(file: sql.Transaction, *, key: SessionKey, turn: int, size: int, ea
         texts.insert(0, text)
         earlier -= len(text)
     parts = contents.parts_of(file, *found)
-    return History(
-        tuple(messages), results, "\n".join(texts), left_out, turn, parts=parts, holder=holder or ()
-    )
+    return History(tuple(messages), results, "\n".join(texts), left_out, turn, parts, holder or (), state)
 
 
 def _end_turn(
@@ -476,19 +502,21 @@ def _end_turn(
         " ON CONFLICT (agent, session) DO UPDATE SET updated_us = excluded.updated_us RETURNING id",
         (key.agent, key.session, key.user, title, now, now),
     ).fetchone()
-    (before,) = file.execute(
-        "SELECT messages_before + message_count FROM conversation_turns WHERE conversation = ?"
+    before, stored = file.execute(
+        "SELECT messages_before + message_count, state FROM conversation_turns WHERE conversation = ?"
         " AND number < ? ORDER BY number DESC LIMIT 1",
         (conversation, *ticket),
-    ).fetchone() or (0,)
+    ).fetchone() or (0, "{}")
+    state: JsonObject = json.loads(stored)
     count = len(turn.messages)
     file.execute(
         "UPDATE conversation_turns SET messages_before = messages_before + ?"
         " WHERE conversation = ? AND number > ?",  # turns that overtook a stalled process
         (count, conversation, *ticket),
     )
+    _change_later(file, (conversation, *ticket), turn, state)
     file.execute(
-        "INSERT INTO conversation_turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO conversation_turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             conversation,
             *ticket,
@@ -499,10 +527,26 @@ def _end_turn(
             to_json(dict(turn.results), dict[str, str]),
             without_surrogates(turn.text),
             to_json(turn.holder, tuple[str, ...]),
+            to_json(turn.state_after(state)),
         ),
     )
     contents.take_over(file, conversation, run_id)
     return None
+
+
+def _change_later(
+    file: sql.Transaction, place: tuple[int, int], turn: SessionTurn, before: JsonObject
+) -> None:
+    """Change the state after turns that overtook a run, where these did not."""
+    later = "FROM conversation_turns WHERE conversation = ? AND number > ?"
+    rows = file.execute(f"SELECT number, state {later}", place).fetchall()
+    for each, stored in rows if turn.changed else ():
+        state: JsonObject = json.loads(stored)
+        own = tuple(key for key in turn.changed if state.get(key) == before.get(key))
+        file.execute(
+            "UPDATE conversation_turns SET state = ? WHERE conversation = ? AND number = ?",
+            (to_json(evolve(turn, changed=own).state_after(state)), place[0], each),
+        )
 
 
 def _renew(file: sql.Transaction, held: Sequence[str], until: int) -> None:

@@ -1,6 +1,6 @@
 """Sessions in Postgres keep the contract of those in a file."""
 
-from tests.agent import test_conversations, test_session_turns
+from tests.agent import test_conversations, test_session_state, test_session_turns
 from tests.support.postgres import contract_of
 
 OF_TURNS = {
@@ -9,6 +9,12 @@ OF_TURNS = {
     "test_a_session_is_free_after_an_approval_that_exits",
 }
 globals().update(contract_of(test_session_turns, files_alone=OF_TURNS))
+
+OF_STATE = (
+    "test_tools_read_in_a_run_what_they_kept_in_earlier_runs_of_the_session",
+    "test_a_run_that_was_overtaken_adds_its_changes_in_its_place",
+)
+globals().update({name: vars(test_session_state)[name] for name in OF_STATE})
 
 OF_SESSIONS = (
     "test_a_session_goes_on_from_run_to_run",
