@@ -259,7 +259,8 @@ async def test_changes_of_calls_side_by_side_are_recorded_with_the_calls(tmp_pat
     turn = calls(*(call("add", item=item) for item in items))
     await hang(durable(tmp_path, turn), tmp_path, "m2")
     result = await durable(tmp_path, answer("All are in the cart.")).runs.resume("order-1")
-    assert sorted(result.state["cart"]) == sorted(items)
+    cart: Any = result.state["cart"]
+    assert sorted(cart) == sorted(items)
 
 
 @pytest.mark.parametrize("is_cut_off", [False, True])
