@@ -147,6 +147,10 @@ class SessionState(MutableMapping[str, Any]):
         self._values, self._is_new = {name: _fixed(value) for name, value in values.items()}, True
 
 
+def _as_state(given: Mapping[str, Any]) -> SessionState:
+    return given if isinstance(given, SessionState) else SessionState(given)
+
+
 @frozen(eq=False)
 class RunContext(Generic[Deps]):
     """The run that a function is called for; hidden from the model.
@@ -181,7 +185,7 @@ class RunContext(Generic[Deps]):
     idempotency_key: str = ""
     metadata: Mapping[str, Json] = field(factory=dict)
     tags: tuple[str, ...] = ()
-    state: SessionState = field(factory=SessionState, repr=False)
+    state: SessionState = field(factory=SessionState, converter=_as_state, repr=False)
     _report: ProgressReport | None = field(default=None, repr=False)
 
     def progress(self, progress: float | None = None, message: str = "") -> Awaitable[None]:

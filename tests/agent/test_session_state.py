@@ -121,6 +121,12 @@ def test_what_the_state_holds_is_lists_and_objects_whose_copies_may_be_changed()
     assert (len(state), state.get("a")) == (0, None)
 
 
+def test_a_tool_is_tested_with_a_state_of_the_test() -> None:
+    context = RunContext(None, state={"cart": ["tea"]})
+    assert add(context, "milk") == context.state["cart"] == ["tea", "milk"]
+    assert add(RunContext(None), "milk") == ["milk"]
+
+
 async def test_only_tools_change_it_and_instructions_read_it() -> None:
     def told(ctx: RunContext) -> str:
         with pytest.raises(TypeError, match=r"state\['cart'\]: only tools change it, while they are called"):
