@@ -207,7 +207,9 @@ async def test_a_run_that_was_overtaken_adds_its_changes_in_its_place(place: str
     assert await begun(TWO) == first
     stalled = {"a": 2, "b": 2, "kept": 1, "new": 2}
     expired = "UPDATE conversation_tickets SET valid_until_us = ?"  # as where its process stands still
-    await store._file.write("expire", lambda file: file.execute(expired, (store._shared_now() - 1,)), of="x")
+    await store._file.write(
+        "expire", lambda file: file.execute(expired, (store._shared_now() - 60_000_000,)), of="x"
+    )
     assert await begun(THREE) == first
     later = {"a": 1, "b": 3, "gone": 1, "kept": 1}
     await attempt(store.end(KEY, THREE, turn(THREE, later, "b")))
