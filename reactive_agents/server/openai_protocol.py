@@ -249,6 +249,9 @@ def _about(run: Run) -> dict[str, Any]:
     return {"run_id": run.run_id, "status": result.status, "reason": result.reason}
 
 
+Delta: TypeAlias = tuple[Literal["content", "thinking"], str]
+
+
 @define(eq=False)
 class AnswerDeltas:
     """Converts events of a run into deltas; ``is_live``: its text is sent at once."""
@@ -258,7 +261,7 @@ class AnswerDeltas:
     _was_sent: bool = False
     _separate: bool = False
 
-    def take(self, event: Any) -> Iterator[tuple[Literal["content", "thinking"], str]]:
+    def take(self, event: Any) -> Iterator[Delta]:
         """Yield the deltas for an event."""
         match event:
             case events.ModelTextStreamed(text=text) if self.is_live:
@@ -270,7 +273,7 @@ class AnswerDeltas:
             case events.ModelTextRetracted() | events.ModelStreamRestarted() if self._open:
                 self._open, self._separate = "", True
 
-    def end(self, answer: str) -> Iterator[tuple[Literal["content", "thinking"], str]]:
+    def end(self, answer: str) -> Iterator[Delta]:
         """Yield the rest of the answer."""
         if answer.startswith(self._open):
             yield from self._send(answer[len(self._open) :])
@@ -278,7 +281,7 @@ class AnswerDeltas:
             self._separate = True
             yield from self._send(answer)
 
-    def _send(self, text: str) -> Iterator[tuple[Literal["content", "thinking"], str]]:
+    def _send(self, text: str) -> Iterator[Delta]:
         if not text:
             return
         self._open += text
@@ -286,6 +289,20 @@ class AnswerDeltas:
             yield "content", "\n\n"
         self._separate, self._was_sent = False, True
         yield "content", text
+
+
+async def _deltas_of(live: runs.LiveRun, *, is_live: bool) -> AsyncGenerator[Delta | None, None]:
+    """Yield the deltas of a run without its sub-runs, and ``None`` after a pause."""
+    deltas = AnswerDeltas(is_live)
+    async for kept in live.follow():
+        if kept is None:
+            yield None
+        elif kept.event.run_id == live.run_id:
+            for each in deltas.take(kept.event):
+                yield each
+    if isinstance(live.outcome, events.TaskCompleted):
+        for each in deltas.end(_text_of(_result(live))):
+            yield each
 
 
 def _has_tools(agent: ReactiveAgent[Any, Any]) -> bool:
@@ -629,33 +646,19 @@ class Completion:
             return web.sse(web.json_bytes(self._envelope("chat.completion.chunk", [choice], **more)))
 
         fields = {"content": "content", "thinking": "reasoning_content"}
-        deltas = AnswerDeltas(not has_tools)
         yield chunk({"role": "assistant", "content": ""})
-        async for event in _own_events(live):
-            if event is None:
-                yield web.HEARTBEAT
-                continue
-            for kind, text in deltas.take(event):
-                yield chunk({fields[kind]: text})
+        async for delta in _deltas_of(live, is_live=not has_tools):
+            yield web.HEARTBEAT if delta is None else chunk({fields[delta[0]]: delta[1]})
         problem = _failure(live)
         if problem is not None:
             yield web.sse(web.json_bytes(_error_of(problem)))
             return
-        for kind, text in deltas.end(_text_of(_result(live))):
-            yield chunk({fields[kind]: text})
         yield chunk({}, _finish(live), reactive_agents=_about(live))
         if with_usage:
             yield web.sse(
                 web.json_bytes(self._envelope("chat.completion.chunk", [], usage=_chat_usage(live)))
             )
         yield web.sse(b"[DONE]")
-
-
-async def _own_events(live: runs.LiveRun) -> AsyncGenerator[Any, None]:
-    """Yield the events of the run without sub-runs, and ``None`` after a pause."""
-    async for kept in live.follow():
-        if kept is None or kept.event.run_id == live.run_id:
-            yield None if kept is None else kept.event
 
 
 def _finish(live: runs.LiveRun) -> str:
@@ -881,32 +884,24 @@ class AgentResponse:
             data = {"type": kind, "sequence_number": number - 1, **fields}
             return web.sse(web.json_bytes(data), event=kind)
 
-        def delta(text: str) -> bytes:
-            return event("response.output_text.delta", **place, delta=text, logprobs=[])
-
         yield event("response.created", response=self.document(None))
         yield event("response.in_progress", response=self.document(None))
         empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
         item = {**self._message("", "in_progress"), "content": []}
         yield event("response.output_item.added", output_index=0, item=item)
         yield event("response.content_part.added", **place, part=empty)
-        deltas, sent = AnswerDeltas(not has_tools), ""
-        async for happened in _own_events(live):
-            if happened is None:
+        sent = ""
+        async for made in _deltas_of(live, is_live=not has_tools):
+            if made is None:
                 yield web.HEARTBEAT
-                continue
-            for kind, text in deltas.take(happened):
-                if kind == "content":
-                    sent += text
-                    yield delta(text)
+            elif made[0] == "content":
+                sent += made[1]
+                yield event("response.output_text.delta", **place, delta=made[1], logprobs=[])
         problem = _failure(live)
         if problem is not None:
             failed = {"status": "failed", "error": {"code": "server_error", "message": problem.detail}}
             yield event("response.failed", response={**self.document(live), **failed})
             return
-        for _, text in deltas.end(_text_of(_result(live))):
-            sent += text
-            yield delta(text)
         document = self.document(live)
         yield event("response.output_text.done", **place, text=sent, logprobs=[])
         yield event("response.content_part.done", **place, part={**empty, "text": sent})
