@@ -544,14 +544,9 @@ class _Peer:
             if isinstance(asked, CancelTaskRequest):
                 await self._tasks.cancel_recorded(asked.id, _Contexts().build(known))
             return response
-        uses = self._service.uses
-        uses.begin(principal, "streams")
-        try:
+        with self._service.uses.held(principal, "streams") as held:
             response = await self._dispatcher.handle_requests(known)
-        except BaseException:
-            uses.end(principal, "streams")
-            raise
-        return EndedResponse(response, lambda: uses.end(principal, "streams"))
+            return EndedResponse(response, held.pop_all().close)
 
 
 def _request_of(given: Any) -> tuple[Any, dict[str, Any] | None]:

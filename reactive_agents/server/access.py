@@ -14,7 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -345,6 +345,13 @@ class UseOfKeys:
             detail = f"The key may have {most} {kind} at the same time."
             raise Problem(429, f"too-many-{kind}", detail, headers={"retry-after": "1"})
         setattr(use, kind, getattr(use, kind) + 1)
+
+    def held(self, principal: Principal, kind: str) -> ExitStack:
+        """Count a run or stream as :meth:`begin` does, until the stack is closed."""
+        self.begin(principal, kind)
+        stack = ExitStack()
+        stack.callback(self.end, principal, kind)
+        return stack
 
     def end(self, principal: Principal, kind: str) -> None:
         """Count the end of a run or stream."""

@@ -40,7 +40,14 @@ from reactive_agents.effects import call_function
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns, guards
-from reactive_agents.server.web import HEARTBEAT, EventStream, Problem, problem_of, read_json
+from reactive_agents.server.web import (
+    HEARTBEAT,
+    EndedResponse,
+    EventStream,
+    Problem,
+    problem_of,
+    read_json,
+)
 
 _KEPT_TEXTS: Final = ("calls",)
 """Reasons of retractions that leave the text in the conversation: a remark beside tool calls."""
@@ -341,24 +348,20 @@ class AgUiEndpoint:
             given = RunAgentInput.model_validate(data)
         except ValidationError as error:
             raise problem_of(error, "invalid-body", data) from None
-        uses = self._service.uses
-        uses.begin(principal, "streams")
-        try:
+        with self._service.uses.held(principal, "streams") as held:
             run, after, translation = await self._taken_up(principal, name, given) or await self._begun(
                 principal, name, given
             )
-        except BaseException:
-            uses.end(principal, "streams")
-            raise
-        key = _thread(principal, name, given.thread_id)
+            key = _thread(principal, name, given.thread_id)
+            held.callback(self._cancel_unless_waiting, key, run)
+            stream = EventStream(self._stream(key, run, after, translation))
+            return EndedResponse(stream, held.pop_all().close)
 
-        def end() -> None:
-            uses.end(principal, "streams")
-            waiting = self._waiting.look(key)
-            if waiting is None or waiting[0] is not run:  # no client will come back for it
-                self._service.cancel(run)
-
-        return EventStream(self._stream(key, run, after, translation), on_end=end)
+    def _cancel_unless_waiting(self, key: str, run: LiveRun) -> None:
+        """Cancel the run of a stream that has ended if no client will come back for it."""
+        waiting = self._waiting.look(key)
+        if waiting is None or waiting[0] is not run:
+            self._service.cancel(run)
 
     async def _begun(
         self, principal: Principal, name: str, given: RunAgentInput

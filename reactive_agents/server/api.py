@@ -438,9 +438,8 @@ async def _events(call: Call) -> Response:
             after = int(number)
             if run.has_ended and after >= run.last:
                 return Response(status_code=204)  # stops readers that reconnect forever
-    uses = call.service.uses
-    uses.begin(call.principal, "streams")
-    return web.EventStream(_stream(call, run, after), on_end=lambda: uses.end(call.principal, "streams"))
+    held = call.service.uses.held(call.principal, "streams")
+    return web.EndedResponse(web.EventStream(_stream(call, run, after)), held.close)
 
 
 async def _stream(call: Call, run: runs.LiveRun | RecordedRun, after: int) -> AsyncGenerator[bytes, None]:

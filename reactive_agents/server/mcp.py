@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -437,15 +437,12 @@ class McpEndpoint:
         sessions = await self._sessions_of(principal)
         scope = {**scope, _PRINCIPAL: principal}
         is_open = request.method == "GET"  # a stream without a run, which would not be counted
-        if is_open:
-            uses.begin(principal, "streams")
-        sessions.requests += 1
-        try:
-            await sessions.manager.handle_request(scope, request.receive, send)
-        finally:
-            sessions.requests -= 1
-            if is_open:
-                uses.end(principal, "streams")
+        with uses.held(principal, "streams") if is_open else nullcontext():
+            sessions.requests += 1
+            try:
+                await sessions.manager.handle_request(scope, request.receive, send)
+            finally:
+                sessions.requests -= 1
 
     async def _sessions_of(self, principal: Principal) -> _Sessions:
         whose = (principal.key, principal.user)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import anyio
@@ -524,18 +524,11 @@ class OpenAIProtocol:
     def _stream(
         self, principal: Principal, live: runs.LiveRun, own: bool, source: AsyncGenerator[bytes, None]
     ) -> Response:
-        uses = self._service.uses
-
-        def end() -> None:
-            uses.end(principal, "streams")
-            self._leave(live, own=own)
-
-        try:
-            uses.begin(principal, "streams")
-        except web.Problem:
-            self._leave(live, own=own)
-            raise
-        return web.EventStream(source, {"x-run-id": live.run_id}, on_end=end)
+        with ExitStack() as held:
+            held.callback(self._leave, live, own=own)
+            held.enter_context(self._service.uses.held(principal, "streams"))
+            stream = web.EventStream(source, {"x-run-id": live.run_id})
+            return web.EndedResponse(stream, held.pop_all().close)
 
 
 def routes(service: runs.AgentService) -> list[BaseRoute]:

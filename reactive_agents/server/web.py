@@ -369,32 +369,21 @@ class EventStream(StreamingResponse):
 
     Args:
         source: yields results of :func:`sse`, and ``HEARTBEAT`` after a pause; closed when the reader leaves.
-        on_end: called when the response has ended, even if it never began.
     """
 
     media_type = "text/event-stream"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response; only its headers for a ``HEAD`` request."""
-        try:
-            if scope.get("method") != "HEAD":
-                await super().__call__(scope, receive, send)
-                return
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": b""})
-            await self._source.aclose()
-        finally:
-            self._on_end()
+        if scope.get("method") != "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": b""})
+        await self._source.aclose()
 
-    def __init__(
-        self,
-        source: AsyncGenerator[bytes, None],
-        headers: Mapping[str, str] | None = None,
-        *,
-        on_end: Callable[[], object] = bool,
-    ) -> None:
+    def __init__(self, source: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None) -> None:
         self._source = source
-        self._on_end = on_end
         given = {"cache-control": "no-store", "x-accel-buffering": "no", **(headers or {})}
         super().__init__(source, headers=given)
 
@@ -405,7 +394,7 @@ class EventStream(StreamingResponse):
 
 
 class EndedResponse(Response):
-    """A response of another library, with ``on_end`` called when it has ended."""
+    """A response, with ``on_end`` called when it has ended, even if it never began."""
 
     def __init__(self, response: ASGIApp, on_end: Callable[[], object]) -> None:
         super().__init__()
