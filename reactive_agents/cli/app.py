@@ -92,7 +92,9 @@ class LazyGroup(TyperGroup):
             raise _UsageError(needed) from None
         command = getattr(module, cmd_name)
         if not isinstance(command, typer.Typer):
-            single = typer.Typer(add_completion=False, rich_markup_mode=None)
+            from reactive_agents.cli import output  # which every subcommand imports
+
+            single = output.command_group()
             single.command(cmd_name)(command)
             command = single
         return typer.main.get_command(command)

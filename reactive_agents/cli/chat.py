@@ -45,16 +45,8 @@ The arrow keys recall earlier messages, Tab completes commands and the names of 
 
 
 def chat(
-    model: running.ModelOption = None,
-    strategy: running.StrategyOption = None,
-    tools: running.ToolsOption = None,
-    workspace: running.WorkspaceOption = None,
-    max_iterations: running.IterationsOption = None,
-    config: running.ConfigOption = None,
-    system_prompt: running.PromptOption = None,
-    mcp: running.McpOption = None,
+    described: running.AgentOptions,
     file: running.FileOption = None,
-    allow_tools_from: output.AllowedModules = None,
     session: Annotated[
         str | None,
         output.option(
@@ -70,11 +62,8 @@ def chat(
     Reads messages from standard input; prints answers to standard output, everything else to standard error.
     """
     view = SilentView() if quiet else progress_view(sys.stderr)
-    options = (model, strategy, tools, workspace, max_iterations, system_prompt)
-    built_agent = (
-        running.configuration(config, allow_tools_from, mcp, *options)
-        .map(lambda known: _with_file(known, sessions))
-        .bind(lambda known: running.build_agent(known, view, config))
+    built_agent = described.config.map(lambda known: _with_file(known, sessions)).bind(
+        lambda known: running.build_agent(known, view, described.path)
     )
     built = running.with_files("", file or ()).bind(lambda _: built_agent)
     agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE)

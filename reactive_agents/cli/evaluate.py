@@ -23,19 +23,11 @@ from reactive_agents.evaluation import evaluate as evaluate_agent
 
 
 def evaluate(
+    described: running.AgentOptions,
     cases: Annotated[
         Path,
         typer.Argument(metavar="CASES", help="The file of the cases, .toml or .json.", show_default=False),
     ],
-    config: running.ConfigOption = None,
-    model: running.ModelOption = None,
-    strategy: running.StrategyOption = None,
-    tools: running.ToolsOption = None,
-    workspace: running.WorkspaceOption = None,
-    max_iterations: running.IterationsOption = None,
-    system_prompt: running.PromptOption = None,
-    mcp: running.McpOption = None,
-    allow_tools_from: output.AllowedModules = None,
     judge: Annotated[
         str | None,
         output.option(
@@ -67,13 +59,11 @@ def evaluate(
     Progress goes to standard error, the table to standard output. No run asks anybody.
     """
     output.check_there("CASES", str(cases), "a file of cases")
-    options = (model, strategy, tools, workspace, max_iterations, system_prompt)
-    configured = running.configuration(config, allow_tools_from, mcp, *options)
-    known = output.value_or_exit(configured, output.ExitCode.BAD_USAGE)
+    known = output.value_or_exit(described.config, output.ExitCode.BAD_USAGE)
     known = evolve(known, durability=None)  # an agent with a record would first continue its interrupted runs
 
     def build() -> ReactiveAgent:
-        return value_or_raise(running.build_agent(known, SilentView(), config, cases, desk=_NOBODY))
+        return value_or_raise(running.build_agent(known, SilentView(), described.path, cases, desk=_NOBODY))
 
     def show(run: CaseRun) -> None:
         if not output.is_json():
@@ -82,7 +72,7 @@ def evaluate(
             output.tell(output.one_line(f"{run.case.name}, run {run.attempt}: {said}"))
 
     async def run_all() -> EvaluationReport:
-        judging = None if judge is None else value_or_raise(_judge(judge, allow_tools_from))
+        judging = None if judge is None else value_or_raise(_judge(judge, described.allowed))
         read = read_cases(cases, judge=judging)
         build()  # a wrong configuration is an error before the first run
         with cancel_on_sigterm():

@@ -14,11 +14,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import IntEnum
-from functools import partial
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_args
 
 import typer
+from attrs import frozen
 from returns.result import Failure, Result
 
 from reactive_agents.cli.app import as_json as as_json
@@ -178,9 +180,46 @@ def moment(text: str) -> datetime:
     return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
-def command_group(about: str, **options: Any) -> typer.Typer:
+@frozen
+class Options:
+    """Options that several commands share, as one parameter.
+
+    A command with a parameter ``Annotated[Kind, Options(function)]`` has the parameters of the function in
+    its place, and gets the result of the function.
+    """
+
+    function: Callable[..., Any]
+
+
+class _Group(typer.Typer):
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        register = super().command(name, **options)
+        return lambda function: register(_with_options(function))
+
+
+def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with the parameters of its :class:`Options`."""
+    parameters: list[Parameter] = []
+    makers: dict[str, Callable[..., Any]] = {}
+    for each in signature(function, eval_str=True).parameters.values():
+        made = [part.function for part in get_args(each.annotation) if isinstance(part, Options)]
+        makers.update((each.name, make) for make in made)
+        parameters += signature(made[0], eval_str=True).parameters.values() if made else (each,)
+
+    @wraps(function)
+    def run(**given: Any) -> Any:
+        for name, make in makers.items():
+            given[name] = make(**{each: given.pop(each) for each in signature(make).parameters})
+        return function(**given)
+
+    named = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
+    run.__signature__ = Signature(named)  # type: ignore[attr-defined]
+    return run
+
+
+def command_group(about: str | None = None, **options: Any) -> typer.Typer:
     """Return a command with subcommands."""
-    return typer.Typer(help=about, add_completion=False, rich_markup_mode=None, **options)
+    return _Group(help=about, add_completion=False, rich_markup_mode=None, **options)
 
 
 def report(document: Json, text: str) -> None:

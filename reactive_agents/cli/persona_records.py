@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import anyio
 import typer
 from attrs import evolve, field, frozen
-from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
@@ -21,8 +19,7 @@ from reactive_agents.agent.persona_config import read_persona
 from reactive_agents.cli import output
 from reactive_agents.cli.output import option
 from reactive_agents.core.codec import encode
-from reactive_agents.core.config import is_postgres
-from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors, RecordNotFound
+from reactive_agents.core.errors import InvalidConfig, PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.persona_queue import WorkFilter, WorkItem
@@ -110,39 +107,28 @@ class PersonaRecords:
         _print_learning(self.reason(work, read_only=False))
 
 
-def records_of(persona: str | None, memory: str | None, *, of_any: bool = False) -> PersonaRecords:
-    """Return the records for the two options; exit if there are none.
-
-    Args:
-        of_any: whether no persona need be named.
-    """
-    found = _find_records(persona, memory)
-    records = output.value_or_exit(found, output.ExitCode.BAD_USAGE)
-    assert of_any or records.persona
-    return records
-
-
-def _find_records(persona: str | None, memory: str | None) -> Result[PersonaRecords, ConfigErrors]:
+def records_of(
+    persona: PersonaOption = None, memory: MemoryOption = None, as_json: output.JsonOption = False
+) -> PersonaRecords:
+    """Return the records for the two options; exit if there are none."""
     settings: PersonaSettings | None = None
     if persona is not None and memory is None:
-        read = read_persona(Path(persona))
-        if isinstance(read, Failure):
-            return Failure(read.failure())
-        settings, memory = read.unwrap().settings(), read.unwrap().memory
+        read = output.value_or_exit(read_persona(Path(persona)), output.ExitCode.BAD_USAGE)
+        settings, memory = read.settings(), read.memory
     elif persona is not None:
         settings = PersonaSettings(PersonaId(persona), persona)
     if memory is None:
-        return Failure(
-            InvalidConfig("--persona", "nothing", "a persona's file, or an id together with --memory")
-        )
-    if not is_postgres(memory) and not isfile(memory):
-        return Failure(InvalidConfig("memory", repr(memory), "a memory file that exists"))
-    return Success(PersonaRecords(memory, settings))
+        wrong = InvalidConfig("--persona", "nothing", "a persona's file, or an id together with --memory")
+        raise output.fail(wrong, output.ExitCode.BAD_USAGE)
+    output.check_there("memory", memory, "a memory file")
+    return PersonaRecords(memory, settings)
+
+
+Records = Annotated[PersonaRecords, output.Options(records_of)]
 
 
 def plan(
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    known: Records,
     plan_id: Annotated[
         str | None,
         output.option("--plan-id", metavar="ID", help="By default the active plan, or the newest one."),
@@ -150,7 +136,6 @@ def plan(
     graph: Annotated[
         Literal["mermaid", "svg"] | None, output.option("--graph", help="Print the plan as a diagram.")
     ] = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Show a persona's plan and the state of its steps.
 
@@ -159,7 +144,6 @@ def plan(
     if graph is not None and output.is_json():
         both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
         raise output.fail(both, code=output.ExitCode.BAD_USAGE)
-    known = records_of(persona, memory, of_any=plan_id is not None)
     shown = known.ask(lambda store: known.plan(store, plan_id))
     if graph is not None:
         drawn = persona_diagram(shown)
@@ -190,6 +174,7 @@ def print_plan(shown: PersonaPlan) -> None:
 
 
 def explain(
+    known: Records,
     plan_id: Annotated[
         str | None, output.option("--plan-id", metavar="ID", help="The plan to explain.")
     ] = None,
@@ -202,9 +187,6 @@ def explain(
     context: Annotated[
         str | None, output.option("--context", metavar="C", help="The room of the event.")
     ] = None,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Explain what a persona did about an event, and why.
 
@@ -212,7 +194,6 @@ def explain(
     the tool calls, the adjustments, the outcome, the reactions, the deliveries and the evaluation, from the
     records, without a model call. Events with the same id in several rooms are explained one by one.
     """
-    known = records_of(persona, memory, of_any=True)
     if sum(each is not None for each in (plan_id, event, message)) != 1:
         wrong = InvalidConfig("explain", "none or several", "one of --plan-id, --event and --message")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE)
@@ -298,7 +279,12 @@ class _Explained:
 learnings = output.command_group("List, show, change and delete the learnings of a persona.")
 
 
-def _records(context: typer.Context, persona: str | None, memory: str | None) -> PersonaRecords:
+def _of_learnings(
+    context: typer.Context,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: output.JsonOption = False,
+) -> PersonaRecords:
     """Return the records for options after a subcommand, or else before it."""
     earlier_persona, earlier_memory = context.obj
     return records_of(
@@ -306,6 +292,7 @@ def _records(context: typer.Context, persona: str | None, memory: str | None) ->
     )
 
 
+_Records = Annotated[PersonaRecords, output.Options(_of_learnings)]
 LearningArgument = Annotated[str, typer.Argument(metavar="ID", help="The learning's id.", show_default=False)]
 
 
@@ -352,15 +339,8 @@ def list_learnings(
 
 
 @learnings.command()
-def show(
-    context: typer.Context,
-    learning: LearningArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+def show(records: _Records, learning: LearningArgument) -> None:
     """Show a learning and the tasks that it was learned from."""
-    records = _records(context, persona, memory)
     listed = records.reason(lambda known: known.learnings())
     found = next((each for each in listed if each.id == learning), None)
     if found is None:
@@ -369,22 +349,15 @@ def show(
 
 
 @learnings.command()
-def delete(
-    context: typer.Context,
-    learning: LearningArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+def delete(records: _Records, learning: LearningArgument) -> None:
     """Delete one learning."""
-    records = _records(context, persona, memory)
     records.reason(lambda known: known.delete_learning(LearningId(learning)), read_only=False)
     output.report({"deleted": learning}, f"deleted {learning}")
 
 
 @learnings.command()
 def override(
-    context: typer.Context,
+    records: _Records,
     learning: LearningArgument,
     confidence: Annotated[
         Any,
@@ -398,32 +371,22 @@ def override(
     pattern: Annotated[
         str | None, output.option("--pattern", metavar="TEXT", help="The new wording.")
     ] = None,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Set a learning by hand, and pin it.
 
     Without --confidence and --pattern, unpin it: its confidence follows from its counts again.
     """
-    records = _records(context, persona, memory)
     records.change(
         lambda known: known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern)
     )
 
 
 @learnings.command()
-def review(
-    context: typer.Context,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+def review(records: _Records) -> None:
     """List the learnings that wait for approval for every room.
 
     Each has words from one room, and is used only there until approved.
     """
-    records = _records(context, persona, memory)
     found = [each for each in records.reason(lambda known: known.learnings()) if is_waiting(each)]
     rows = ((each.id, each.tenant, each.domain, each.room or "", each.pattern) for each in found)
     output.print_found(found, ("id", "tenant", "domain", "room", "pattern"), rows)
@@ -431,33 +394,22 @@ def review(
 
 @learnings.command()
 def approve(
-    context: typer.Context,
+    records: _Records,
     learning: LearningArgument,
     pattern: Annotated[
         str | None, output.option("--pattern", metavar="TEXT", help="Its general wording.")
     ] = None,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Use a learning in every room of its tenant.
 
     Without --pattern its names, numbers and quotations are removed.
     """
-    records = _records(context, persona, memory)
     records.change(lambda known: known.review_learning(LearningId(learning), pattern=pattern))
 
 
 @learnings.command()
-def keep(
-    context: typer.Context,
-    learning: LearningArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+def keep(records: _Records, learning: LearningArgument) -> None:
     """Keep a learning in its room, and stop proposing it."""
-    records = _records(context, persona, memory)
     records.change(lambda known: known.review_learning(LearningId(learning), shared=False))
 
 

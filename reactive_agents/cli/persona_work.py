@@ -41,8 +41,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
 
     @group.command("list", help=f"List the {noun}s, the newest first; by default those that are not done.")
     def list_items(
-        persona: persona_records.PersonaOption = None,
-        memory: persona_records.MemoryOption = None,
+        records: persona_records.Records,
         every: Annotated[bool, output.option("--all", help="Include those that are done.")] = False,
         dead: Annotated[bool, output.option("--dead", help="Only dead letters.")] = False,
         context: ContextOption = None,
@@ -50,9 +49,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
         since: SinceOption = None,
         until: UntilOption = None,
         limit: LimitOption = 50,
-        as_json: output.JsonOption = False,
     ) -> None:
-        records = persona_records.records_of(persona, memory)
         chosen = WorkFilter(
             records.persona.id,
             kinds,
@@ -81,16 +78,11 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
 
     def add_order(given: WorkOrder, done: str, about: str) -> None:
         @group.command(given, help=about)
-        def order(
-            number: NumberArgument,
-            persona: persona_records.PersonaOption = None,
-            memory: persona_records.MemoryOption = None,
-            as_json: output.JsonOption = False,
-        ) -> None:
-            records = persona_records.records_of(persona, memory)
+        def order(number: NumberArgument, records: persona_records.Records) -> None:
+            owner = records.persona.id
 
             async def work(store: SqlitePersonaStore) -> None:
-                chosen = WorkFilter(records.persona.id, kinds, number=number)
+                chosen = WorkFilter(owner, kinds, number=number)
                 found = await records.value(store.find_work(chosen))
                 is_meant = found and not (given == "retry" and found[0].status == "done")
                 if not (is_meant and await records.value(store.order_work(number, given))):
@@ -122,17 +114,14 @@ plans = output.command_group("List, show, cancel and retry the plans of a person
 
 @plans.command("list")
 def list_plans(
-    persona: persona_records.PersonaOption = None,
-    memory: persona_records.MemoryOption = None,
+    records: persona_records.Records,
     context: ContextOption = None,
     tenant: TenantOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     limit: LimitOption = 50,
-    as_json: output.JsonOption = False,
 ) -> None:
     """List the plans by room and time, newest first."""
-    records = persona_records.records_of(persona, memory)
     owner, room = records.persona.id, None if context is None else ContextId(context)
     listed = records.ask(
         lambda store: records.value(
@@ -153,14 +142,8 @@ def list_plans(
 
 
 @plans.command()
-def show(
-    plan_id: PlanArgument,
-    persona: persona_records.PersonaOption = None,
-    memory: persona_records.MemoryOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+def show(plan_id: PlanArgument, records: persona_records.Records) -> None:
     """Show a plan and the state of its steps."""
-    records = persona_records.records_of(persona, memory, of_any=True)
     plan = records.ask(lambda store: records.plan(store, plan_id))
     if output.is_json():
         output.print_json(encode(plan))
@@ -170,13 +153,7 @@ def show(
 
 def _add_plan_order(name: str, order: WorkOrder, done: str, about: str) -> None:
     @plans.command(name, help=about)
-    def order_plan(
-        plan_id: PlanArgument,
-        persona: persona_records.PersonaOption = None,
-        memory: persona_records.MemoryOption = None,
-        as_json: output.JsonOption = False,
-    ) -> None:
-        records = persona_records.records_of(persona, memory, of_any=True)
+    def order_plan(plan_id: PlanArgument, records: persona_records.Records) -> None:
         statuses = ("active",) if order == "drop" else ("failed", "abandoned")
 
         async def work(store: SqlitePersonaStore) -> PersonaPlan:
@@ -207,8 +184,7 @@ _add_plan_order(
 
 
 def forget(
-    persona: persona_records.PersonaOption = None,
-    memory: persona_records.MemoryOption = None,
+    records: persona_records.Records,
     user: Annotated[
         str | None, output.option("--user", metavar="U", help="The user's id, else the author's name.")
     ] = None,
@@ -219,14 +195,12 @@ def forget(
             "--before", metavar="TIME", parser=output.moment, help="Work that ended before this time."
         ),
     ] = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Delete the data that a persona has of a user, a tenant or a time.
 
     Deletes events, messages, plans and journals; for a user or tenant also notes, and lessons learned only
     from them.
     """
-    records = persona_records.records_of(persona, memory)
     if user is None and tenant is None and before is None:
         wrong = InvalidConfig("forget", "nothing", "--user, --tenant or --before")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE)

@@ -219,22 +219,31 @@ def schedules(file: RecordOption, as_json: output.JsonOption = False) -> None:
 # --- with the agent -----------------------------------------------------------------------------------------
 
 
-@runs.command()
-def resume(
-    run: RunArgument,
+def _recording_agent(
     file: RecordOption,
     config: running.ConfigOption = None,
     model: running.ModelOption = None,
     tools: running.ToolsOption = None,
     allow_tools_from: output.AllowedModules = None,
+    as_json: output.JsonOption = False,
+) -> ReactiveAgent:
+    """Return the agent whose runs are in an existing record."""
+    output.check_there("--runs", file, "a record of runs")
+    return _agent(file, config, model, tools, allow_tools_from)
+
+
+RecordingAgent = Annotated[ReactiveAgent, output.Options(_recording_agent)]
+
+
+@runs.command()
+def resume(
+    run: RunArgument,
+    agent: RecordingAgent,
     accept_changes: Annotated[
         bool, output.option("--accept-changes", help="Accept another version of the agent.")
     ] = False,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Continue a run, or print its recorded result."""
-    output.check_there("--runs", file, "a record of runs")
-    agent = _agent(file, config, model, tools, allow_tools_from)
     known = _with(agent, lambda: agent.runs.find(run))
     view = SilentView() if output.is_json() else progress_view(sys.stderr)
     raise typer.Exit(
@@ -271,22 +280,15 @@ def recording(run: RunArgument, file: RecordOption, as_json: output.JsonOption =
 @runs.command()
 def replay(
     run: RunArgument,
-    file: RecordOption,
-    config: running.ConfigOption = None,
-    model: running.ModelOption = None,
-    tools: running.ToolsOption = None,
-    allow_tools_from: output.AllowedModules = None,
+    agent: RecordingAgent,
     until: Annotated[
         int | None, output.option("--until", metavar="STEP", min=1, help="Stop after this step.")
     ] = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Replay a run from its record, without model and tools.
 
     Exits with 1 if the replay differs.
     """
-    output.check_there("--runs", file, "a record of runs")
-    agent = _agent(file, config, model, tools, allow_tools_from)
     done = _with(agent, lambda: agent.runs.replay(run, until=until))
     document: Json = {"run_id": run, "difference": done.difference, "step": done.step}
     told = f"Differs in step {done.step}: {done.difference}" if done.difference else "The replay is equal."
@@ -297,12 +299,8 @@ def replay(
 @runs.command()
 def fork(
     run: RunArgument,
-    file: RecordOption,
+    agent: RecordingAgent,
     at: StepOption,
-    config: running.ConfigOption = None,
-    model: running.ModelOption = None,
-    tools: running.ToolsOption = None,
-    allow_tools_from: output.AllowedModules = None,
     fork_model: Annotated[
         str | None, output.option("--with-model", metavar="M", help="The model from then on.")
     ] = None,
@@ -316,11 +314,8 @@ def fork(
         str | None, output.option("--tool-result", metavar="TEXT", help="The result of the step.")
     ] = None,
     into: Annotated[str | None, output.option("--run-id", metavar="ID", help="Id of the new run.")] = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Create a run from the record of another up to a step; ``resume`` runs it."""
-    output.check_there("--runs", file, "a record of runs")
-    agent = _agent(file, config, model, tools, allow_tools_from)
     made = _with(
         agent,
         lambda: agent.runs.fork(

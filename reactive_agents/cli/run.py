@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 import attrs
 import typer
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import cancel_on_sigterm, default_run_log
@@ -151,13 +151,21 @@ FileOption = Annotated[
 ]
 
 
-def run(
-    task: Annotated[
-        str | None,
-        typer.Argument(
-            help="The task for the agent; '-', or none, reads it from standard input.", show_default=False
-        ),
-    ] = None,
+@frozen
+class DescribedAgent:
+    """An agent by the options of a command.
+
+    Attributes:
+        path: the file of the configuration, if any.
+        allowed: the modules of ``--allow-tools-from``.
+    """
+
+    config: Result[AgentConfig, ConfigErrors]
+    path: Path | None
+    allowed: str | None
+
+
+def described_agent(
     model: ModelOption = None,
     strategy: StrategyOption = None,
     tools: ToolsOption = None,
@@ -166,8 +174,29 @@ def run(
     config: ConfigOption = None,
     system_prompt: PromptOption = None,
     mcp: McpOption = None,
-    file: FileOption = None,
     allow_tools_from: output.AllowedModules = None,
+) -> DescribedAgent:
+    """Return the agent in a file, changed by the options."""
+    known = (
+        read_config_file(config, allow_tools_from)
+        .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
+        .bind(lambda known: with_mcp_servers(known, mcp or ()))
+    )
+    return DescribedAgent(known, config, allow_tools_from)
+
+
+AgentOptions = Annotated[DescribedAgent, output.Options(described_agent)]
+
+
+def run(
+    described: AgentOptions,
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            help="The task for the agent; '-', or none, reads it from standard input.", show_default=False
+        ),
+    ] = None,
+    file: FileOption = None,
     runs: Annotated[
         str | None,
         output.option(
@@ -189,12 +218,10 @@ def run(
 
     Progress goes to standard error, the answer to standard output.
     """
-    options = (model, strategy, tools, workspace, max_iterations, system_prompt)
-    configured = configuration(config, allow_tools_from, mcp, *options)
-    configured = configured.map(lambda known: durable(known, runs))
+    configured = described.config.map(lambda known: durable(known, runs))
     view = SilentView() if quiet or output.is_json() else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
-    built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, config))
+    built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, described.path))
     wrong = wrong_name("run_id", run_id)
     if wrong is not None:
         raise typer.BadParameter(f"{wrong}.", param_hint="--run-id")
@@ -277,22 +304,6 @@ def _free_name(wanted: str, known: Sequence[McpServer]) -> str:
     taken = {each.name for each in known}
     names = (base if number == 1 else f"{base}-{number}" for number in count(1))
     return next(name for name in names if name not in taken)
-
-
-def configuration(
-    path: Path | None, allow_tools_from: str | None, servers: Sequence[str] | None, *options: Any
-) -> Result[AgentConfig, ConfigErrors]:
-    """Return the configuration in a file with options of the command line.
-
-    Args:
-        servers: commands and URLs of MCP servers.
-        options: as for :func:`adjusted`.
-    """
-    return (
-        read_config_file(path, allow_tools_from)
-        .map(lambda known: adjusted(known, *options))
-        .bind(lambda known: with_mcp_servers(known, servers or ()))
-    )
 
 
 def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[AgentConfig, ConfigErrors]:
