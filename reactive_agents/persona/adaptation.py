@@ -158,11 +158,4 @@ async def adjust_plan(plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> 
         return evolve(decided, plan=single_step, reasoning=reasoning)
     draft = answered.unwrap().value
     replanned = plan_changes.replace_open_steps(decided.plan, draft.actions(), now).with_plan(goal=draft.goal)
-    recovered = evolve(
-        replanned,
-        risks=draft.risks,
-        contingencies=plan_changes.contingencies_of(draft),
-        success_criteria=draft.success_criteria,
-    )
-    ids = [step.id for step in recovered.plan.steps[-len(draft.steps) :]]
-    return evolve(decided, plan=plan_changes.with_large_steps(recovered, draft, ids))
+    return evolve(decided, plan=plan_changes.with_draft(replanned, draft))

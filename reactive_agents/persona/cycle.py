@@ -208,11 +208,13 @@ class Cycle:
         self.thoughts = await self.attempt_or("recall", thoughts, ())
 
     async def plans(self, **chosen: Any) -> tuple[personas.PersonaPlan, ...]:
-        """Return the latest matching plans of the room; none if the store fails."""
+        """Return the latest matching plans of the room; none if the store fails.
+
+        With ``context_id=None``, those of all rooms of its tenant and domain.
+        """
         room = self.room
-        listed = self.services.store.list_plans(
-            room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant, **chosen
-        )
+        chosen = {"domain": room.domain, "context_id": room.context_id, "tenant": room.tenant, **chosen}
+        listed = self.services.store.list_plans(room.persona_id, **chosen)
         return await self.attempt_or("recall", listed, ())
 
     async def save(self, plan: personas.PersonaPlan, *, progress: bool = True) -> None:

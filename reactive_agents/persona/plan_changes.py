@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, max_len, min_len
 
 from reactive_agents.core import personas
-from reactive_agents.core.ids import AgentId, LearningId, PersonaId, PlanId
+from reactive_agents.core.ids import AgentId, PersonaId, PlanId
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.reasoning.structured_output.schema import Shape, shape_of
 
@@ -332,14 +332,10 @@ def plan_of(
     return personas.PersonaPlan(plan, persona_id, task, event, source)
 
 
-def with_draft(
-    plan: personas.PersonaPlan, draft: PlanDraft, follows: Sequence[LearningId]
-) -> personas.PersonaPlan:
-    """Return the plan with all of a draft but its steps, and the learnings it follows."""
+def with_draft(plan: personas.PersonaPlan, draft: PlanDraft) -> personas.PersonaPlan:
+    """Return the plan, whose last steps are those of a draft, with its other parts."""
     return evolve(
-        with_large_steps(plan, draft, [step.id for step in plan.plan.steps]),
-        learnings=draft.learnings,
-        follows=tuple(follows),
+        with_large_steps(plan, draft, [step.id for step in plan.plan.steps[-len(draft.steps) :]]),
         risks=draft.risks,
         contingencies=contingencies_of(draft),
         success_criteria=draft.success_criteria,

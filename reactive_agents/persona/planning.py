@@ -95,12 +95,18 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         reason = f"Planning failed, so the event is answered without a plan: {answered.failure().message}"
         return FormulatedPlan(_reactive_plan(task, event, cycle), reason, shown, warnings=warnings)
     draft, attempts = answered.unwrap().value, answered.unwrap().attempts
-    plan = _new_plan(task, event, cycle, goal=draft.goal, actions=draft.actions(), source="model")
-    follows = followed_learnings(draft, shown, same_above=cycle.settings.learning.merge_above)
-    reason = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
-    return FormulatedPlan(
-        plan_changes.with_draft(plan, draft, follows), reason, shown, draft.corrects, warnings
+    plan = _new_plan(
+        task,
+        event,
+        cycle,
+        goal=draft.goal,
+        actions=draft.actions(),
+        source="model",
+        learnings=draft.learnings,
+        follows=followed_learnings(draft, shown, same_above=cycle.settings.learning.merge_above),
     )
+    reason = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
+    return FormulatedPlan(plan_changes.with_draft(plan, draft), reason, shown, draft.corrects, warnings)
 
 
 def followed_learnings(

@@ -123,17 +123,12 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
         plan,
         evaluation,
         known,
-        recent=await _recent_plans(room, cycle),
+        recent=await cycle.plans(context_id=None),
         new_id=LearningId(services.ids.new()),
         policy=settings.learning,
         measure=measure,
     )
     await _store((*updates, *await _shared(plan, known, updates, cycle)), cycle)
-
-
-async def _recent_plans(room: personas.Room, cycle: Cycle) -> tuple[personas.PersonaPlan, ...]:
-    listed = cycle.services.store.list_plans(room.persona_id, domain=room.domain, tenant=room.tenant)
-    return await cycle.attempt_or("recall", listed, ())
 
 
 async def _store(updates: Sequence[LearningUpdate], cycle: Cycle) -> None:
@@ -269,7 +264,7 @@ class PersonaReasoningSystem:
                 listed = store.list_learnings(self.settings.id, domain=plan.domain, tenant=cycle.room.tenant)
                 known = await cycle.attempt_or("learn", listed, ())
                 known = tuple(each for each in known if each.room in (None, plan.context_id))
-                recent = await _recent_plans(cycle.room, cycle)
+                recent = await cycle.plans(context_id=None)
                 policy = self.settings.learning
                 await _store(after_feedback(plan, liked, known, now, policy, recent=recent), cycle)
         return f"It was noted: the answer was {'good' if liked else 'bad'} for its users."
@@ -367,10 +362,13 @@ class PersonaReasoningSystem:
         self, learning_id: LearningId, change: Callable[[personas.LearningEntry], personas.LearningEntry]
     ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
         async with self._changing:
-            found = await self._own_learning(learning_id)
+            found = await attempt(self._services.store.get_learning(learning_id))
             if isinstance(found, Failure):
-                return found
-            changed = change(found.unwrap())
+                return Failure(found.failure())
+            learning = found.unwrap().value_or(None)
+            if learning is None or learning.persona_id != self.settings.id or learning.rejected:
+                return Failure(RecordNotFound("learning", learning_id))
+            changed = change(learning)
             saved = await attempt(self._services.store.save_learning(changed))
             return saved.map(lambda _: changed)
 
@@ -400,14 +398,3 @@ class PersonaReasoningSystem:
             )
 
         return await self._change_learning(learning_id, overridden)
-
-    async def _own_learning(
-        self, learning_id: LearningId
-    ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
-        found = await attempt(self._services.store.get_learning(learning_id))
-        if isinstance(found, Failure):
-            return Failure(found.failure())
-        learning = found.unwrap().value_or(None)
-        if learning is None or learning.persona_id != self.settings.id or learning.rejected:
-            return Failure(RecordNotFound("learning", learning_id))
-        return Success(learning)
