@@ -256,8 +256,7 @@ def _with_model(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidCo
         wrong = validation.wrong_text("model", given, "the name of a model that is not blank")
         if wrong is not None:
             return Failure(wrong)
-        changes = _with(changes, services={"cost_router": Nothing})
-        return Success(evolve(changes, overrides=evolve(changes.overrides, model=given)))
+        return Success(_with(_with_services(changes, cost_router=Nothing), model=given))
     expected = "the name of a model, or an object with complete, stream and model"
     wrong = validation.wrong_object("model", given, expected, "complete", "stream", "model")
     if wrong is not None:
@@ -266,25 +265,23 @@ def _with_model(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidCo
     from reactive_agents.containers.layers import find_counter, find_prices
 
     counter, prices = as_maybe(find_counter(given)), as_maybe(find_prices(given))
-    services = {"llm": given, "counter": counter, "prices": prices, "cost_router": Nothing}
-    return Success(_with(changes, services=services))
+    return Success(_with_services(changes, llm=given, counter=counter, prices=prices, cost_router=Nothing))
 
 
 def _with_tools(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
-    found = find_tools(given)
-    return found.map(lambda tools: evolve(changes, overrides=evolve(changes.overrides, tools=tools)))
+    return find_tools(given).map(lambda tools: _with(changes, tools=tools))
 
 
 def _with_approver(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     if callable(getattr(given, "decide", None)):
-        return Success(_with(changes, services={"approver": Some(given)}))
+        return Success(_with_services(changes, approver=Some(given)))
     if validation.wrong_functions("approver", given) is not None:
         expected = "a function that decides on a request, or an object with decide"
         return Failure(InvalidConfig("approver", abbreviated(given), expected))
     from reactive_agents.adapters.governance.requests import LocalRequestDesk  # of agents that ask
 
     handler: ApprovalHandler = given
-    return Success(_with(changes, services={"approver": Some(LocalRequestDesk(handler))}))
+    return Success(_with_services(changes, approver=Some(LocalRequestDesk(handler))))
 
 
 def _with_output(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
@@ -295,8 +292,7 @@ def _with_output(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidC
     if isinstance(found, Failure):
         return Failure(evolve(found.failure(), option="output"))
     shape = found.unwrap()
-    changes = _with(changes, services={"output_shape": Some(shape)})
-    return Success(evolve(changes, present=typed_results(shape)))
+    return Success(evolve(_with_services(changes, output_shape=Some(shape)), present=typed_results(shape)))
 
 
 @lru_cache(64)
@@ -306,12 +302,11 @@ def _known_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
 
 
 def _with_run_id(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
-    named = evolve(changes.overrides, named=True)
-    return Success(evolve(changes, overrides=named, run_id=RunId(given)))
+    return Success(evolve(_with(changes, named=True), run_id=RunId(given)))
 
 
 def _with_accepted_changes(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
-    return Success(evolve(changes, overrides=evolve(changes.overrides, accept_changes=bool(given))))
+    return Success(_with(changes, accept_changes=bool(given)))
 
 
 _CHANGES: Mapping[str, Callable[[RunChanges, Any], Result[RunChanges, InvalidConfig]]] = {
@@ -329,8 +324,9 @@ def live_options(options: Mapping[str, Any]) -> list[str]:
     return [name for name in options if name in _CHANGES.keys() - {"run_id"} and options[name]]
 
 
-def _with(changes: RunChanges, **fields: Mapping[str, Any]) -> RunChanges:
-    """Return the changes with further settings or services."""
-    known = changes.overrides
-    merged: dict[str, Any] = {name: {**getattr(known, name), **value} for name, value in fields.items()}
-    return evolve(changes, overrides=evolve(known, **merged))
+def _with(changes: RunChanges, **fields: Any) -> RunChanges:
+    return evolve(changes, overrides=evolve(changes.overrides, **fields))
+
+
+def _with_services(changes: RunChanges, **services: Any) -> RunChanges:
+    return _with(changes, services={**changes.overrides.services, **services})
