@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.results import ReasoningResult, ReasoningStatus
 from reactive_agents.core.values import Value
 from reactive_agents.kernel.evidence import Seen, unsupported_figures
 
@@ -57,6 +57,13 @@ def confidence_in(status: ReasoningStatus, course: RunCourse, judged: float | No
     begin = BY_STATUS[status] if judged is None else min(1.0, max(0.0, judged))
     kept = AFTER_REJECTION**course.rejections * AFTER_FAILED_CALL**course.failed_calls
     return begin * kept * (1 - (1 - UNSUPPORTED) * course.unsupported)
+
+
+def ended_partial(result: ReasoningResult, terminated_by: str, reason: str) -> ReasoningResult:
+    """Return a result that something else ended as ``partial``, with less confidence."""
+    confidence = min(result.metadata.confidence, BY_STATUS["partial"])
+    metadata = evolve(result.metadata, terminated_by=terminated_by, reason=reason, confidence=confidence)
+    return evolve(result, status="partial", metadata=metadata)
 
 
 def rejections_in(told: Mapping[str, int]) -> int:

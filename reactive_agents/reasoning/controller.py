@@ -12,17 +12,16 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, TypeAlias, get_args
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ControllerError, KernelErrors, KernelFailed
 from reactive_agents.core.ids import StepId, TaskId
-from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
+from reactive_agents.core.results import ReasoningStep, ReasoningStrategy
 from reactive_agents.core.values import Value, lazy_pattern, replaced
 from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, KernelStep, Stop
 from reactive_agents.kernel.termination import last_words, stop_run
-from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.strategy import ControllerDecision, StrategyInput
 
 FAILED_TOOL = 0.3
@@ -252,17 +251,6 @@ class RunControl:
             problem = f"it returned {returned!r:.100}, expected {expected}"
         self.failure = ControllerError(hook, problem)
         return Failure(self.failure)
-
-
-def ended_by_controller(result: ReasoningResult, reason: str) -> ReasoningResult:
-    """Return the result as ``partial``, ended by the controller."""
-    metadata = evolve(
-        result.metadata,
-        terminated_by=NAME,
-        reason=reason,
-        confidence=min(result.metadata.confidence, BY_STATUS["partial"]),
-    )
-    return evolve(result, status="partial", metadata=metadata)
 
 
 def _is(kind: type) -> Callable[[Any], str]:

@@ -20,6 +20,7 @@ from reactive_agents.core.values import Value
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
 from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, KernelStep
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
+from reactive_agents.reasoning.confidence import ended_partial
 from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.selection.history import is_own_failure, learn, tracker_of
 from reactive_agents.reasoning.selection.rules import REACTIVE, candidates
@@ -242,10 +243,8 @@ def _without_successor(first: _Attempt) -> _Outcome:
     result = first.outcome.unwrap()
     if result.status == "failed":
         return first.outcome
-    from reactive_agents.reasoning.controller import ended_by_controller
-
     reason = f"{first.problem} There is no other strategy. Missing: the rest of the answer."
-    return Success(ended_by_controller(result, reason))
+    return Success(ended_partial(result, "controller", reason))
 
 
 def _combined(

@@ -17,6 +17,7 @@ from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, RunEvents, ThoughtKernel
 from reactive_agents.kernel.termination import FINISHING_S, in_time
 from reactive_agents.ports import EffectivenessTracker
+from reactive_agents.reasoning.confidence import ended_partial
 from reactive_agents.reasoning.fallback import run_contained, run_with_fallback, with_kernels_wrapped
 from reactive_agents.reasoning.selection.history import learn, record_of, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
@@ -220,9 +221,7 @@ async def _controlled(
     ended = control.ending
     if ended is None or result.metadata.terminated_by == "controller":
         return Success(result)
-    from reactive_agents.reasoning.controller import ended_by_controller
-
-    return Success(ended_by_controller(result, ended.reason))
+    return Success(ended_partial(result, "controller", ended.reason))
 
 
 ADAPTIVE = "adaptive"

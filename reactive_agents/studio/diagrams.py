@@ -65,6 +65,14 @@ class Diagram:
     height: float = 0.0
     recoveries: Mapping[tuple[str, str], str] = field(factory=dict)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The curves of the edges, as SVG paths."""
+        places = {each.id: each for each in self.boxes}
+        ends = [(places[first], places[then]) for first, then in self.edges]
+        flows_down = all(first.y < then.y for first, then in ends)
+        return tuple(edge_path(first, then, flows_down=flows_down) for first, then in ends)
+
     def document(self) -> JsonObject:
         """Return the diagram as JSON data."""
         return {
@@ -72,10 +80,12 @@ class Diagram:
                 {
                     **{name: getattr(each, name) for name in ("id", "title", "note", "state", "x", "y")},
                     "lines": list(title_lines(each.title)),
+                    "short_note": _cut(each.note, _NOTE),
                 }
                 for each in self.boxes
             ],
             "edges": [list(each) for each in self.edges],
+            "paths": list(self.paths),
             "width": self.width,
             "height": self.height,
             "box": [BOX_WIDTH, BOX_HEIGHT],
@@ -227,14 +237,12 @@ def svg(diagram: Diagram | None) -> str:
     """Return the diagram as an SVG picture."""
     shown = diagram or Diagram((Box("empty", "No plan", "", "pending", _MARGIN, _MARGIN),), (), 240, 88)
     places = {each.id: each for each in shown.boxes}
-    flows_down = all(places[first].y < places[then].y for first, then in shown.edges)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {shown.width:g} {shown.height:g}"'
         f' width="{shown.width:g}" height="{shown.height:g}"'
         ' font-family="system-ui, sans-serif" font-size="13" role="img">'
     ]
-    for first, then in shown.edges:
-        path = edge_path(places[first], places[then], flows_down=flows_down)
+    for (first, then), path in zip(shown.edges, shown.paths, strict=True):
         kind = shown.recoveries.get((first, then))
         dashes = ' stroke-dasharray="4 3"' if kind else ""
         parts.append(f'<path d="{path}" fill="none" stroke="#b5b5ae" stroke-width="1.5"{dashes}/>')

@@ -32,7 +32,7 @@ from reactive_agents.kernel.answer_form import (
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.kernel.termination import in_time
-from reactive_agents.reasoning.confidence import BY_STATUS
+from reactive_agents.reasoning.confidence import ended_partial
 from reactive_agents.reasoning.passes import Limit, limit_reached
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
@@ -275,10 +275,5 @@ def _unfit(
 ) -> ReasoningResult:
     rejected = form.fits(text) or not form.has_fields
     by = OUTPUT_VALIDATOR if rejected else OUTPUT_TYPE
-    metadata = evolve(
-        result.metadata,
-        terminated_by=by if limit is None else limit.name,
-        reason=reason_without_form(form.name, problem, rejected=rejected),
-        confidence=min(result.metadata.confidence, BY_STATUS["partial"]),
-    )
-    return evolve(result, status="partial", metadata=metadata)
+    reason = reason_without_form(form.name, problem, rejected=rejected)
+    return ended_partial(result, by if limit is None else limit.name, reason)

@@ -48,6 +48,15 @@ export function query(values) {
 
 export const part = encodeURIComponent;
 
+// What a person wrote: JSON, or else a text.
+export function parsed(given) {
+  try {
+    return JSON.parse(given);
+  } catch {
+    return given;
+  }
+}
+
 // Follow a run. The browser goes on after the last event by itself when the stream breaks, but not when it is
 // refused, as by a studio that was started again.
 export function follow(runId, after, { changes, delta, state, gone }) {

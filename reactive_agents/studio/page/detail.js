@@ -1,7 +1,7 @@
 // What is known of one row of a run.
 
 import { button, choice, count, dialog, duration, facts, field, folded, h, link, money, notice, section, status, text, visible, whole } from "./dom.js";
-import { part, post } from "./api.js";
+import { parsed, part, post } from "./api.js";
 
 const PROSE = { class: "text prose" };
 
@@ -158,12 +158,4 @@ function forkDialog(known, run, isTool) {
       location.hash = `#/run/${part(run_id)}`;
     },
   });
-}
-
-function parsed(given) {
-  try {
-    return JSON.parse(given);
-  } catch {
-    return given;
-  }
 }

@@ -1,7 +1,7 @@
 // One run: its timeline as it happens, the details of a row, its plan, tree and attempts, and what can be done.
 
 import { announce, button, count, dialog, duration, facts, failure, field, h, link, money, notice, plainly, released, replace, section, status, text, tone, visible, when, whole, write } from "./dom.js";
-import { follow, get, part, post } from "./api.js";
+import { follow, get, parsed, part, post } from "./api.js";
 import { detail } from "./detail.js";
 import { diagram } from "./diagram.js";
 import { VirtualList } from "./list.js";
@@ -486,11 +486,3 @@ class RunView {
 const sessionOf = ({ session, user }) => (user && session.startsWith(`${user}:`) ? session.slice(user.length + 1) : session);
 const figure = (value, name) => value !== "" && h("span", { class: "figure" }, h("b", {}, value), ` ${name}`);
 const figures = (number, name) => figure(whole(number), number === 1 ? name : `${name}s`);
-
-function parsed(given) {
-  try {
-    return JSON.parse(given);
-  } catch {
-    return given;
-  }
-}

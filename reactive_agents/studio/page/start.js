@@ -1,6 +1,6 @@
 // New runs, and runs from files.
 
-import { announce, button, choice, dialog, field, h, notice } from "./dom.js";
+import { announce, choice, dialog, field, h } from "./dom.js";
 import { part, post } from "./api.js";
 
 export function newRun(state, given = {}) {
