@@ -44,6 +44,7 @@ The arrow keys recall earlier messages, Tab completes commands and the names of 
 /quit           end the chat"""
 
 
+@output.without_json
 def chat(
     described: running.AgentOptions,
     file: running.FileOption = None,

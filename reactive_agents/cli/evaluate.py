@@ -52,7 +52,6 @@ def evaluate(
             help="The share of runs that must pass, from 0 to 1; fewer end with exit code 1. 1 by default.",
         ),
     ] = 1.0,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Run an agent on cases, and count the runs that pass.
 

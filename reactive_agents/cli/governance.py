@@ -81,7 +81,6 @@ def verify(
             help="A chain head that was stored elsewhere, as NUMBER:HASH: the log must contain it.",
         ),
     ] = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Check that no entry was changed, removed or inserted.
 
@@ -107,7 +106,6 @@ def show(
         bool,
         output.option("--unfinished", help="Only starts of runs without an end: still running, or killed."),
     ] = False,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Print the entries, oldest first, one per line, without verifying them."""
     read = audit_log.read_entries(file, run_id=None if run is None else RunId(run))
@@ -196,7 +194,6 @@ def cost(
             help="Only runs that ended at or after this date, or date and time; UTC by default.",
         ),
     ] = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Show the cost of past runs by model, agent, day or run."""
     grouping: cost_tracker.Grouping = by.value

@@ -74,7 +74,6 @@ def search(
     agent: AgentOption = None,
     kind: KindOption = None,
     limit: LimitOption = 20,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Search the entries that have not expired, best match first."""
     found = _ask(
@@ -92,7 +91,6 @@ def show(
     agent: AgentOption = None,
     kind: KindOption = None,
     limit: LimitOption = 50,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Show the most recently seen entries, or one entry in full."""
     if entry_id is None:
@@ -131,7 +129,6 @@ def forget(
         ),
     ] = None,
     yes: Annotated[bool, output.option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Delete entries permanently, by id, agent, user or age. Plans are not deleted."""
     selections, description = _selections(entry_ids or [], agent, older_than, user)
@@ -150,6 +147,7 @@ def forget(
 
 
 @memory.command()
+@output.without_json
 def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None) -> None:
     """Print all entries and sessions, one tagged JSON document per line.
 

@@ -26,7 +26,7 @@ models = output.command_group("List the model providers, or probe a model.", inv
 
 
 @models.callback()
-def list_providers(context: typer.Context, as_json: output.JsonOption = False) -> None:
+def list_providers(context: typer.Context) -> None:
     """List the model providers, or probe a model.
 
     Configured providers come first; the others show the environment variable that is missing.
@@ -87,7 +87,6 @@ def probe(
             "--longest-prompt", metavar="TOKENS", min=2_048, help="Tokens of the longest prompt to send."
         ),
     ] = 32_768,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Probe a model and its server with a dozen short requests.
 

@@ -54,8 +54,13 @@ class ExitCode(IntEnum):
 option = partial(typer.Option, show_default=False)
 """Hides the default of an option in its help."""
 
-JsonOption = Annotated[bool, option("--json", help="Print one JSON document only.")]
-"""Declares the option of a command; :func:`is_json` tells whether it is given."""
+_JSON = Parameter(
+    "as_json",
+    Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, option("--json", help="Print one JSON document only.")],
+)
+"""The option of every command but those :func:`without_json`, which :func:`is_json` reads."""
 AllowedModules = Annotated[
     str | None,
     option(
@@ -192,13 +197,23 @@ class Options:
 
 
 class _Group(typer.Typer):
-    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
-        register = super().command(name, **options)
+    def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        register = super().command(*args, **options)
+        return lambda function: register(_with_options(function))
+
+    def callback(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        register = super().callback(*args, **options)
         return lambda function: register(_with_options(function))
 
 
+def without_json(command: Callable[..., None]) -> Callable[..., None]:
+    """Mark a command that has no option ``--json``."""
+    vars(command)["has_json"] = False
+    return command
+
+
 def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with the parameters of its :class:`Options`."""
+    """Return a command with the parameters of its :class:`Options`, and ``--json``."""
     parameters: list[Parameter] = []
     makers: dict[str, Callable[..., Any]] = {}
     for each in signature(function, eval_str=True).parameters.values():
@@ -207,13 +222,14 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters += signature(made[0], eval_str=True).parameters.values() if made else (each,)
 
     @wraps(function)
-    def run(**given: Any) -> Any:
+    def run(*, as_json: bool = False, **given: Any) -> Any:
         for name, make in makers.items():
             given[name] = make(**{each: given.pop(each) for each in signature(make).parameters})
         return function(**given)
 
     named = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
-    run.__signature__ = Signature(named)  # type: ignore[attr-defined]
+    json_option = [_JSON] if getattr(function, "has_json", True) else []
+    run.__signature__ = Signature(named + json_option)  # type: ignore[attr-defined]
     return run
 
 

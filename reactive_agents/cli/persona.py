@@ -102,7 +102,6 @@ def send(
         str, output.option("--user", "-u", metavar="U", help="The author's id, if it differs from the name.")
     ] = "",
     tenant: Annotated[str, output.option("--tenant", metavar="T", help="The tenant of the room.")] = "",
-    as_json: output.JsonOption = False,
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
@@ -138,7 +137,6 @@ def send(
 @persona.command()
 def run(
     file: FileArgument,
-    as_json: output.JsonOption = False,
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
@@ -213,7 +211,6 @@ def serve(
             "--drain", metavar="SECONDS", parser=output.SECONDS, help="For events in progress, on SIGTERM."
         ),
     ] = 30.0,
-    as_json: output.JsonOption = False,
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:

@@ -107,9 +107,7 @@ class PersonaRecords:
         _print_learning(self.reason(work, read_only=False))
 
 
-def records_of(
-    persona: PersonaOption = None, memory: MemoryOption = None, as_json: output.JsonOption = False
-) -> PersonaRecords:
+def records_of(persona: PersonaOption = None, memory: MemoryOption = None) -> PersonaRecords:
     """Return the records for the two options; exit if there are none."""
     settings: PersonaSettings | None = None
     if persona is not None and memory is None:
@@ -283,7 +281,6 @@ def _of_learnings(
     context: typer.Context,
     persona: PersonaOption = None,
     memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
 ) -> PersonaRecords:
     """Return the records for options after a subcommand, or else before it."""
     earlier_persona, earlier_memory = context.obj
@@ -313,7 +310,6 @@ def list_learnings(
             help="Only learnings with at least this current confidence, 0 to 1.",
         ),
     ] = 0.0,
-    as_json: output.JsonOption = False,
 ) -> None:
     """List, show, change and delete the learnings of a persona.
 

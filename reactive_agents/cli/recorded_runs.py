@@ -110,7 +110,7 @@ def _listed(run: RecordedRun) -> JsonObject:
 
 
 @runs.command()
-def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
+def questions(file: RecordOption) -> None:
     """List requests to people: approvals, questions, calls in doubt."""
     found = _ask(file, lambda record: record.questions())
     rows = (
@@ -127,27 +127,25 @@ def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
 
 
 @runs.command()
-def cancel(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
+def cancel(run: RunArgument, file: RecordOption) -> None:
     """Cancel a run in any process."""
     _order(file, run, "cancel", "Cancelled")
 
 
 @runs.command()
-def pause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
+def pause(run: RunArgument, file: RecordOption) -> None:
     """Pause a run in any process, before its next step."""
     _order(file, run, "pause", "Paused")
 
 
 @runs.command()
-def unpause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
+def unpause(run: RunArgument, file: RecordOption) -> None:
     """Continue a paused run."""
     _order(file, run, "", "Resumed")
 
 
 @runs.command()
-def approve(
-    run: RunArgument, file: RecordOption, key: KeyOption = None, as_json: output.JsonOption = False
-) -> None:
+def approve(run: RunArgument, file: RecordOption, key: KeyOption = None) -> None:
     """Approve a waiting call, or approve repeating a call in doubt."""
     _settle(file, run, key, {"approved": True, "reason": ""})
 
@@ -158,7 +156,6 @@ def deny(
     file: RecordOption,
     key: KeyOption = None,
     reason: Annotated[str, output.option("--reason", metavar="TEXT", help="For the model.")] = "",
-    as_json: output.JsonOption = False,
 ) -> None:
     """Deny a waiting call, or deny repeating a call in doubt."""
     _settle(file, run, key, {"approved": False, "reason": reason})
@@ -170,7 +167,6 @@ def answer(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)],
     file: RecordOption,
     key: KeyOption = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Answer a question, or give the result of an external call or a call in doubt."""
     body: JsonObject = {"value": text, "error": "", "missing": ""}
@@ -189,7 +185,6 @@ def prune(
             help="Ended so many days ago.",
         ),
     ],
-    as_json: output.JsonOption = False,
 ) -> None:
     """Delete runs that ended long ago."""
     before = SystemClock.now() - timedelta(days=days)
@@ -198,7 +193,7 @@ def prune(
 
 
 @runs.command()
-def schedules(file: RecordOption, as_json: output.JsonOption = False) -> None:
+def schedules(file: RecordOption) -> None:
     """List the schedules of all agents."""
     found = _ask(file, lambda record: record.schedules())
     rows = (
@@ -225,7 +220,6 @@ def _recording_agent(
     model: running.ModelOption = None,
     tools: running.ToolsOption = None,
     allow_tools_from: output.AllowedModules = None,
-    as_json: output.JsonOption = False,
 ) -> ReactiveAgent:
     """Return the agent whose runs are in an existing record."""
     output.check_there("--runs", file, "a record of runs")
@@ -252,7 +246,7 @@ def resume(
 
 
 @runs.command()
-def steps(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
+def steps(run: RunArgument, file: RecordOption) -> None:
     """List the recorded steps of a run: model answers and tool results."""
     from reactive_agents.engine.replay import recorded_steps
 
@@ -266,9 +260,9 @@ def steps(run: RunArgument, file: RecordOption, as_json: output.JsonOption = Fal
 
 
 @runs.command()
-def recording(run: RunArgument, file: RecordOption, as_json: output.JsonOption = True) -> None:
+def recording(run: RunArgument, file: RecordOption) -> None:
     """Print a run as JSON for ``testing.RecordedRunPlayer``."""
-    output.as_json.set(as_json)
+    output.as_json.set(True)
     known = _ask(file, lambda record: record.find(RunId(run)))
     if known is None:
         none = RunRefused(RunId(run), "is not in the record")
@@ -341,7 +335,6 @@ def schedule(
     timezone: Annotated[str, output.option("--timezone", metavar="ZONE", help="Of the times.")] = "UTC",
     queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
     allow_tools_from: output.AllowedModules = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Let workers run a task on a cron schedule, such as '0 2 * * *'."""
     agent = _agent(file, config, None, None, allow_tools_from)
@@ -356,7 +349,6 @@ def unschedule(
     file: RecordOption,
     config: running.ConfigOption = None,
     allow_tools_from: output.AllowedModules = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Delete a schedule of an agent."""
     output.check_there("--runs", file, "a record of runs")
@@ -392,7 +384,6 @@ def worker(
         Engine, output.option("--engine", metavar="NAME", help="Who assigns the runs: record or dbos.")
     ] = Engine.RECORD,
     allow_tools_from: output.AllowedModules = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Run queued and interrupted runs."""
     agent = _agent(file, config, None, None, allow_tools_from, engine=engine)

@@ -211,7 +211,6 @@ def run(
             help="The run's id; with --runs, a repeated id does not repeat the work.",
         ),
     ] = None,
-    as_json: output.JsonOption = False,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer only.")] = False,
 ) -> None:
     """Run an agent on one task.

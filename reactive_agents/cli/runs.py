@@ -104,7 +104,6 @@ def list_runs(
     ] = None,
     children: Annotated[bool, output.option("--children", help="Include the runs that tools began.")] = False,
     limit: Annotated[int, output.option("--limit", "-n", metavar="N", min=1, help="The most runs.")] = 20,
-    as_json: output.JsonOption = False,
 ) -> None:
     """List runs, latest first; from the record if there is no run log in its place."""
     if state is not None or (file is not None and _is_record_alone(file)):
@@ -171,7 +170,6 @@ def show(
         bool, output.option("--graph", help="Only the plan or the tree of thoughts, in Mermaid.")
     ] = False,
     picture: Annotated[bool, output.option("--svg", help="The same as an SVG picture.")] = False,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Show a run as a timeline."""
     found, logged = _run_and_events(file, run)
@@ -190,6 +188,7 @@ def show(
 
 
 @runs.command()
+@output.without_json
 def tail(run: RunArgument, file: RunsOption = None) -> None:
     """Show a run, and follow it until it ends."""
     found, logged = _run_and_events(file, run)
@@ -235,6 +234,7 @@ def _left_alone(place: str, run_id: RunId) -> str:
 
 
 @runs.command()
+@output.without_json
 def export(
     run: Annotated[
         str | None,

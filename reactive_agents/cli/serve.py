@@ -82,7 +82,6 @@ def serve(
         ),
     ] = _DRAIN_S,
     allow_tools_from: output.AllowedModules = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Serve agents over HTTP."""
     if no_work and queue is None:
@@ -107,6 +106,7 @@ def serve(
     )
 
 
+@output.without_json
 def mcp(
     configs: AgentArguments,
     http: Annotated[
@@ -243,7 +243,6 @@ def create(
         list[str] | None,
         output.option("--limit", metavar="NAME=N", help="A limit, such as runs=5. Repeatable."),
     ] = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Create a key and print it once."""
     if (user is None) is not any_user:
@@ -260,7 +259,7 @@ def create(
 
 
 @keys.command("list")
-def list_keys(file: KeysOption, as_json: output.JsonOption = False) -> None:
+def list_keys(file: KeysOption) -> None:
     """List the keys, without the keys themselves."""
     with _readable(file):
         found = ApiKeys(file).list()
@@ -284,7 +283,6 @@ def list_keys(file: KeysOption, as_json: output.JsonOption = False) -> None:
 def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Of the key.", show_default=False)],
     file: KeysOption,
-    as_json: output.JsonOption = False,
 ) -> None:
     """Revoke a key, effective with the next request."""
     with _readable(file):

@@ -49,7 +49,6 @@ def list_sessions(
     file: SessionsOption = None,
     agent: AgentOption = "agent",
     user: UserOption = None,
-    as_json: output.JsonOption = False,
 ) -> None:
     """List the conversations, latest first."""
     found = _ask(file, lambda store: store.sessions(AgentId(agent), user))
@@ -66,7 +65,6 @@ def show(
     session: SessionArgument,
     file: SessionsOption = None,
     agent: AgentOption = "agent",
-    as_json: output.JsonOption = False,
 ) -> None:
     """Show the messages of a conversation."""
     found = _ask(file, lambda store: store.messages(AgentId(agent), SessionId(session)))
@@ -82,7 +80,6 @@ def delete(
     session: SessionArgument,
     file: SessionsOption = None,
     agent: AgentOption = "agent",
-    as_json: output.JsonOption = False,
 ) -> None:
     """Delete a conversation with everything in it."""
     _ask(file, lambda store: store.delete(AgentId(agent), SessionId(session)), read_only=False)

@@ -44,6 +44,7 @@ class StudioFiles:
     runs: tuple[Path, ...] = field(default=())
 
 
+@output.without_json
 def studio(
     files: Annotated[
         list[Path] | None,
