@@ -45,11 +45,7 @@ def default_sessions_file() -> Path:
 
 
 @sessions.command("list")
-def list_sessions(
-    file: SessionsOption = None,
-    agent: AgentOption = "agent",
-    user: UserOption = None,
-) -> None:
+def list_sessions(file: SessionsOption = None, agent: AgentOption = "agent", user: UserOption = None) -> None:
     """List the conversations, latest first."""
     found = _ask(file, lambda store: store.sessions(AgentId(agent), user))
     rows = (
@@ -61,11 +57,7 @@ def list_sessions(
 
 
 @sessions.command()
-def show(
-    session: SessionArgument,
-    file: SessionsOption = None,
-    agent: AgentOption = "agent",
-) -> None:
+def show(session: SessionArgument, file: SessionsOption = None, agent: AgentOption = "agent") -> None:
     """Show the messages of a conversation."""
     found = _ask(file, lambda store: store.messages(AgentId(agent), SessionId(session)))
     if output.is_json():
@@ -76,11 +68,7 @@ def show(
 
 
 @sessions.command()
-def delete(
-    session: SessionArgument,
-    file: SessionsOption = None,
-    agent: AgentOption = "agent",
-) -> None:
+def delete(session: SessionArgument, file: SessionsOption = None, agent: AgentOption = "agent") -> None:
     """Delete a conversation with everything in it."""
     _ask(file, lambda store: store.delete(AgentId(agent), SessionId(session)), read_only=False)
     output.report({"deleted": session}, f"Deleted {session}.")
