@@ -19,7 +19,7 @@ import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -80,19 +80,12 @@ class Problem(Exception):
         return JsonText(self.document, self.status, self.headers, media_type="application/problem+json")
 
 
-class JsonText(Response):
+class JsonText(JSONResponse):
     """A response of JSON in ASCII, safe against injection by its texts."""
 
-    media_type = "application/json"
-
-    def __init__(
-        self,
-        content: Any,
-        status: int = 200,
-        headers: Mapping[str, str] | None = None,
-        media_type: str | None = None,
-    ) -> None:
-        super().__init__(json_bytes(content), status, headers, media_type)
+    def render(self, content: Any) -> bytes:
+        """Return the body of the response."""
+        return json_bytes(content)
 
 
 def json_bytes(content: Any) -> bytes:
