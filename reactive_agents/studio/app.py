@@ -11,7 +11,6 @@ import hmac
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
-from http.cookies import CookieError, SimpleCookie
 from importlib import resources
 from typing import Any, Final, Literal
 
@@ -210,7 +209,7 @@ class OwnerOnly:
         if given is not None and request.url.path == "/" and (self._is_right(given) or self._uses_up(given)):
             response = RedirectResponse(f"{page}/", 303)
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path=f"{page}/")
-        elif self._is_right(_cookie_of(request, self._cookie)):
+        elif self._is_right(request.cookies.get(self._cookie, "")):
             own = scope if not scope["path"].startswith(f"{page}/") else {**scope, "root_path": page}
             await self._app(own, receive, send)
             return
@@ -231,14 +230,6 @@ class OwnerOnly:
 
     def _is_right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
-
-
-def _cookie_of(request: Request, name: str) -> str:
-    try:
-        found = SimpleCookie(request.headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:

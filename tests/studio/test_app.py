@@ -180,6 +180,18 @@ async def test_the_token_that_a_browser_is_started_with_opens_the_page_once(tmp_
         assert (await client.get(f"/?token={TOKEN}")).status_code == 303
 
 
+@pytest.mark.parametrize("other", ["a b=1", '{"theme": 1}', 'name="never closed', "x{1}=1", "x"])
+async def test_a_cookie_of_another_program_at_the_host_signs_nobody_out(tmp_path: Path, other: str) -> None:
+    app = create_studio(RunLibrary(tmp_path / "runs.db"), token=TOKEN)
+    async with asking(app) as client:
+        opened = await client.get(f"/?token={TOKEN}")
+        own = opened.headers["set-cookie"].partition(";")[0]
+        client.cookies.clear()
+        for cookies in (f"{other}; {own}", f"{own}; {other}"):
+            page = await client.get(opened.headers["location"], headers={"cookie": cookies})
+            assert page.status_code == 200, cookies
+
+
 async def test_pages_of_others_reach_nothing(tmp_path: Path) -> None:
     async with studio(tmp_path / "runs.db", summing(tmp_path / "runs.db", *SUM)) as client:
         foreign = await client.get("/api/runs", headers={"host": "evil.example"})
