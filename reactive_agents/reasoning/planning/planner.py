@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from graphlib import CycleError, TopologicalSorter
 from math import ceil, inf
 from typing import TypeVar
 
@@ -235,21 +236,11 @@ def find_cycle(steps: Sequence[PlanStep]) -> tuple[str, ...]:
     own.
     """
     after = {step.id: [needed for needed in step.depends_on if needed != step.id] for step in steps}
-    done: set[str] = set()
-    for start in after:
-        path: list[str] = []
-        branches: list[Iterator[str]] = [iter((start,))]
-        while branches:
-            step_id = next(branches[-1], None)
-            if step_id is None:
-                branches.pop()
-                if path:
-                    done.add(path.pop())
-            elif step_id in path:
-                return (*path[path.index(step_id) :], step_id)
-            elif step_id in after and step_id not in done:
-                path.append(step_id)
-                branches.append(iter(after[step_id]))
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]  # each before those that depend on it
+        return tuple(reversed(cycle))
     return ()
 
 
