@@ -15,6 +15,7 @@ from attrs.validators import and_, ge, max_len, min_len
 from reactive_agents.core import personas
 from reactive_agents.core.ids import AgentId, PersonaId, PlanId
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
+from reactive_agents.reasoning.planning.schemas import next_number
 from reactive_agents.reasoning.structured_output.schema import Shape, shape_of
 
 RECOVERY_OUTCOME = "Recovery from the failure."
@@ -22,11 +23,9 @@ RECOVERY_OUTCOME = "Recovery from the failure."
 
 def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] = ()) -> tuple[PlanStep, ...]:
     """Return pending steps for actions and their outcomes, with new ids."""
-    used = [int(step.id[1:]) for step in after if step.id[:1] == "s" and step.id[1:].isdecimal()]
-    first = max(used, default=0) + 1
     return tuple(
         PlanStep(f"s{number}", number, _title(action), action, "composite", expected_outcome=expected)
-        for number, (action, expected) in enumerate(actions, first)
+        for number, (action, expected) in enumerate(actions, next_number(after))
     )
 
 
@@ -39,26 +38,13 @@ def begin_step(plan: personas.PersonaPlan, step_id: str, now: datetime) -> perso
 
 def complete_step(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> personas.PersonaPlan:
     """Return the plan with the step completed."""
-    step = step_of(plan, outcome.step_id)
-    completed = evolve(
-        step, status="completed", result=outcome.output, tokens_used=outcome.tokens, completed_at=outcome.at
-    )
-    return _with_usage(_with_step(plan, completed, outcome.at), outcome)
+    return _with_ended_step(plan, outcome, status="completed", result=outcome.output)
 
 
 def fail_step(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> personas.PersonaPlan:
     """Return the plan with the step failed; others replace it, or the plan ends."""
-    step = step_of(plan, outcome.step_id)
     error = outcome.error.message if outcome.error is not None else outcome.detail
-    failed = evolve(
-        step,
-        status="failed",
-        result=outcome.output or None,
-        error=error,
-        tokens_used=outcome.tokens,
-        completed_at=outcome.at,
-    )
-    return _with_usage(_with_step(plan, failed, outcome.at), outcome)
+    return _with_ended_step(plan, outcome, status="failed", result=outcome.output or None, error=error)
 
 
 def usable_contingency(
@@ -154,9 +140,13 @@ def _with_step(plan: personas.PersonaPlan, changed: PlanStep, now: datetime) -> 
     return plan.with_plan(steps=steps, updated_at=now)
 
 
-def _with_usage(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> personas.PersonaPlan:
+def _with_ended_step(
+    plan: personas.PersonaPlan, outcome: personas.StepOutcome, **fields: Any
+) -> personas.PersonaPlan:
+    step = step_of(plan, outcome.step_id)
+    ended = evolve(step, tokens_used=outcome.tokens, completed_at=outcome.at, **fields)
     tokens, cost_usd = plan.plan.total_tokens + outcome.tokens, plan.plan.total_cost + outcome.cost_usd
-    return plan.with_plan(total_tokens=tokens, total_cost=cost_usd)
+    return _with_step(plan, ended, outcome.at).with_plan(total_tokens=tokens, total_cost=cost_usd)
 
 
 def _with_steps(plan: personas.PersonaPlan, steps: Sequence[PlanStep], now: datetime) -> personas.PersonaPlan:
