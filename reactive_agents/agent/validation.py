@@ -175,10 +175,6 @@ def checked_options(options: _Options) -> Result[_Options, DecodeError]:
     return read_options(kind, {each.name: getattr(options, each.name) for each in fields(cast(Any, kind))})
 
 
-def _accept(_: Any) -> bool:
-    return True
-
-
 def is_above_zero(number: float) -> bool:
     """Return whether a number is above 0."""
     return number > 0
@@ -190,7 +186,7 @@ def is_count(number: int) -> bool:
 
 
 def wrong_value(
-    option: str, value: object, kind: Any, expected: str, fits: Callable[[Any], bool] = _accept
+    option: str, value: object, kind: Any, expected: str, fits: Callable[[Any], bool] = lambda _: True
 ) -> InvalidConfig | None:
     """Return a problem unless a value is of a type and fits.
 

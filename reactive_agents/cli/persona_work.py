@@ -18,12 +18,11 @@ from reactive_agents.persona.plan_changes import end_plan
 
 ContextOption = Annotated[str | None, output.option("--context", metavar="C", help="Only this room.")]
 TenantOption = Annotated[str | None, output.option("--tenant", metavar="T", help="Only this tenant.")]
-MomentOption = Any
 SinceOption = Annotated[
-    MomentOption, output.option("--since", metavar="TIME", parser=output.moment, help="Not before this time.")
+    Any, output.option("--since", metavar="TIME", parser=output.moment, help="Not before this time.")
 ]
 UntilOption = Annotated[
-    MomentOption, output.option("--until", metavar="TIME", parser=output.moment, help="Before this time.")
+    Any, output.option("--until", metavar="TIME", parser=output.moment, help="Before this time.")
 ]
 LimitOption = Annotated[
     int, output.option("--limit", metavar="N", min=1, help="The maximum number of items, the newest first.")
@@ -190,7 +189,7 @@ def forget(
     ] = None,
     tenant: TenantOption = None,
     before: Annotated[
-        MomentOption,
+        Any,
         output.option(
             "--before", metavar="TIME", parser=output.moment, help="Work that ended before this time."
         ),

@@ -759,8 +759,9 @@ def _described(operation: Operation) -> dict[str, Any]:
     every = (400, 401, 403, 421, 422, 429) + ((408, 413, 415) if operation.body else ())
     for status in sorted({*every, *operation.statuses}):
         answers[str(status)] = {"description": _MEANINGS[status], "content": _PROBLEM}
+    words = (each.strip("{}") for each in operation.path.split("/")[2:])
     described: dict[str, Any] = {
-        "operationId": _operation_id(operation),
+        "operationId": "_".join((operation.method.lower(), *words)),
         "summary": operation.summary,
         "parameters": parameters,
         "responses": answers,
@@ -769,11 +770,6 @@ def _described(operation: Operation) -> dict[str, Any]:
         schema = {"application/json": {"schema": _reference(operation.body)}}
         described["requestBody"] = {"required": web.needs_body(operation.body), "content": schema}
     return described
-
-
-def _operation_id(operation: Operation) -> str:
-    words = [each.strip("{}") for each in operation.path.split("/")[2:]]
-    return "_".join([operation.method.lower(), *words])
 
 
 def _reference(kind: type[BaseModel]) -> dict[str, str]:

@@ -117,9 +117,10 @@ class McpAgents:
                 if asked_again:
                     return self._ask_for_input(followed, asked_again)
             else:
-                asked = runs.RunRequest(
-                    _text(arguments, "task"), session=_optional_text(arguments, "session")
-                )
+                task, session = _text(arguments, "task"), None
+                if arguments.get("session") is not None:
+                    session = _text(arguments, "session")
+                asked = runs.RunRequest(task, session=session)
                 followed = _Followed(await self._service.start_here(principal, name, asked))
         except Problem as problem:
             return _error(problem.detail)
@@ -262,10 +263,6 @@ def _text(arguments: _Arguments, name: str) -> str:
     if unknown:
         raise MCPError(types.INVALID_PARAMS, f"{min(unknown)}: unknown argument.")
     return value
-
-
-def _optional_text(arguments: _Arguments, name: str) -> str | None:
-    return None if arguments.get(name) is None else _text(arguments, name)
 
 
 def _form(request: events.AgentEvent) -> types.ElicitRequestFormParams:

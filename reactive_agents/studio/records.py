@@ -73,10 +73,10 @@ class StudioRecords:
 
     def spending(self, runs: Sequence[LoggedRun]) -> dict[str, Json]:
         """Return the totals of runs, by agent and by UTC day."""
-        days = sorted(
-            _totals((f"{each.started_at:%Y-%m-%d}", each) for each in runs), key=_name, reverse=True
-        )
-        agents = sorted(_totals((each.agent, each) for each in runs), key=_cost, reverse=True)
+        days = _totals((f"{each.started_at:%Y-%m-%d}", each) for each in runs)
+        days.sort(key=lambda each: str(each["name"]), reverse=True)
+        agents = _totals((each.agent, each) for each in runs)
+        agents.sort(key=lambda each: float(str(each["cost_usd"])), reverse=True)
         return {"by_agent": list(agents), "by_day": list(days[:31])}
 
     async def limits(self, name: str, config: AgentConfig) -> list[JsonObject]:
@@ -206,14 +206,6 @@ def _totals(runs: Iterable[tuple[str, LoggedRun]]) -> list[JsonObject]:
         }
         for name, each in groups.items()
     ]
-
-
-def _name(total: JsonObject) -> str:
-    return str(total["name"])
-
-
-def _cost(total: JsonObject) -> float:
-    return float(str(total["cost_usd"]))
 
 
 def _value(found: Result[Any, Any]) -> Any:

@@ -137,7 +137,8 @@ async def reach_goal(
             return Success((progress, PlanEnd("reflection", _reached(journal.plan), True, reflection)))
         missing = _missing(reflection, lack, journal.plan)
         if refinements >= context.config.max_refinements:
-            why = f"The plan was refined {_times(refinements)} without reaching its goal. {missing}"
+            times = "once" if refinements == 1 else f"{refinements} times"
+            why = f"The plan was refined {times} without reaching its goal. {missing}"
             end = PlanEnd("refinement_limit", why, reflection=reflection, error=done.error)
             return Success((progress, end))
         limit = passes.limit_reached(context.input, context.services)
@@ -185,7 +186,3 @@ def _missing(reflection: Reflection, lack: str, plan: Plan) -> str:
     failed = [f"{step.id} ({step.error})" for step in plan.steps if step.status in ("failed", "skipped")]
     parts = ("; ".join(reflection.missing), lack, f"steps that failed: {', '.join(failed)}" if failed else "")
     return f"Missing: {'; '.join(part for part in parts if part) or 'what the task asks for'}."
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
