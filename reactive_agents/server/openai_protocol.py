@@ -136,8 +136,11 @@ class ResponseRequest(ModelRequestBody):
 _Body = TypeVar("_Body", bound=ModelRequestBody)
 
 
-def _settings(agent: ReactiveAgent[Any, Any], most_tokens: int | None, **given: Any) -> ModelSettings | None:
+def _settings(
+    agent: ReactiveAgent[Any, Any], body: ModelRequestBody, most_tokens: int | None, **given: Any
+) -> ModelSettings | None:
     """Return the settings of a run; a client can lower the token limit, not raise it."""
+    given |= {name: getattr(body, name) for name in ("temperature", "top_p", "parallel_tool_calls")}
     chosen = {name: value for name, value in given.items() if value is not None}
     allowed: Any = agent.container.settings().model_settings.max_tokens
     if most_tokens is not None:
@@ -363,13 +366,11 @@ class OpenAIProtocol:
         given = conversation_of(body.messages)
         settings = _settings(
             agent,
+            body,
             body.max_completion_tokens or body.max_tokens,
-            temperature=body.temperature,
-            top_p=body.top_p,
             seed=body.seed,
             stop=tuple([body.stop] if isinstance(body.stop, str) else body.stop or ()) or None,
             reasoning_effort=body.reasoning_effort,
-            parallel_tool_calls=body.parallel_tool_calls,
         )
         asked = _run_request(request, given, body, body.session, settings)
         live, own = await self._begin(principal, name, asked)
@@ -380,22 +381,15 @@ class OpenAIProtocol:
                 live, _has_tools(agent), with_usage=options.get("include_usage") is True
             )
             return self._stream(principal, live, own, source)
-        ended = await self._until_ended(request, live, own)
-        return ended or web.JsonText(completion.document(live), headers={"x-run-id": live.run_id})
+        return await self._answer(request, live, own, completion.document)
 
     async def respond(self, request: Request) -> Response:
         """Answer with a response, whose id continues the conversation."""
         principal, body = await self._read(request, ResponseRequest)
         name, agent = self._agent(principal, body.model)
         given = conversation_of(_messages_of_input(body.input), body.instructions or "")
-        settings = _settings(
-            agent,
-            body.max_output_tokens,
-            temperature=body.temperature,
-            top_p=body.top_p,
-            reasoning_effort=(body.reasoning or {}).get("effort"),
-            parallel_tool_calls=body.parallel_tool_calls,
-        )
+        effort = (body.reasoning or {}).get("effort")
+        settings = _settings(agent, body, body.max_output_tokens, reasoning_effort=effort)
         user, key = principal.acts_for(body.user), request.headers.get("idempotency-key")
         run_id = runs.keyed_run_id(principal, user, name, key) if key else runs.new_run_id()
         async with AsyncExitStack() as held:
@@ -418,8 +412,7 @@ class OpenAIProtocol:
             await self._delete_oldest(agent, turns.held)
         if body.stream:
             return self._stream(principal, live, own, answer.events(live, _has_tools(agent)))
-        ended = await self._until_ended(request, live, own)
-        return ended or web.JsonText(answer.document(live), headers={"x-run-id": live.run_id})
+        return await self._answer(request, live, own, answer.document)
 
     async def _delete_oldest(self, agent: ReactiveAgent[Any, Any], held: tuple[str, str] | None) -> None:
         """Delete the oldest conversations of responses if too many are in memory."""
@@ -506,8 +499,10 @@ class OpenAIProtocol:
         if own:
             self._service.cancel(live)
 
-    async def _until_ended(self, request: Request, live: runs.LiveRun, own: bool) -> Response | None:
-        """Wait for a run's end; return the response if it failed or the client left."""
+    async def _answer(
+        self, request: Request, live: runs.LiveRun, own: bool, document: Callable[[runs.LiveRun], Any]
+    ) -> Response:
+        """Wait for a run's end; return its document, or why there is none."""
 
         async def work() -> bool:
             await live.until_ended()
@@ -519,7 +514,9 @@ class OpenAIProtocol:
         finally:
             self._leave(live, own=own)
         problem = _failure(live)
-        return None if problem is None else _error(problem)
+        if problem is not None:
+            return _error(problem)
+        return web.JsonText(document(live), headers={"x-run-id": live.run_id})
 
     def _stream(
         self, principal: Principal, live: runs.LiveRun, own: bool, source: AsyncGenerator[bytes, None]
