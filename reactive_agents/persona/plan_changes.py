@@ -13,8 +13,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, max_len, min_len
 
 from reactive_agents.core import personas
-from reactive_agents.core.ids import AgentId, PersonaId, PlanId
-from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
+from reactive_agents.core.plans import PlanStatus, PlanStep
 from reactive_agents.reasoning.planning.schemas import next_number
 from reactive_agents.reasoning.structured_output.schema import Shape, shape_of
 
@@ -293,33 +292,6 @@ EVALUATION_EXAMPLE = EvaluationDraft(
 def evaluation_shape() -> Shape[EvaluationDraft]:
     """Return the structured output of an evaluation call."""
     return shape_of(EvaluationDraft, example=EVALUATION_EXAMPLE)
-
-
-def plan_of(
-    task: personas.PersonaTask,
-    event: personas.DomainEvent,
-    *,
-    plan_id: PlanId,
-    persona_id: PersonaId,
-    goal: str,
-    actions: Sequence[tuple[str, str]],
-    source: personas.PlanSource,
-    now: datetime,
-) -> personas.PersonaPlan:
-    """Return an active plan with these actions, without risks and contingencies."""
-    plan = Plan(
-        id=plan_id,
-        task_id=task.id,
-        agent_id=AgentId(persona_id),
-        goal=goal,
-        mode="linear",
-        steps=new_steps(actions),
-        status="active",
-        version=1,
-        created_at=now,
-        updated_at=now,
-    )
-    return personas.PersonaPlan(plan, persona_id, task, event, source)
 
 
 def with_draft(plan: personas.PersonaPlan, draft: PlanDraft) -> personas.PersonaPlan:

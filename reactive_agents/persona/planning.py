@@ -13,7 +13,7 @@ from typing import Any
 from attrs import evolve, frozen
 from returns.result import Failure
 
-from reactive_agents.core.ids import LearningId, PlanId, TaskId
+from reactive_agents.core.ids import AgentId, LearningId, PlanId, TaskId
 from reactive_agents.core.persona_events import PersonaStepExpanded
 from reactive_agents.core.personas import (
     DomainEvent,
@@ -24,7 +24,7 @@ from reactive_agents.core.personas import (
     PlanTemplate,
     SelfState,
 )
-from reactive_agents.core.plans import PlanStep
+from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.texts import word_similarity, words_of
 from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle
@@ -253,17 +253,20 @@ def _new_plan(
     source: PlanSource,
     **parts: Any,
 ) -> PersonaPlan:
-    plan = plan_changes.plan_of(
-        task,
-        event,
-        plan_id=PlanId(cycle.services.ids.new()),
-        persona_id=cycle.settings.id,
+    settings, now = cycle.settings, cycle.services.clock.now()
+    plan = Plan(
+        id=PlanId(cycle.services.ids.new()),
+        task_id=task.id,
+        agent_id=AgentId(settings.id),
         goal=goal,
-        actions=actions,
-        source=source,
-        now=cycle.services.clock.now(),
+        mode="linear",
+        steps=plan_changes.new_steps(actions),
+        status="active",
+        version=1,
+        created_at=now,
+        updated_at=now,
     )
-    return evolve(plan, **parts)
+    return PersonaPlan(plan, settings.id, task, event, source, **parts)
 
 
 async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> PersonaPlan | None:

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from reactive_agents.core.codec import to_json
-from reactive_agents.core.ids import ContextId, EventId, PersonaId, PlanId, TaskId
+from reactive_agents.core.ids import AgentId, ContextId, EventId, PersonaId, PlanId, TaskId
 from reactive_agents.core.personas import (
     Contingency,
     DomainEvent,
@@ -16,6 +16,7 @@ from reactive_agents.core.personas import (
     PersonaSettings,
     PersonaTask,
 )
+from reactive_agents.core.plans import Plan
 from reactive_agents.effects import attempt
 from reactive_agents.persona import Check, Deliver, Persona, PersonaDomain, PersonaServices
 from reactive_agents.persona.plan_changes import (
@@ -24,7 +25,7 @@ from reactive_agents.persona.plan_changes import (
     EvaluationDraft,
     PlanDraft,
     StepDraft,
-    plan_of,
+    new_steps,
 )
 from reactive_agents.ports import LLM, PersonaStore
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryPersonaStore, Turn, say
@@ -61,17 +62,12 @@ def a_task(event: DomainEvent, domain: str = "chat") -> PersonaTask:
 def a_persona_plan(*actions: str, contingencies: tuple[Contingency, ...] = (), **fields: Any) -> PersonaPlan:
     """An active plan of these steps."""
     event = fields.pop("event", an_event())
-    made = plan_of(
-        a_task(event, fields.pop("domain", "chat")),
-        event,
-        plan_id=PlanId(fields.pop("name", "plan-1")),
-        persona_id=SETTINGS["id"],
-        goal="The goal",
-        actions=[(action, "It is there.") for action in actions or ("Do it.",)],
-        source="model",
-        now=START,
+    task, name = a_task(event, fields.pop("domain", "chat")), PlanId(fields.pop("name", "plan-1"))
+    steps = new_steps([(action, "It is there.") for action in actions or ("Do it.",)])
+    plan = Plan(
+        name, task.id, AgentId(SETTINGS["id"]), "The goal", "linear", steps, "active", 1, START, START
     )
-
+    made = PersonaPlan(plan, SETTINGS["id"], task, event, "model")
     return evolve(made, contingencies=contingencies, success_criteria=("It is clear.",), **fields)
 
 
