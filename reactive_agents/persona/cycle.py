@@ -217,6 +217,19 @@ class Cycle:
         listed = self.services.store.list_plans(room.persona_id, **chosen)
         return await self.attempt_or("recall", listed, ())
 
+    async def learnings(self, stage: PersonaStage = "recall") -> tuple[personas.LearningEntry, ...] | None:
+        """Return the learnings of the room, and those of every room of its tenant.
+
+        ``None`` if the store fails.
+        """
+        room = self.room
+        listed = self.services.store.list_learnings(room.persona_id, domain=room.domain, tenant=room.tenant)
+        known = await self.attempt_or(stage, listed, None)
+        if known is None:
+            return None
+        own = (each for each in known if each.room in (None, room.context_id))
+        return tuple(each for each in own if each.tenant == room.tenant)
+
     async def save(self, plan: personas.PersonaPlan, *, progress: bool = True) -> None:
         """Store the plan.
 

@@ -30,7 +30,6 @@ from reactive_agents.core.personas import (
     LearningEntry,
     LearningPolicy,
     PersonaPlan,
-    Room,
 )
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.core.usage import USAGE_RECORDER
@@ -181,15 +180,6 @@ def outcomes_of(learning: LearningEntry) -> tuple[bool, ...]:
         return learning.outcomes
     worked = min(learning.success_count, MOST_OUTCOMES // 2)
     return (False,) * min(learning.failure_count, MOST_OUTCOMES // 2) + (True,) * worked
-
-
-def usable_in(room: Room, known: Iterable[LearningEntry]) -> tuple[LearningEntry, ...]:
-    """Return the learnings of a room, and those of every room of its tenant."""
-    return tuple(
-        each
-        for each in known
-        if each.tenant == room.tenant and each.room in (None, room.context_id) and not each.rejected
-    )
 
 
 def topic_of(learning: LearningEntry) -> str:

@@ -36,7 +36,6 @@ from reactive_agents.persona.learnings import (
     select_learnings,
     select_warnings,
     topic_of,
-    usable_in,
 )
 from reactive_agents.persona.prompts import EXPANDING, PLANNING, expansion_content, planning_content
 from reactive_agents.reasoning.structured_output.question import Question
@@ -133,8 +132,7 @@ async def _recall(
     learnings: tuple[LearningEntry, ...] = ()
     warnings: tuple[LearningEntry, ...] = ()
     if settings.learning.enabled:
-        listed = store.list_learnings(settings.id, domain=task.domain, tenant=cycle.room.tenant)
-        known = usable_in(cycle.room, await cycle.attempt_or("recall", listed, ()))
+        known = [each for each in await cycle.learnings() or () if not each.rejected]
         measure = await choose_measure(task.description, [topic_of(each) for each in known], cycle)
         now, policy = cycle.services.clock.now(), settings.learning
         similarity = measure.similarity
@@ -146,11 +144,9 @@ async def _recall(
 
 async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan | None:
     above = cycle.settings.reuse_above
-    room = cycle.room
     refuted: set[TaskId] = set()
     if cycle.settings.learning.enabled:
-        learned = cycle.services.store.list_learnings(room.persona_id, domain=room.domain, tenant=room.tenant)
-        learnings = await cycle.attempt_or("recall", learned, ())
+        learnings = await cycle.learnings() or ()
         refuted = {task for each in learnings if is_refuted(each) for task in each.learned_from}
     # a plan of another room may contain private words
     proven = _proven(await cycle.plans(), task.description, refuted)

@@ -110,13 +110,9 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
 
     It reads, changes and writes, so only one call may run at a time.
     """
-    settings, services = cycle.settings, cycle.services
-    room = plan.room
-    listed = services.store.list_learnings(settings.id, domain=room.domain, tenant=room.tenant)
-    stored = await cycle.attempt_or("learn", listed, None)
-    if stored is None:
+    known = await cycle.learnings("learn")
+    if known is None:
         return
-    known = [each for each in stored if each.room in (None, room.context_id)]
     patterns = [each.pattern for each in known] if evaluation.pattern else []
     measure = await choose_measure(evaluation.pattern, patterns, cycle)
     updates = learn_from(
@@ -124,8 +120,8 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
         evaluation,
         known,
         recent=await cycle.plans(context_id=None),
-        new_id=LearningId(services.ids.new()),
-        policy=settings.learning,
+        new_id=LearningId(cycle.services.ids.new()),
+        policy=cycle.settings.learning,
         measure=measure,
     )
     await _store((*updates, *await _shared(plan, known, updates, cycle)), cycle)
@@ -261,9 +257,7 @@ class PersonaReasoningSystem:
             if liked is None or liked == plan.liked or plan.succeeded is None:
                 return "It was noted; the users' opinion of the answer is the same."
             if self.settings.learning.enabled:
-                listed = store.list_learnings(self.settings.id, domain=plan.domain, tenant=cycle.room.tenant)
-                known = await cycle.attempt_or("learn", listed, ())
-                known = tuple(each for each in known if each.room in (None, plan.context_id))
+                known = await cycle.learnings("learn") or ()
                 recent = await cycle.plans(context_id=None)
                 policy = self.settings.learning
                 await _store(after_feedback(plan, liked, known, now, policy, recent=recent), cycle)
