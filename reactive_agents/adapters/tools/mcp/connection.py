@@ -24,7 +24,7 @@ from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp import stdio
 from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter
 from reactive_agents.adapters.tools.mcp.server import McpServer, place, redact, shown
-from reactive_agents.core.content import Audio, Content, Document, Image, kind_of, media_type_of
+from reactive_agents.core.content import Audio, Content, Image, part_of_file
 from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
@@ -464,9 +464,9 @@ def _parts(block: ContentBlock) -> tuple[Content, ...]:
     """Return the image, sound or document of a block, by its bytes; else none."""
     match block.type:
         case "image":
-            return _decoded(Image, block.data)
+            return _made(Image.from_bytes, block.data)
         case "audio":
-            return _decoded(Audio, block.data)
+            return _made(Audio.from_bytes, block.data)
         case "resource":
             return _resource_parts(block.resource)
         case _:
@@ -478,22 +478,15 @@ def _resource_parts(resource: ResourceContents) -> tuple[Content, ...]:
 
     if not isinstance(resource, BlobResourceContents):
         return ()
-    name = as_text(resource.uri).rpartition("/")[2]
-    kinds: dict[str | None, type[Image | Audio | Document]] = {
-        "image": Image,
-        "audio": Audio,
-        "document": Document,
-    }
-    found = _decoded(Document, resource.blob, name)
-    kind = kinds.get(kind_of(media_type_of(found[0].data))) if found else None
-    return () if kind is None else (kind.from_bytes(found[0].data, name=name),)
+    return _made(partial(part_of_file, as_text(resource.uri).rpartition("/")[2]), resource.blob)
 
 
-def _decoded(kind: type[Image | Audio | Document], encoded: str, name: str = "") -> tuple[Content, ...]:
+def _made(make: Callable[[bytes], Content | None], encoded: str) -> tuple[Content, ...]:
     try:
-        return (kind.from_bytes(base64.b64decode(encoded, validate=True), name=name),)
+        part = make(base64.b64decode(encoded, validate=True))
     except ValueError:
         return ()
+    return () if part is None else (part,)
 
 
 def _heading(resource: ResourceContents, kind: str, size: int) -> str:
