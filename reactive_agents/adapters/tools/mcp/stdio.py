@@ -12,11 +12,11 @@ import re
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import AsyncResource, Process
+from anyio.abc import AsyncResource, ObjectReceiveStream, Process
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from reactive_agents.adapters.tools.json_value import to_json_value
 from reactive_agents.adapters.tools.mcp.server import McpServer
@@ -45,7 +45,7 @@ _LAST_WAIT_S = 0.5
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
-class MessageStream:
+class MessageStream(ObjectReceiveStream["SessionMessage | Exception"]):
     """The messages of another stream, changed by :meth:`receive`."""
 
     def __init__(self, source: ReadStream[SessionMessage | Exception]) -> None:
@@ -63,26 +63,6 @@ class MessageStream:
     async def aclose(self) -> None:
         """Stop receiving messages."""
         await self._source.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 class ServerOutput:
@@ -104,32 +84,6 @@ class ServerOutput:
         """Return the end as text without blank lines."""
         lines = (line.rstrip() for line in self._end.decode(errors="replace").splitlines())
         return "\n".join(line for line in lines if line)
-
-
-class LineBuffer:
-    """A buffer that splits arriving bytes into whole lines.
-
-    >>> buffer = LineBuffer()
-    >>> buffer.feed(b"one\\ntw"), buffer.feed(b"o\\r\\n\\n")
-    ([b'one'], [b'two'])
-    """
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the non-empty lines that end in this data, without line ends."""
-        if b"\n" not in data:
-            self._rest += data
-            return []
-        *lines, rest = bytes(self._rest + data).split(b"\n")
-        self._rest = bytearray(rest)
-        return [line for line in (line.rstrip(b"\r") for line in lines) if line]
-
-    @property
-    def waiting(self) -> int:
-        """The number of bytes of the unfinished line."""
-        return len(self._rest)
 
 
 class SignCount:
@@ -215,20 +169,23 @@ async def _read_messages(
     from mcp.shared.message import SessionMessage
 
     assert process.stdout is not None
-    buffer, listening = LineBuffer(), True
+    lines, listening = BufferedByteReceiveStream(process.stdout), True
     try:
-        while buffer.waiting <= LARGEST_MESSAGE:
-            for line in buffer.feed(await process.stdout.receive()):
-                if SignCount().add(line) > MOST_SIGNS:
-                    output.add(b"It wrote a message with too many values.\n")
-                    return
-                message = _parse(line)
-                if message is None:
-                    output.add(line + b"\n")
-                elif listening:  # reads even without a session: a process that cannot write cannot end
-                    listening = await _delivered(to_session, SessionMessage(message))
+        while True:
+            line = (await lines.receive_until(b"\n", LARGEST_MESSAGE + 1)).rstrip(b"\r")
+            if not line:
+                continue
+            if SignCount().add(line) > MOST_SIGNS:
+                output.add(b"It wrote a message with too many values.\n")
+                return
+            message = _parse(line)
+            if message is None:
+                output.add(line + b"\n")
+            elif listening:  # reads even without a session: a process that cannot write cannot end
+                listening = await _delivered(to_session, SessionMessage(message))
+    except anyio.DelimiterNotFound:
         output.add(b"It wrote a line that is too long for a message.\n")
-    except _GONE:
+    except (*_GONE, anyio.IncompleteRead):
         pass
     finally:
         end_session()

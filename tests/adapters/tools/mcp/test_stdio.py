@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.adapters.tools.mcp.stdio import (
     MOST_SIGNS,
-    LineBuffer,
     ServerOutput,
     SignCount,
     close_pipes,
@@ -32,14 +31,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def test_lines_are_put_together() -> None:
-    buffer = LineBuffer()
-    fed = [buffer.feed(data) for data in (b"a", b"b\r\n\n", b"c\nd\ne", b"", b"f\n")]
-    assert fed == [[], [b"ab"], [b"c", b"d"], [], [b"ef"]]
-    buffer.feed(b"1234")
-    assert buffer.waiting == 4
 
 
 def test_the_end_of_the_output_is_kept() -> None:
