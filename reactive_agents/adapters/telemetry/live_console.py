@@ -15,8 +15,6 @@ from rich.text import Text
 
 from reactive_agents.adapters.telemetry import console
 from reactive_agents.core import events
-from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
-from reactive_agents.core.json import Json
 from reactive_agents.core.texts import dollars, one_line
 
 _KINDS_OF_STYLE = {
@@ -97,20 +95,10 @@ class LiveView(console.SilentView):
             if not self._holds(line, agent):
                 self._console.print(text)
 
-    def ask(self, request: ApprovalRequest) -> bool:
+    def _ask(self, question: str, *above: str) -> str:
         """Ask with the status line hidden."""
         with console.TERMINAL, self._hidden():
-            return super().ask(request)
-
-    def answer(self, question: QuestionRequest) -> str | None:
-        """Ask with the status line hidden."""
-        with console.TERMINAL, self._hidden():
-            return super().answer(question)
-
-    def execute(self, request: ExternalCallRequest) -> Json:
-        """Ask with the status line hidden."""
-        with console.TERMINAL, self._hidden():
-            return super().execute(request)
+            return super()._ask(question, *above)
 
     @contextmanager
     def _hidden(self) -> Iterator[None]:
