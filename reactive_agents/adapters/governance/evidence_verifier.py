@@ -7,7 +7,7 @@ import re
 import stat
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -105,13 +105,9 @@ def _texts(task: Task, result: ReasoningResult) -> Iterator[tuple[str, str]]:
 
 def tools_that_worked(result: ReasoningResult) -> tuple[str, ...]:
     """Return the names of the tools that succeeded, each once, in order."""
-    return tuple(dict.fromkeys(_worked(result)))
-
-
-def _worked(result: ReasoningResult) -> Iterable[str]:
-    for step in result.steps:
-        if step.type == "observation" and step.metadata and step.metadata.success is not False:
-            yield from (step.metadata.tool_used,) if step.metadata.tool_used else ()
+    known = [step.metadata for step in result.steps if step.type == "observation" and step.metadata]
+    worked = (each.tool_used for each in known if each.success is not False and each.tool_used)
+    return tuple(dict.fromkeys(worked))
 
 
 def shown_in_short(observations: Sequence[Observation]) -> list[Json]:
@@ -312,7 +308,7 @@ class EvidenceVerifier:
         else:
             observations = observations_of(task, result)
         wanted = declared_deliverables(task, self.config.deliverables)
-        delivered = [await self._file(path, observations) for path in wanted]
+        delivered = [await self._evidence(Claim("file", path, 0), observations) for path in wanted]
         findings = [_NOT_DELIVERED.format(repr(each.claim)) for each in delivered if not each.supported]
         answer = result.output
         if answer is None or not answer.strip():
@@ -344,11 +340,12 @@ class EvidenceVerifier:
                 findings += map(_finding, doubted)
         agreement = None
         if self.config.self_consistency:
-            samples = await further_answers(llm, model, observations, self.config.self_consistency)
-            if samples.failed:
-                findings.append(f"{samples.failed} of {self.config.self_consistency} further answers failed.")
-            if samples.answers:
-                agreement = agreement_with(answer, samples.answers)
+            count = self.config.self_consistency
+            samples = await further_answers(llm, model, observations, count)
+            if len(samples) < count:
+                findings.append(f"{count - len(samples)} of {count} further answers failed.")
+            if samples:
+                agreement = agreement_with(answer, samples)
                 figures.append(agreement)
                 if agreement < self.config.threshold:
                     findings.append(f"Further answers agree with this one by {agreement:.0%} only.")
@@ -372,13 +369,8 @@ class EvidenceVerifier:
 
     async def _evidence(self, claim: Claim, observations: Sequence[Observation]) -> ClaimEvidence:
         if claim.kind == "file" and self.workspace is not None:
-            return await self._file(claim.text, observations)
+            return await anyio.to_thread.run_sync(look_for_file, claim.text, self.workspace)
         return evidence_for(claim, observations)
-
-    async def _file(self, path: str, observations: Sequence[Observation]) -> ClaimEvidence:
-        if self.workspace is None:
-            return evidence_for(Claim("file", path, 0), observations)
-        return await anyio.to_thread.run_sync(look_for_file, path, self.workspace)
 
 
 def confidence_of(claims: Sequence[ClaimEvidence]) -> float:
@@ -468,18 +460,10 @@ _COMPARISON_INSTRUCTIONS = (
 )
 
 
-@frozen
-class Samples:
-    """Further answers to the same task. ``failed``: the number of failed calls."""
-
-    answers: tuple[str, ...]
-    failed: int = 0
-
-
 async def further_answers(
     llm: LLM, model: str | None, observations: Sequence[Observation], count: int
-) -> Samples:
-    """Return further answers of the model, each from a separate request.
+) -> tuple[str, ...]:
+    """Return further answers of the model, each from a separate request that worked.
 
     Args:
         observations: the evidence, including the task's text.
@@ -496,12 +480,11 @@ async def further_answers(
     )
     requests = [evolve(request, sample=number) for number in range(count)]
     asked = await gather([llm.complete(each) for each in requests], limit=_AT_ONCE)
-    answers = tuple(
+    return tuple(
         answer.unwrap().content
         for answer in asked
         if isinstance(answer, Success) and answer.unwrap().content.strip()
     )
-    return Samples(answers, count - len(answers))
 
 
 def agreement_with(answer: str, samples: Sequence[str]) -> float:
