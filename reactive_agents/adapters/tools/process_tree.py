@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 from anyio.abc import Process
-from attrs import define, field, frozen
+from attrs import frozen
 
 MARK = "REACTIVE_AGENTS_COMMAND"
 """The environment variable that each process of a tree inherits; its value is unique to the tree."""
@@ -164,21 +164,11 @@ def _living(proc: Path) -> Iterator[tuple[int, int, int]]:
 # --- one program without a shell: its output bounded, its children ended --------------------------------
 
 _KEPT_BYTES = 64 * 1024
+"""Bytes to keep of each of a program's two streams, half from its start and half from its end."""
+MOST_BYTES = 16 * 1024 * 1024
+"""The maximum of both streams together; a program that writes more is ended."""
 _CHUNK_BYTES = 64 * 1024
 _DRAIN_S = 1.0
-
-
-@frozen
-class OutputLimits:
-    """Limits of a program's output.
-
-    Attributes:
-        kept_bytes: bytes to keep of each of the two streams, half from its start and half from its end.
-        most_bytes: the maximum of both streams together; a program that writes more is ended.
-    """
-
-    kept_bytes: int = _KEPT_BYTES
-    most_bytes: int = 16 * 1024 * 1024
 
 
 @frozen(eq=False)
@@ -196,28 +186,12 @@ class Finished:
     flooded: bool
 
 
-@define(eq=False)
-class _Output:
-    limits: OutputLimits
-    stdout: HeadAndTail = field(init=False)
-    stderr: HeadAndTail = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.stdout = HeadAndTail(self.limits.kept_bytes)
-        self.stderr = HeadAndTail(self.limits.kept_bytes)
-
-    @property
-    def flooded(self) -> bool:
-        return self.stdout.total + self.stderr.total > self.limits.most_bytes
-
-
 async def run_program(
     command: Sequence[str],
     *,
     directory: Path,
     environment: Mapping[str, str],
     given: bytes | None,
-    limits: OutputLimits,
     grace_s: float,
 ) -> Finished:
     """Run a program to its end, then end its children; also on cancellation.
@@ -231,14 +205,14 @@ async def run_program(
     Raises:
         OSError, ValueError: the program could not be started.
     """
-    output = _Output(limits)
+    stdout, stderr = HeadAndTail(_KEPT_BYTES), HeadAndTail(_KEPT_BYTES)
     process, tree = await start_process(
         command, environment=environment, directory=directory, with_input=given is not None
     )
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_collect, process.stdout, output.stdout, output, group.cancel_scope)
-            group.start_soon(_collect, process.stderr, output.stderr, output, group.cancel_scope)
+            group.start_soon(_collect, process.stdout, stdout, stderr, group.cancel_scope)
+            group.start_soon(_collect, process.stderr, stderr, stdout, group.cancel_scope)
             if given is not None:
                 group.start_soon(_write, process.stdin, given)
             await process.wait()
@@ -248,15 +222,18 @@ async def run_program(
         with anyio.CancelScope(shield=True):
             await tree.end(grace_s=grace_s)
             await process.aclose()
-    return Finished(await process.wait(), output.stdout, output.stderr, output.flooded)
+    return Finished(await process.wait(), stdout, stderr, stdout.total + stderr.total > MOST_BYTES)
 
 
 async def _collect(
-    stream: anyio.abc.ByteReceiveStream | None, into: HeadAndTail, output: _Output, scope: anyio.CancelScope
+    stream: anyio.abc.ByteReceiveStream | None,
+    into: HeadAndTail,
+    other: HeadAndTail,
+    scope: anyio.CancelScope,
 ) -> None:
     assert stream is not None
     try:
-        while not output.flooded:
+        while into.total + other.total <= MOST_BYTES:
             into.add(await stream.receive(_CHUNK_BYTES))
     except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
         return

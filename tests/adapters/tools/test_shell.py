@@ -18,7 +18,7 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.builtin.shell import READING_PROGRAMS, shell, shell_tool
 from reactive_agents.adapters.tools.decorator import Tool
-from reactive_agents.adapters.tools.process_tree import OutputLimits, ProcessTree, run_program
+from reactive_agents.adapters.tools.process_tree import ProcessTree, run_program
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.errors import (
@@ -260,7 +260,6 @@ async def run_family(directory: Path, kind: str) -> None:
         directory=directory,
         environment={"PATH": os.environ["PATH"]},
         given=None,
-        limits=OutputLimits(),
         grace_s=0.1,
     )
 

@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.call_checks import shorten
 from reactive_agents.adapters.tools.decorator import Tool, tool
-from reactive_agents.adapters.tools.process_tree import OutputLimits, run_program
+from reactive_agents.adapters.tools.process_tree import MOST_BYTES, run_program
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
 from reactive_agents.core.tools import ToolContext
 
@@ -143,7 +143,6 @@ async def _run(
     program = shutil.which(command[0], path=path)
     if program is None:
         return Failure(ToolFailed(_NAME, f"the program {command[0]!r} is not installed here"))
-    limits = OutputLimits()
     with tempfile.TemporaryDirectory(prefix="reactive-agents-home-", ignore_cleanup_errors=True) as home:
         try:
             finished = await run_program(
@@ -151,14 +150,13 @@ async def _run(
                 directory=workspace,
                 environment=_environment(path, home, names),
                 given=None if given is None else given.encode("utf-8", "replace"),
-                limits=limits,
                 grace_s=_GRACE_S,
             )
         except OSError as error:
             detail = f"{command[0]!r} could not be started: {(error.strerror or str(error)).lower()}"
             return Failure(ToolFailed(_NAME, detail, type(error).__name__))
     if finished.flooded:
-        most = limits.most_bytes // (1024 * 1024)
+        most = MOST_BYTES // (1024 * 1024)
         return Failure(ToolFailed(_NAME, f"{command[0]!r} was ended since it wrote more than {most} MiB"))
     return Success(
         CommandOutput(
