@@ -133,41 +133,37 @@ class CallText:
     arguments: str
 
 
-@frozen
-class RawAnswer:
-    """A complete raw answer, from a response or assembled from a stream.
+def read_answer(
+    *,
+    model: str,
+    content: str,
+    thinking: str,
+    calls: tuple[CallText, ...],
+    finish_reason: str,
+    native_reason: str,
+    usage: models.Usage,
+    cost_usd: float | None,
+    calls_before: int,
+) -> Result[models.ModelResponse, MalformedResponse]:
+    """Return a complete answer; ``MalformedResponse`` for a tool call without a name.
 
-    Attributes:
+    Args:
         finish_reason: litellm's finish reason.
         native_reason: the provider's finish reason; empty if unknown.
         calls_before: the number of tool calls in the conversation before this answer.
     """
-
-    model: str
-    content: str
-    thinking: str
-    calls: tuple[CallText, ...]
-    finish_reason: str
-    native_reason: str
-    usage: models.Usage
-    cost_usd: float | None
-    calls_before: int
-
-
-def read_answer(raw: RawAnswer) -> Result[models.ModelResponse, MalformedResponse]:
-    """Return the answer; ``MalformedResponse`` for a tool call without a name."""
-    if any(not call.name for call in raw.calls):
-        message = f"The answer of {raw.model} has a tool call without a name."
-        return Failure(MalformedResponse(message, raw.model, str(raw.calls)[:200]))
+    if any(not call.name for call in calls):
+        message = f"The answer of {model} has a tool call without a name."
+        return Failure(MalformedResponse(message, model, str(calls)[:200]))
     return Success(
         models.ModelResponse(
-            content=without_surrogates(raw.content),
-            model=raw.model,
-            tool_calls=read_calls(raw.calls, raw.calls_before),
-            thinking=without_surrogates(raw.thinking),
-            finish_reason=read_finish_reason(raw.finish_reason, raw.native_reason, bool(raw.calls)),
-            usage=raw.usage,
-            cost_usd=raw.cost_usd if raw.usage.reported else None,
+            content=without_surrogates(content),
+            model=model,
+            tool_calls=read_calls(calls, calls_before),
+            thinking=without_surrogates(thinking),
+            finish_reason=read_finish_reason(finish_reason, native_reason, bool(calls)),
+            usage=usage,
+            cost_usd=cost_usd if usage.reported else None,
         )
     )
 
@@ -284,20 +280,18 @@ def read_completion(
     choice = completion.choices[0]
     native = getattr(choice, "provider_specific_fields", None) or {}
     return read_answer(
-        RawAnswer(
-            model=model,
-            content=read_text(choice.message),
-            thinking=read_thinking(choice.message),
-            calls=tuple(
-                CallText(text_of(call.id), text_of(call.function.name), text_of(call.function.arguments))
-                for call in _call_parts(choice.message)
-            ),
-            finish_reason=text_of(choice.finish_reason),
-            native_reason=text_of(native.get("native_finish_reason")),
-            usage=read_usage(getattr(completion, "usage", None)),
-            cost_usd=cost_usd,
-            calls_before=calls_before,
-        )
+        model=model,
+        content=read_text(choice.message),
+        thinking=read_thinking(choice.message),
+        calls=tuple(
+            CallText(text_of(call.id), text_of(call.function.name), text_of(call.function.arguments))
+            for call in _call_parts(choice.message)
+        ),
+        finish_reason=text_of(choice.finish_reason),
+        native_reason=text_of(native.get("native_finish_reason")),
+        usage=read_usage(getattr(completion, "usage", None)),
+        cost_usd=cost_usd,
+        calls_before=calls_before,
     )
 
 
@@ -508,15 +502,13 @@ class Assembly:
                 message = f"The stream of {self._model} broke off before the answer was complete."
                 return Failure(MalformedResponse(message, self._model))
         return read_answer(
-            RawAnswer(
-                model=self._model,
-                content="".join(self._text),
-                thinking="".join(self._thinking),
-                calls=tuple(CallText(call.id, call.name, call.arguments) for call in self._calls),
-                finish_reason=self._finish_reason if native_reason is not None else "",
-                native_reason=native_reason or "",
-                usage=usage,
-                cost_usd=cost_usd,
-                calls_before=self._calls_before,
-            )
+            model=self._model,
+            content="".join(self._text),
+            thinking="".join(self._thinking),
+            calls=tuple(CallText(call.id, call.name, call.arguments) for call in self._calls),
+            finish_reason=self._finish_reason if native_reason is not None else "",
+            native_reason=native_reason or "",
+            usage=usage,
+            cost_usd=cost_usd,
+            calls_before=self._calls_before,
         )
