@@ -175,14 +175,16 @@ def valid_name(name: str) -> str:
     return f"{made[: _MOST_CHARS - 9]}-{digest}"
 
 
-def prefixed_name(prefix: str, name: str, taken: Container[str]) -> str:
+def prefixed_name(prefix: str, name: str, taken: Container[str], read_as: Callable[[str], str] = str) -> str:
     """Return the valid name ``<prefix>-<name>``, with a number at its end if taken.
+
+    ``read_as``: the form of a name in which it is among those taken.
 
     >>> prefixed_name("files", "read", {"files-read"})
     'files-read-2'
     """
     candidate, number = valid_name(f"{prefix}-{name}"), 1
-    while candidate in taken:
+    while read_as(candidate) in taken:
         number += 1
         candidate = valid_name(f"{prefix}-{name}-{number}")
     return candidate

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
@@ -112,33 +112,20 @@ def define_tools(
                 if withheld is not None:
                     withheld.append(left_out)
     counts = Counter(read_as(valid_name(server.named(tool.name))) for server, tool, _, _ in offered)
-    others = {*map(read_as, taken), *RESERVED_NAMES, ASK_USER}
+    others = {*map(read_as, (*taken, *RESERVED_NAMES, ASK_USER))}
     names = {valid_name(server.named(tool.name)) for server, tool, _, _ in offered}
     plain = {name for name in names if counts[read_as(name)] == 1 and read_as(name) not in others}
-    used = _Names((*taken, *plain, *RESERVED_NAMES, ASK_USER))
+    used = {*map(read_as, plain), *others}
     listed = []
     for server, tool, parameters, check in offered:
         wanted = server.named(tool.name)
         name = valid_name(wanted)
         if name not in plain:
-            name = prefixed_name(server.name, wanted, used)
-            used.add(name)
+            name = prefixed_name(server.name, wanted, used, read_as)
+            used.add(read_as(name))
         definition = _definition(server, tool, name, parameters)
         listed.append(ListedTool(server, tool.name, definition, check, _hints(tool)))
     return tuple(listed)
-
-
-class _Names:
-    """Taken names, compared without case and separators."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = {*map(read_as, names)}
-
-    def __contains__(self, name: object) -> bool:
-        return read_as(str(name)) in self._names
-
-    def add(self, name: str) -> None:
-        self._names.add(read_as(name))
 
 
 def _inspect(tool: Tool, parameters: JsonObject, inspect: InspectText) -> None:
