@@ -20,7 +20,7 @@ from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.memory.extraction import extract_memories
 from reactive_agents.adapters.memory.recall import fused, recalled, tokens_of
 from reactive_agents.adapters.memory.search import keywords_of, one_line, words_of
-from reactive_agents.adapters.memory.service import WorkingMemory
+from reactive_agents.adapters.memory.service import with_note
 from reactive_agents.adapters.memory.store import (
     FORGOTTEN_BELOW,
     Reach,
@@ -327,15 +327,15 @@ def test_one_order_of_several_holds_each_once_and_agrees_with_them(rankings: lis
 def test_working_memory_is_bounded_and_keeps_what_matters_most(
     notes: list[tuple[int, float]], capacity: int
 ) -> None:
-    working = WorkingMemory(capacity=capacity)
+    kept: tuple[MemoryCandidate, ...] = ()
     for number, importance in notes:
         note = MemoryCandidate("working", f"Note {number}", "run", importance=importance)
-        dropped = set(working.notes) - set(working.noting(note).notes)
-        working = working.noting(note)
-        assert len(working.notes) <= capacity
-        assert len({each.content for each in working.notes}) == len(working.notes)
+        dropped = set(kept) - set(with_note(kept, note, most=capacity))
+        kept = with_note(kept, note, most=capacity)
+        assert len(kept) <= capacity
+        assert len({each.content for each in kept}) == len(kept)
         assert all(
             lost.importance <= each.importance or lost.content == note.content
             for lost in dropped
-            for each in working.notes
+            for each in kept
         )

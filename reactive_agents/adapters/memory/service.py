@@ -96,7 +96,7 @@ class SqliteMemory:
         self._extract = extract
         self._redactor = redactor or Redactor()
         self._without_secrets = record_redactor(self._redactor).redacted
-        self._working: dict[TaskId, WorkingMemory] = {}
+        self._working: dict[TaskId, tuple[MemoryCandidate, ...]] = {}
         self._noting = Lock()  # runs of several threads write notes at once
 
     @effect
@@ -177,15 +177,14 @@ class SqliteMemory:
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
         """Add a note to the working memory of a task; its flush stores it as a fact."""
         with self._noting:
-            working = self._working.pop(task_id, None) or WorkingMemory()
+            notes = self._working.pop(task_id, ())
             while len(self._working) >= MOST_TASKS_AT_WORK:
                 self._working.pop(next(iter(self._working)))
-            self._working[task_id] = working.noting(note)
+            self._working[task_id] = with_note(notes, note)
 
     def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
         """Return the working memory of a task, oldest first; empty after its flush."""
-        working = self._working.get(task_id)
-        return working.notes if working is not None else ()
+        return self._working.get(task_id, ())
 
     @effect
     async def remember(
@@ -341,21 +340,15 @@ def _keep(connection: Transaction, entry: MemoryEntry, embedding: Embedding | No
 MOST_NOTES = 32
 
 
-@frozen
-class WorkingMemory:
-    """At most ``capacity`` notes (1 or more), oldest first."""
-
-    notes: tuple[MemoryCandidate, ...] = ()
-    capacity: int = MOST_NOTES
-
-    def noting(self, note: MemoryCandidate) -> WorkingMemory:
-        """Return the notes with a new one, without its duplicate or the weakest."""
-        mark = fingerprint(note.content)
-        notes = [known for known in self.notes if fingerprint(known.content) != mark]
-        notes.append(note)
-        if len(notes) > self.capacity:
-            notes.remove(min(notes, key=lambda each: each.importance))
-        return evolve(self, notes=tuple(notes))
+def with_note(
+    notes: tuple[MemoryCandidate, ...], note: MemoryCandidate, *, most: int = MOST_NOTES
+) -> tuple[MemoryCandidate, ...]:
+    """Return the notes with a new one, without its duplicate or the weakest."""
+    mark = fingerprint(note.content)
+    kept = [*(known for known in notes if fingerprint(known.content) != mark), note]
+    if len(kept) > most:
+        kept.remove(min(kept, key=lambda each: each.importance))
+    return tuple(kept)
 
 
 @frozen(eq=False)
