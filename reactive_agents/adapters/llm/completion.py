@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -24,7 +24,6 @@ from reactive_agents.adapters.llm.litellm_loader import clients_in_use, used_by_
 from reactive_agents.adapters.llm.parameters import Omission, for_provider, omission_of
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
 from reactive_agents.core import models
-from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import AuthenticationFailed, RequestRejected, may_be_charged
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.model_settings import NO_SETTINGS, texts_in
@@ -59,14 +58,6 @@ class PreparedRequest:
     clock: Clock
     omitted: tuple[Omission, ...] = ()
     price: models.TokenPrice | None = None
-
-
-def refused_content(
-    model: str, request: ModelRequest, takes: Collection[ContentKind] | None
-) -> FailedAttempt | None:
-    """Refuse a request with content that its model does not accept."""
-    unsupported = catalog.unsupported_content(model, request, takes)
-    return None if unsupported is None else FailedAttempt(unsupported)
 
 
 def missing_key(model: str, api_key: str | None, base_url: str | None) -> FailedAttempt | None:

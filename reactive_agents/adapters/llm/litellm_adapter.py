@@ -304,11 +304,12 @@ class LiteLLM:
             message = f"{model} cannot be called here: litellm works on asyncio only, not on trio."
             return FailedAttempt(ModelUnavailable(message, model), elsewhere=False)
         await load_litellm()
-        from reactive_agents.adapters.llm.completion import PreparedRequest, missing_key, refused_content
+        from reactive_agents.adapters.llm.catalog import unsupported_content
+        from reactive_agents.adapters.llm.completion import PreparedRequest, missing_key
 
-        refused = refused_content(model, request, self._config.takes)
-        if refused is not None:
-            return refused
+        unsupported = unsupported_content(model, request, self._config.takes)
+        if unsupported is not None:
+            return FailedAttempt(unsupported)
         own = provider_of(model) == provider_of(self._model)
         prepared = PreparedRequest(
             request=request,
