@@ -10,9 +10,9 @@ import re
 import ssl
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from html.parser import HTMLParser
-from typing import Final, Literal, TypeAlias
+from typing import Final
 from urllib.parse import urljoin
 
 import httpx
@@ -136,24 +136,21 @@ async def _ask(
 ) -> Result[Page | str, ToolErrors]:
     """Return the page, or the URL of a redirect."""
     url = shown(str(target.url))
-    async with httpx.AsyncClient(
-        verify=tls, trust_env=False, follow_redirects=False, timeout=_TIMEOUT
-    ) as client:
-        response = await _connect(client, target)
-        try:
-            location = response.headers.get("location", "")
-            if response.status_code in _REDIRECTS and location:
-                return Success(str(target.url.join(location)))
-            content_type = response.headers.get("content-type", "").strip()[:_SHOWN_CHARS]
-            if text_only and not is_text(content_type):
-                return Failure(ToolFailed(tool_name, f"{url} is not text: {content_type}"))
-            coding = coding_of(response.headers.get("content-encoding", ""))
-            if coding is None:
-                return Failure(ToolFailed(tool_name, f"{url} is compressed in an unknown way"))
-            reader = BodyReader(coding, max_bytes=max_bytes)
-            await _read(response, reader)
-        finally:
-            await response.aclose()
+    async with (
+        httpx.AsyncClient(verify=tls, trust_env=False, follow_redirects=False, timeout=_TIMEOUT) as client,
+        aclosing(await _connect(client, target)) as response,
+    ):
+        location = response.headers.get("location", "")
+        if response.status_code in _REDIRECTS and location:
+            return Success(str(target.url.join(location)))
+        content_type = response.headers.get("content-type", "").strip()[:_SHOWN_CHARS]
+        if text_only and not is_text(content_type):
+            return Failure(ToolFailed(tool_name, f"{url} is not text: {content_type}"))
+        compressed = _COMPRESSED.get(response.headers.get("content-encoding", "").strip().lower())
+        if compressed is None:
+            return Failure(ToolFailed(tool_name, f"{url} is compressed in an unknown way"))
+        reader = BodyReader(compressed=compressed, max_bytes=max_bytes)
+        await _read(response, reader)
     if text_only and not content_type and b"\0" in reader.body:
         return Failure(ToolFailed(tool_name, f"{url} is not text"))
     return Success(Page(str(target.url), response.status_code, content_type, reader.body, reader.cut))
@@ -237,21 +234,9 @@ def _reason(error: BaseException) -> str:
     return type(error).__name__
 
 
-Coding: TypeAlias = Literal["identity", "zlib"]
-
-_CODINGS: Final[dict[str, Coding]] = {
-    "": "identity",
-    "identity": "identity",
-    "gzip": "zlib",
-    "x-gzip": "zlib",
-    "deflate": "zlib",
-}
+_COMPRESSED: Final = {"": False, "identity": False, "gzip": True, "x-gzip": True, "deflate": True}
+"""The supported values of ``Content-Encoding``."""
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
-
-
-def coding_of(header: str) -> Coding | None:
-    """Return the decoder for a ``Content-Encoding``; ``None`` if unsupported."""
-    return _CODINGS.get(header.strip().lower())
 
 
 class BodyReader:
@@ -261,8 +246,8 @@ class BodyReader:
         max_bytes: the maximum of decompressed bytes, 1 or more, and also of compressed bytes.
     """
 
-    def __init__(self, coding: Coding, *, max_bytes: int) -> None:
-        self._inflating = zlib.decompressobj(_GZIP_OR_ZLIB) if coding == "zlib" else None
+    def __init__(self, *, compressed: bool, max_bytes: int) -> None:
+        self._inflating = zlib.decompressobj(_GZIP_OR_ZLIB) if compressed else None
         self._max_bytes = max_bytes
         self._received = 0
         self._body = bytearray()
