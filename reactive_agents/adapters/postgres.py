@@ -28,7 +28,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -493,12 +493,8 @@ def _is_away(error: Exception) -> bool:
 def is_made(url: str, store: Store) -> bool:
     """Return whether a database has a store, or cannot be reached."""
     try:
-        connection = _connect(url)
-        try:
-            with connection.transaction():
-                return _version(connection, store) > 0
-        finally:
-            connection.close()
+        with closing(_connect(url)) as connection, connection.transaction():
+            return _version(connection, store) > 0
     except _failures():
         return True
 
@@ -506,15 +502,12 @@ def is_made(url: str, store: Store) -> bool:
 def look_into(url: str, store: Store, work: Work[_T]) -> Result[_T, str]:
     """As :func:`reactive_agents.adapters.sql.look_into`, for a URL."""
     try:
-        connection = _connect(url)
-        try:
+        with closing(_connect(url)) as connection:
             _migrate(connection, store, read_only=True)
             with connection.transaction():
                 connection.execute(f"SET LOCAL search_path = {_SEARCH_PATH}")
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 return Success(work(_Statements(connection)))
-        finally:
-            connection.close()
     except _failures() as error:
         return Failure(_sentence(error, shown_place(url), store))
 

@@ -25,7 +25,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -715,12 +715,9 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
 def look_into(path: DatabasePath, store: Store, work: Work[_T]) -> Result[_T, str]:
     """As :func:`reactive_agents.adapters.sql.look_into`, for a file."""
     try:
-        connection = open_to_read(path)
-        try:
+        with closing(open_to_read(path)) as connection:
             version_of(connection, store)
             return Success(work(connection))
-        finally:
-            connection.close()
     except FAILURES as error:
         return Failure(sentence_of(error, path, store))
 

@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -620,10 +621,9 @@ def _verified(
         return (
             looked.unwrap() if isinstance(looked, Success) else Failure(_failed(looked.failure(), "verify"))
         )
-    connection = sqlite.open_to_read(path)
-    # a decoding error must not hide a change
-    connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
-    try:
+    with closing(sqlite.open_to_read(path)) as connection:
+        # a decoding error must not hide a change
+        connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
         connection.execute("BEGIN")  # one consistent view of the file
         sqlite.version_of(connection, AUDIT)
         (tables,) = connection.execute(_TABLES).fetchone()
@@ -632,8 +632,6 @@ def _verified(
         if tables == 1:
             return Failure(AuditBroken(1, "a table of the log is missing"))
         return _verified_in(connection, known_head=known_head, check=check)
-    finally:
-        connection.close()
 
 
 def _verified_in(

@@ -16,6 +16,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Collection, Container, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -142,11 +143,8 @@ class _Fleet:
         path = self._path(server)
         if path == sqlite.IN_PROCESS:
             return [""] * len(tools)
-        known = KnownTools(path)
-        try:
+        async with aclosing(KnownTools(path)) as known:
             found = await attempt(known.changes(tools))
-        finally:
-            await known.aclose()
         if isinstance(found, Failure):
             message = found.failure().message
             _log.warning("Whether tools of the MCP server %r changed is not known: %s", server.name, message)
@@ -157,11 +155,8 @@ class _Fleet:
 
     async def approve(self, entry: _Entry) -> None:
         """Store the definition of an approved tool; on the background loop."""
-        known = KnownTools(self._path(entry.tool.server))
-        try:
+        async with aclosing(KnownTools(self._path(entry.tool.server))) as known:
             kept = await attempt(known.approve(entry.tool))
-        finally:
-            await known.aclose()
         if isinstance(kept, Success):
             name = entry.tool.definition.name
             self.entries = {**self.entries, name: evolve(entry, notice="")}
