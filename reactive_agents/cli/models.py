@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from reactive_agents.adapters.llm.providers import ProviderStatus, missing_variables, provider_status
+from reactive_agents.adapters.llm.providers import PROVIDERS, Provider, missing_variables
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import JsonObject
@@ -33,28 +33,39 @@ def list_providers(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    providers = provider_status(os.environ)
+    providers = [(each, each.missing(os.environ)) for each in PROVIDERS]
     if output.is_json():
-        output.print_json(encode(providers))
+        output.print_json(
+            [
+                {
+                    "provider": each.name,
+                    "ready": not missing,
+                    "missing": list(missing),
+                    "default_model": each.default_model,
+                    "note": each.note,
+                }
+                for each, missing in providers
+            ]
+        )
         return
-    for provider in sorted(providers, key=lambda each: not each.ready):
-        state = "ready" if provider.ready else f"set {' and '.join(provider.missing)}"
+    for provider, missing in sorted(providers, key=lambda each: bool(each[1])):
+        state = f"set {' and '.join(missing)}" if missing else "ready"
         if sys.stdout.isatty():
-            _print_block(provider, state)
+            _print_block(provider, state, ready=not missing)
         else:
-            typer.echo("\t".join((provider.provider, state, provider.default_model or "", provider.note)))
+            typer.echo("\t".join((provider.name, state, provider.default_model or "", provider.note)))
 
 
-def _print_block(provider: ProviderStatus, state: str) -> None:
+def _print_block(provider: Provider, state: str, *, ready: bool) -> None:
     """Print a provider on several lines; a table would break long model names."""
     lines = [state, *([provider.default_model] if provider.default_model else [])]
     lines += wrap(provider.note, _NOTE_WIDTH)
     for number, line in enumerate(lines):
-        name = "" if number else provider.provider
+        name = "" if number else provider.name
         typer.secho(
             f"{name:<{_NAME_WIDTH}}{line}",
-            fg="green" if provider.ready else None,
-            dim=number > 0 or not provider.ready,
+            fg="green" if ready else None,
+            dim=number > 0 or not ready,
         )
 
 

@@ -104,35 +104,10 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
 )
 
 
-@frozen(eq=False, repr=False)
-class ProviderStatus(Value):
-    """Whether a provider is configured. ``missing``: the variables to set."""
-
-    provider: str
-    ready: bool
-    missing: tuple[str, ...]
-    default_model: str | None
-    note: str
-
-
 def default_model(provider: str) -> str | None:
     """Return the default model of a provider; ``None`` if there is none."""
     known = _BY_NAME.get(provider)
     return known.default_model if known is not None else None
-
-
-def provider_status(environment: Mapping[str, str]) -> tuple[ProviderStatus, ...]:
-    """Return the status of every well-known provider, from environment variables only."""
-    return tuple(
-        ProviderStatus(
-            provider=provider.name,
-            ready=not provider.missing(environment),
-            missing=provider.missing(environment),
-            default_model=provider.default_model,
-            note=provider.note,
-        )
-        for provider in PROVIDERS
-    )
 
 
 def missing_variables(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
