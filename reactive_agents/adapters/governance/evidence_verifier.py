@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anyio.to_thread
 from attrs import evolve, field, frozen
+from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.claims import Claim, Number, claims_of, observed_numbers, rounds_to
@@ -21,7 +22,8 @@ from reactive_agents.core.config import VerificationConfig
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import ClaimEvidence, Receipt, Verdict, VerificationReport
-from reactive_agents.core.json import Json, JsonObject, object_within
+from reactive_agents.core.json import Json, object_within
+from reactive_agents.core.json_schema import json_schema
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.results import ReasoningResult
@@ -404,23 +406,14 @@ _JUDGE_INSTRUCTIONS = (
     "of the answer that the observations do not support, as they stand there) and `score` (0 to 1, how much "
     "of the answer they support)."
 )
-_SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {
-        "unsupported": {"type": "array", "items": {"type": "string"}},
-        "score": {"type": "number", "minimum": 0, "maximum": 1},
-    },
-    "required": ["unsupported", "score"],
-    "additionalProperties": False,
-}
 
 
 @frozen
 class Opinion:
     """A model's judgement: a score of 0 to 1, and the unsupported sentences."""
 
-    score: float
     unsupported: tuple[str, ...]
+    score: float = field(validator=and_(ge(0.0), le(1.0)))
 
 
 @effect
@@ -432,9 +425,7 @@ async def ask_for_opinion(
     if isinstance(answered, Failure):
         return Failure(type(answered.failure()).__name__)
     read = from_json(object_within(answered.unwrap().content), Opinion)
-    if isinstance(read, Failure) or not 0 <= read.unwrap().score <= 1:
-        return Failure("its answer is not an opinion")
-    return Success(read.unwrap())
+    return read.alt(lambda _: "its answer is not an opinion")
 
 
 def _request(model: str, answer: str, observations: Sequence[Observation]) -> ModelRequest:
@@ -444,7 +435,7 @@ def _request(model: str, answer: str, observations: Sequence[Observation]) -> Mo
         purpose="verify",
         model=model,
         temperature=0.0,
-        response_schema=_SCHEMA,
+        response_schema=json_schema(Opinion),
     )
 
 
