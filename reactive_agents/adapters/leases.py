@@ -47,15 +47,15 @@ class LeaseRenewal(Generic[_Held]):
         self._name = name
         self._renew = renew
         self._beat_s = beat_s
-        self._held: dict[str, _Held] = {}
-        self._has_ended: dict[str, Callable[[], bool]] = {}
+        self._held: dict[str, tuple[_Held, Callable[[], bool]]] = {}
         self._changing = threading.Lock()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
 
     def get(self, key: str) -> _Held | None:
         """Return the item that is held under a key."""
-        return self._held.get(key)
+        held = self._held.get(key)
+        return None if held is None else held[0]
 
     def hold(self, key: str, held: _Held) -> None:
         """Renew a lease until it is released, or the event loop of this call is closed.
@@ -65,35 +65,33 @@ class LeaseRenewal(Generic[_Held]):
         """
         if self._process != os.getpid():  # the leases and the thread are those of the parent
             self._held, self._thread, self._changing = {}, None, threading.Lock()
-            self._has_ended, self._process = {}, os.getpid()
+            self._process = os.getpid()
         with self._changing:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 thread.start()  # if that fails, the next lease tries again
                 self._thread = thread
-            self._held[key], self._has_ended[key] = held, end_of_this_loop()
+            self._held[key] = held, end_of_this_loop()
 
     def let_go(self, key: str) -> None:
         """Stop renewing a lease."""
         if self._process == os.getpid():  # the lock of a parent may be held forever
             with self._changing:
                 self._held.pop(key, None)
-                self._has_ended.pop(key, None)
 
     def let_go_of_all(self) -> None:
         """Stop renewing the leases."""
         if self._process == os.getpid():
             with self._changing:
                 self._held.clear()
-                self._has_ended.clear()
 
     def _run(self) -> None:
         ended = threading.Event()
         while not ended.wait(self._beat_s):
             with self._changing:
-                for key in [each for each in self._held if self._has_ended[each]()]:
-                    del self._held[key], self._has_ended[key]  # as by ``loop.close()`` amid its tasks
-                held = dict(self._held)
+                for key in [key for key, (_, has_ended) in self._held.items() if has_ended()]:
+                    del self._held[key]  # as by ``loop.close()`` amid its tasks
+                held = {key: each for key, (each, _) in self._held.items()}
                 if not held:
                     self._thread = None
                     return
