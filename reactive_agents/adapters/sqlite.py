@@ -420,7 +420,8 @@ class SqliteFile(Generic[_E]):
         except sqlite3.DatabaseError as error:
             if _is_locked(error):
                 return _Locked(error)
-            self._drop_if_replaceable(error)
+            if primary_code(error) in _REPLACEABLE:
+                self._drop()  # so that the next use opens the replacement of a damaged file
             raise
 
     def _done(self, work: Work[_T], *, waits: bool | None) -> _T:
@@ -507,11 +508,6 @@ class SqliteFile(Generic[_E]):
 
     def _close(self) -> None:
         with self._one_at_a_time:
-            self._drop()
-
-    def _drop_if_replaceable(self, error: sqlite3.Error) -> None:
-        """Close a damaged file, so that the next use opens its replacement."""
-        if primary_code(error) in _REPLACEABLE:
             self._drop()
 
     def _drop(self) -> None:

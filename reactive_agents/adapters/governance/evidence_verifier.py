@@ -244,11 +244,6 @@ def _within(values: Sequence[Decimal], target: Decimal, tolerance: Decimal) -> D
 WORKSPACE_KEY = "workspace"
 
 
-def declared_deliverables(task: Task, configured: Sequence[str]) -> tuple[str, ...]:
-    """Return the configured deliverables and those in the task's details."""
-    return tuple(dict.fromkeys((*configured, *task.listed("deliverables"))))
-
-
 def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
     """Return the path with the file's size, or without evidence if there is no file.
 
@@ -309,7 +304,7 @@ class EvidenceVerifier:
             observations = await anyio.to_thread.run_sync(observations_of, task, result)
         else:
             observations = observations_of(task, result)
-        wanted = declared_deliverables(task, self.config.deliverables)
+        wanted = tuple(dict.fromkeys((*self.config.deliverables, *task.listed("deliverables"))))
         delivered = [await self._evidence(Claim("file", path, 0), observations) for path in wanted]
         findings = [_NOT_DELIVERED.format(repr(each.claim)) for each in delivered if not each.supported]
         answer = result.output

@@ -66,16 +66,13 @@ class TierRouter:
     @effect
     async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
         """Return the lowest capable tier; fails with ``ServiceFailed`` if there is none."""
-        implied = frozenset(each for each in needs.capabilities if self._speaks_of(each))
+        listed = frozenset[str]().union(*(tier.capabilities for tier in self._tiers))
         return choose_tier(
             self._tiers,
             complexity=self._complexity(task),
             tokens=estimated_tokens(needs.request_bytes) + self._reserved_tokens,
-            needs=self._needs(task) | implied,
+            needs=self._needs(task) | (needs.capabilities & listed),
         )
-
-    def _speaks_of(self, capability: str) -> bool:
-        return any(capability in tier.capabilities for tier in self._tiers)
 
 
 def choose_tier(
