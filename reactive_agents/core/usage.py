@@ -77,6 +77,18 @@ class RunUsage(Value):
         """Total tokens, as far as they were reported."""
         return self.usage.total_tokens
 
+    def __add__(self, other: RunUsage) -> RunUsage:
+        """Return the sum, without a model if they are of two."""
+        return RunUsage(
+            self.model if self.model == other.model else "",
+            self.usage + other.usage,
+            self.cost_usd + other.cost_usd,
+            self.calls + other.calls,
+            self.unpriced_calls + other.unpriced_calls,
+            self.unreported_calls + other.unreported_calls,
+            self.cached + other.cached,
+        )
+
     def since(self, earlier: RunUsage) -> RunUsage:
         """Return what came on top of an earlier total of the same run."""
         before, unreported = earlier.usage, self.unreported_calls - earlier.unreported_calls
@@ -125,34 +137,10 @@ def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
 
 def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
     """Return the sum of all parts; it has no model where these are of several."""
-    parts = tuple(parts)
-    if len(parts) == 1:
-        return parts[0]
-    if len(parts) == 2 and parts[0] is NO_USAGE:  # so after the first turn of each run
-        _, one = parts
-        return RunUsage(
-            "", one.usage, one.cost_usd, one.calls, one.unpriced_calls, one.unreported_calls, one.cached
-        )
-    read = written = total = calls = unpriced = unreported = cached = stored = recorded = reasoned = 0
-    cost_usd, reported = 0.0, True
-    model: str | None = None
-    for part in parts:  # in one go: a run sums up with every turn
-        usage = part.usage
-        read += usage.input_tokens
-        written += usage.output_tokens
-        total += usage.total_tokens
-        cached += usage.cached_tokens
-        stored += usage.cache_write_tokens
-        reasoned += usage.reasoning_tokens
-        reported = reported and usage.reported
-        cost_usd += part.cost_usd
-        calls += part.calls
-        unpriced += part.unpriced_calls
-        unreported += part.unreported_calls
-        recorded += part.cached
-        model = part.model if model is None or model == part.model else ""
-    whole = Usage(read, written, total, reported, cached, stored, reasoned)
-    return RunUsage(model or "", whole, cost_usd, calls, unpriced, unreported, recorded)
+    whole: RunUsage | None = None
+    for part in parts:
+        whole = part if whole is None else whole + part
+    return RunUsage() if whole is None else whole
 
 
 class UsageRecorder(Protocol):
