@@ -26,6 +26,7 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.texts import printable
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.effects import calls_on_this_loop, outcome_of, schedule_on_this_loop, spawn_on_this_loop
@@ -472,75 +473,49 @@ def log_run(event: Any) -> None:
     match event:
         case events.TaskCompleted(result=result):
             told = result.metadata
-            _log_line(
-                logging.INFO,
-                "run %s of %s: %s by %s, %d model calls, %d tokens, %.4f $, %.0f ms",
-                event.run_id,
-                event.agent,
-                result.status,
-                told.terminated_by,
-                told.model_calls,
-                told.tokens_used,
-                told.cost_usd,
-                told.duration_ms,
-            )
+            ended = (event.agent, result.status, told.terminated_by)
+            _log_line(event, logging.INFO, f" of %s: %s by %s, {_FIGURES}", *ended, *_figures(told))
         case events.TaskFailed(error=error, metadata=told):
             cause = errors.root_cause(error)
-            _log_line(
-                logging.ERROR if event.status == "failed" else logging.INFO,
-                "run %s of %s: %s with %s, caused by %s: %s; %d model calls, %d tokens, %.4f $, %.0f ms",
-                event.run_id,
-                event.agent,
-                event.status,
-                type(error).__name__,
-                type(cause).__name__,
-                cause.message,
-                told.model_calls,
-                told.tokens_used,
-                told.cost_usd,
-                told.duration_ms,
-            )
+            level = logging.ERROR if event.status == "failed" else logging.INFO
+            failed = (event.agent, event.status, type(error).__name__, type(cause).__name__, cause.message)
+            text = f" of %s: %s with %s, caused by %s: %s; {_FIGURES}"
+            _log_line(event, level, text, *failed, *_figures(told))
         case events.ToolCallCompleted(success=False):
-            _log_line(
-                logging.WARNING, "run %s: a call of %s failed: %s", event.run_id, event.tool_name, event.error
-            )
+            _log_line(event, logging.WARNING, ": a call of %s failed: %s", event.tool_name, event.error)
         case _ if _runs.isEnabledFor(logging.DEBUG):
             _log_decision(event)
 
 
+_FIGURES = "%d model calls, %d tokens, %.4f $, %.0f ms"
+
+
+def _figures(told: TaskResultMetadata) -> tuple[object, ...]:
+    return told.model_calls, told.tokens_used, told.cost_usd, told.duration_ms
+
+
 def _log_decision(event: Any) -> None:
+    told: tuple[object, ...]
     match event:
         case events.StrategySelected():
-            _log_line(logging.DEBUG, "run %s: strategy %s, %s", event.run_id, event.strategy, event.reason)
+            text, told = ": strategy %s, %s", (event.strategy, event.reason)
         case events.GuidanceGiven():
-            _log_line(logging.DEBUG, "run %s: guidance by %s", event.run_id, event.policy)
+            text, told = ": guidance by %s", (event.policy,)
         case events.ToolCallCompleted():
-            _log_line(
-                logging.DEBUG, "run %s: %s took %.0f ms", event.run_id, event.tool_name, event.duration_ms
-            )
-        case events.ModelCallCompleted():
-            _log_line(
-                logging.DEBUG,
-                "run %s: %s answered (%s) after %.0f ms, %d tokens",
-                event.run_id,
-                event.model,
-                event.purpose,
-                event.duration_ms,
-                event.usage.total_tokens,
-            )
+            text, told = ": %s took %.0f ms", (event.tool_name, event.duration_ms)
+        case events.ModelCallCompleted(usage=usage):
+            text = ": %s answered (%s) after %.0f ms, %d tokens"
+            told = (event.model, event.purpose, event.duration_ms, usage.total_tokens)
         case events.ModelCallAbandoned():
-            _log_line(
-                logging.DEBUG,
-                "run %s: a model call (%s) failed: %s",
-                event.run_id,
-                event.purpose,
-                event.error.message,
-            )
+            text, told = ": a model call (%s) failed: %s", (event.purpose, event.error.message)
         case events.ApprovalDecided() | events.GuardrailTriggered() | events.ContextCompacted():
-            _log_line(logging.DEBUG, "run %s: %s", event.run_id, type(event).__name__)
+            text, told = ": %s", (type(event).__name__,)
+        case _:
+            return
+    _log_line(event, logging.DEBUG, text, *told)
 
 
-def _log_line(level: int, text: str, *values: object) -> None:
-    """Log one line, also where the message of an error has several."""
+def _log_line(event: Any, level: int, text: str, *values: object) -> None:
+    """Log one line on a run, also where the message of an error has several."""
     flat = (printable(" ".join(each.split())) if isinstance(each, str) else each for each in values)
-    _runs.log(level, text, *flat)
+    _runs.log(level, f"run %s{text}", event.run_id, *flat)
