@@ -15,6 +15,7 @@ from reactive_agents.adapters.tools.call_checks import shorten
 from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.process_tree import MOST_BYTES, run_program
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
+from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.tools import ToolContext
 
 _NAME = "shell"
@@ -121,17 +122,9 @@ def _problem_of(command: Sequence[str], allowed: Sequence[str]) -> ArgumentProbl
         known = ", ".join(allowed) or "none, since no program is allowed"
         return ArgumentProblem("command[0]", shorten(command[0]), f"one of these programs: {known}")
     for position, argument in enumerate(command):
-        if "\0" in argument or not _is_utf8(argument):
+        if "\0" in argument or argument != without_surrogates(argument):
             return ArgumentProblem(f"command[{position}]", shorten(argument), "a text without NUL characters")
     return None
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 async def _run(
