@@ -110,12 +110,15 @@ def _problems(
                 found[path] = ArgumentProblem(path, earlier.got, f"{earlier.expected} or {expected}")
         else:
             found[path] = ArgumentProblem(path, got, expected)
-    problems = tuple(found.values())
-    if len(problems) > _SHOWN_PROBLEMS:
-        left_out = len(problems) - _SHOWN_PROBLEMS
-        more = ArgumentProblem("further arguments", f"{left_out} more problems", "valid values")
-        return (*problems[:_SHOWN_PROBLEMS], more)
-    return problems
+    return first_problems(tuple(found.values()))
+
+
+def first_problems(problems: tuple[ArgumentProblem, ...]) -> tuple[ArgumentProblem, ...]:
+    """Return the first ten problems, and how many more there are."""
+    if len(problems) <= _SHOWN_PROBLEMS:
+        return problems
+    more = f"{len(problems) - _SHOWN_PROBLEMS} more problems"
+    return (*problems[:_SHOWN_PROBLEMS], ArgumentProblem("further arguments", more, "valid values"))
 
 
 def _expected(detail: ErrorDetails, schema: ArgumentSchema) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.call_checks import shorten
+from reactive_agents.adapters.tools.call_checks import first_problems, shorten
 from reactive_agents.adapters.tools.combined import prefixed_name, valid_name
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.server import McpServer, read_as, shown
@@ -264,7 +264,6 @@ def _parameters(tool: Tool) -> JsonObject:
 
 # --- the check of arguments -----------------------------------------------------------------------------
 
-_SHOWN_PROBLEMS = 10
 _MOST_PROBLEMS = 20
 
 
@@ -316,11 +315,7 @@ class ArgumentCheck:
         )
         if not problems:
             return Success(None)
-        if len(problems) > _SHOWN_PROBLEMS:
-            more = f"{len(problems) - _SHOWN_PROBLEMS} more problems"
-            last = ArgumentProblem("further arguments", more, "valid values")
-            problems = (*problems[:_SHOWN_PROBLEMS], last)
-        return Failure(InvalidToolArguments(tool_name, problems))
+        return Failure(InvalidToolArguments(tool_name, first_problems(problems)))
 
     def _errors(self, arguments: JsonObject, *, of_all: bool) -> list[ValidationError]:
         import jsonschema_rs
