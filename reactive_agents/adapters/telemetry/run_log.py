@@ -193,7 +193,7 @@ class SqliteRunLog:
                 writer = threading.Thread(target=self._write_batches, name="run-log", daemon=True)
                 writer.start()  # if that fails, the next event tries again
                 self._writer = writer
-                atexit.register(self._at_exit)
+                atexit.register(self._write_waiting)
 
     async def flush(self) -> None:
         """Write the queued events."""
@@ -209,9 +209,6 @@ class SqliteRunLog:
         if self._process != os.getpid():
             self._begin()
 
-    def _at_exit(self) -> None:
-        self._write_waiting()
-
     def _write_batches(self) -> None:
         idle = 0
         while True:
@@ -224,7 +221,7 @@ class SqliteRunLog:
                 with self._changing:
                     if not self._waiting:
                         self._writer = None
-                        atexit.unregister(self._at_exit)
+                        atexit.unregister(self._write_waiting)
                         return
 
     def _write_waiting(self) -> int:
