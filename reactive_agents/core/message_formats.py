@@ -23,7 +23,6 @@ from reactive_agents.core.content import (
     document_text,
     interleaved,
     media_type_of,
-    parts_in,
 )
 from reactive_agents.core.converter import WrongValue, problems_of
 from reactive_agents.core.errors import DecodeError
@@ -66,8 +65,6 @@ def messages_to_openai(
         parts_in_results: whether the results of tools have their parts, as Anthropic takes them; else a
             message of the user has them, after the results.
     """
-    if not any(True for _ in parts_in(messages)):
-        return tuple([_written(message) for message in messages])
     return tuple(_written_with_parts(messages, parts_in_results=parts_in_results))
 
 
