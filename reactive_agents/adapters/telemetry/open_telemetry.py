@@ -60,15 +60,10 @@ class _OpenSpan:
 @define(eq=False)
 class _RunSpans:
     run: _OpenSpan
+    conversation: Attributes
     models: dict[int, _OpenSpan] = field(factory=dict)
     tools: dict[CallId, _OpenSpan] = field(factory=dict)
     plans: dict[PlanId, _OpenSpan] = field(factory=dict)
-
-    @property
-    def conversation(self) -> Attributes:
-        """Return the attribute with the id of the run's conversation, if any."""
-        named = {"gen_ai.conversation.id": self.run.attributes.get("gen_ai.conversation.id")}
-        return {name: value for name, value in named.items() if value is not None}
 
 
 class OpenTelemetryHandler:
@@ -131,22 +126,22 @@ class OpenTelemetryHandler:
             handle(event, spans)
 
     def _begin_run(self, event: events.TaskStarted) -> None:
+        conversation = {} if event.session is None else {"gen_ai.conversation.id": event.session}
         attributes: Attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": str(event.agent),
             "gen_ai.agent.id": str(event.agent_id),
             "reactive_agents.run.id": str(event.run_id),
+            **conversation,
         }
         if event.parent_run_id is not None:
             attributes["reactive_agents.run.parent_id"] = str(event.parent_run_id)
         if event.tags:
             attributes["reactive_agents.run.tags"] = list(event.tags)
-        if event.session is not None:
-            attributes["gen_ai.conversation.id"] = event.session
         if self._content:
             attributes["gen_ai.input.messages"] = _message("user", event.input)
         opened = self._open(f"invoke_agent {event.agent}", SpanKind.INTERNAL, event, attributes)
-        self._runs[event.run_id] = _RunSpans(opened)
+        self._runs[event.run_id] = _RunSpans(opened, conversation)
 
     def _complete_run(self, event: events.TaskCompleted, spans: _RunSpans) -> None:
         result = event.result
