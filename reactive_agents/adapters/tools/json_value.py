@@ -105,16 +105,10 @@ def _bytes(value: bytes | bytearray | memoryview, _: tuple[int, ...]) -> Json:
         return {"base64": base64.b64encode(content).decode("ascii"), "bytes": len(content)}
 
 
-def _fields(value: Any, names: Collection[str], parents: tuple[int, ...]) -> Json:
+def _object(value: Any, parents: tuple[int, ...]) -> Json:
+    fields = attrs.fields(type(value)) if attrs.has(type(value)) else dataclasses.fields(value)
+    names = [field.name for field in fields]
     return {name: _convert(getattr(value, name), parents) for name in names if hasattr(value, name)}
-
-
-def _attrs(value: Any, parents: tuple[int, ...]) -> Json:
-    return _fields(value, [field.name for field in attrs.fields(type(value))], parents)
-
-
-def _dataclass(value: Any, parents: tuple[int, ...]) -> Json:
-    return _fields(value, [field.name for field in dataclasses.fields(value)], parents)
 
 
 def _mapping(value: Mapping[object, object], parents: tuple[int, ...]) -> Json:
@@ -129,16 +123,8 @@ def _collection(value: Collection[object], parents: tuple[int, ...]) -> Json:
     return [_convert(item, parents) for item in value]
 
 
-def _is_array_like(value: Any) -> bool:
-    return not isinstance(value, type) and callable(getattr(value, "tolist", None))
-
-
-def _is_model(value: Any) -> bool:
-    return not isinstance(value, type) and callable(getattr(value, "model_dump", None))
-
-
-def _is_small_collection(value: Any) -> bool:
-    return isinstance(value, Collection) and not isinstance(value, type) and len(value) <= _MAX_ITEMS
+def _has(method: str) -> Callable[[Any], bool]:
+    return lambda value: callable(getattr(value, method, None))
 
 
 _Conversion = tuple[Callable[[Any], bool], Callable[[Any, tuple[int, ...]], Json]]
@@ -153,13 +139,12 @@ _CONVERSIONS: tuple[_Conversion, ...] = (
     (lambda value: isinstance(value, bytes | bytearray | memoryview), _bytes),
     (lambda value: isinstance(value, type), lambda value, _: as_text(value)),
     (lambda value: isinstance(value, CONTENT_TYPES), lambda value, _: as_text(value)),
-    (lambda value: attrs.has(type(value)), _attrs),
-    (dataclasses.is_dataclass, _dataclass),
-    (_is_model, lambda value, parents: _convert(value.model_dump(), parents)),
+    (lambda value: attrs.has(type(value)) or dataclasses.is_dataclass(value), _object),
+    (_has("model_dump"), lambda value, parents: _convert(value.model_dump(), parents)),
     (lambda value: isinstance(value, Maybe), lambda value, parents: _convert(value.value_or(None), parents)),
-    (lambda value: hasattr(value, "_asdict"), lambda value, parents: _convert(value._asdict(), parents)),
+    (_has("_asdict"), lambda value, parents: _convert(value._asdict(), parents)),
     (lambda value: isinstance(value, Mapping), _mapping),
     (lambda value: isinstance(value, Set), _set),
-    (_is_array_like, lambda value, parents: _convert(value.tolist(), parents)),
-    (_is_small_collection, _collection),
+    (_has("tolist"), lambda value, parents: _convert(value.tolist(), parents)),
+    (lambda value: isinstance(value, Collection) and len(value) <= _MAX_ITEMS, _collection),
 )
