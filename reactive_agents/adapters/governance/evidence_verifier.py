@@ -371,10 +371,8 @@ class EvidenceVerifier:
 
 
 def confidence_of(claims: Sequence[ClaimEvidence]) -> float:
-    """Return the weighted share of claims with evidence; neutral without any claim."""
+    """Return the weighted share of claims with evidence, of one or more claims."""
     total = sum(_WEIGHTS[claim.kind] for claim in claims)
-    if not total:
-        return NEUTRAL_CONFIDENCE
     return sum(_WEIGHTS[claim.kind] for claim in claims if claim.supported) / total
 
 
