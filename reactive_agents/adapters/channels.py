@@ -371,19 +371,13 @@ class WebhookChannel(_Channel):
         document = parsed_object(request.body)
         if document is None:
             return Failure(ChannelRefused(400, "invalid-json", "The body is not a JSON object."))
-        if "message" in document:
-            about = decode(document, WebhookReaction)
-            if isinstance(about, Failure):
-                return Failure(ChannelRefused(422, "invalid-body", about.failure().message))
-            given_by: WebhookReaction = about.unwrap()
-            reaction = Reaction(
-                given_by.message, given_by.user, given_by.good, tenant=tenant, id=given_by.id or timestamp
-            )
-            return Success(Received(reactions=(reaction,)))
-        read = decode(document, WebhookEvent)
+        read = decode(document, WebhookReaction if "message" in document else WebhookEvent)
         if isinstance(read, Failure):
             return Failure(ChannelRefused(422, "invalid-body", read.failure().message))
-        body = read.unwrap()
+        body: WebhookReaction | WebhookEvent = read.unwrap()
+        if isinstance(body, WebhookReaction):
+            reaction = Reaction(body.message, body.user, body.good, tenant=tenant, id=body.id or timestamp)
+            return Success(Received(reactions=(reaction,)))
         event = DomainEvent(
             EventId(body.id),
             ContextId(body.context),
