@@ -44,24 +44,19 @@ class RecallQuery:
     problem: str = ""
 
 
-@frozen
-class _Found:
-    entries: tuple[MemoryEntry, ...]
-    cosines: dict[MemoryId, float]
-
-
 def recall(connection: Transaction, asked: RecallQuery, *, token_budget: int) -> MemoryContext:
     """Return the memories relevant to a task: facts, episodes, procedures, critiques."""
     reach, now = asked.reach, asked.now
     words = store.rarest(connection, reach, asked.words)
     lasting = store.strongest(connection, reach, "semantic", now, limit=_FACTS_OF_USER)
     said = (entry for entry in lasting if entry.origin == "user")
-    matched = ranked(_found(connection, asked, words, "semantic").entries, now)
+    found, _ = _found(connection, asked, words, "semantic")
+    matched = ranked(found, now)
     in_order = (*matched[:_FIRST_FACTS], *said, *matched[_FIRST_FACTS:])
     facts = {entry.id: entry for entry in in_order}
     ways = store.newest(connection, reach, "procedural", now, limit=_CANDIDATES)
-    critiques = _found(connection, asked, words, "critique")
-    similar = of_similar_tasks(asked.words, asked.pairs, critiques.entries, critiques.cosines)
+    critiques, cosines = _found(connection, asked, words, "critique")
+    similar = of_similar_tasks(asked.words, asked.pairs, critiques, cosines)
     return recalled(
         "1" if asked.embedding is None else "2",
         facts.values(),
@@ -73,19 +68,20 @@ def recall(connection: Transaction, asked: RecallQuery, *, token_budget: int) ->
     )
 
 
-def _found(connection: Transaction, asked: RecallQuery, words: Sequence[str], kind: MemoryKind) -> _Found:
-    """Return the entries of a kind that match the task, best first."""
+def _found(
+    connection: Transaction, asked: RecallQuery, words: Sequence[str], kind: MemoryKind
+) -> tuple[tuple[MemoryEntry, ...], dict[MemoryId, float]]:
+    """Return the entries of a kind that match the task, best first, and their cosines."""
     among = store.Living(asked.reach, asked.now, (kind,))
     by_words = store.matching(connection, among, words, every=False, limit=_CANDIDATES)
     if asked.pairs:
         by_pairs = store.containing(connection, among, asked.pairs, limit=_CANDIDATES)
         by_words = fused(by_words, by_pairs)
     if asked.embedding is None:
-        return _Found(by_words, {})
+        return by_words, {}
     near = vectors.nearest(connection, among, asked.embedding, limit=_CANDIDATES)
-    return _Found(
-        fused(by_words, [each.entry for each in near]), {each.entry.id: each.cosine for each in near}
-    )
+    cosines = {each.entry.id: each.cosine for each in near}
+    return fused(by_words, [each.entry for each in near]), cosines
 
 
 def _reliability(way: MemoryEntry) -> float:
