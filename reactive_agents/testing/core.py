@@ -10,6 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast, get_args
 
+from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
@@ -343,14 +344,10 @@ def _outcome(entry: Any, name: str, kind: Any, problems: Any) -> Result[Any, Any
     return read if name in entry else Failure(read.unwrap())
 
 
+@frozen(eq=False)
 class _RecordedTools:
-    def __init__(
-        self,
-        definitions: tuple[ToolDefinition, ...],
-        results: dict[str, list[tuple[Json, Result[ToolResult, errors.ToolErrors]]]],
-    ) -> None:
-        self._definitions = definitions
-        self._results = results
+    _definitions: tuple[ToolDefinition, ...]
+    _results: dict[str, list[tuple[Json, Result[ToolResult, errors.ToolErrors]]]]
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         return self._definitions
