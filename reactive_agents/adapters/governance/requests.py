@@ -93,7 +93,6 @@ class _Pending(Generic[_Request, _Decision]):
 _Handle: TypeAlias = Callable[[_Pending[Any, Any]], Coroutine[Any, Any, None]]
 
 
-@define(eq=False, repr=False)
 class LocalRequestDesk:
     """Implements ``Approver`` and ``RequestDesk``, by handlers or other methods.
 
@@ -107,14 +106,20 @@ class LocalRequestDesk:
         execute: returns the result of each external call; without one, they wait for :meth:`deliver`.
     """
 
-    _handler: ApprovalHandler | None = None
-    _timeout_s: float = field(default=DEFAULT_TIMEOUT_S, kw_only=True)
-    _answer: QuestionHandler | None = field(default=None, kw_only=True)
-    _execute: CallHandler | None = field(default=None, kw_only=True)
-    _approvals: dict[tuple[RunId, str], _Pending[ApprovalRequest, ApprovalDecision]] = field(
-        factory=dict, init=False
-    )
-    _others: dict[tuple[RunId, str], _Pending[Any, Reply]] = field(factory=dict, init=False)
+    def __init__(
+        self,
+        handler: ApprovalHandler | None = None,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        answer: QuestionHandler | None = None,
+        execute: CallHandler | None = None,
+    ) -> None:
+        self._handler = handler
+        self._answer = answer
+        self._execute = execute
+        self._timeout_s = timeout_s
+        self._approvals: dict[tuple[RunId, str], _Pending[ApprovalRequest, ApprovalDecision]] = {}
+        self._others: dict[tuple[RunId, str], _Pending[Any, Reply]] = {}
 
     def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
         """Return the decision; fails with ``ServiceFailed`` for a request already pending.
