@@ -63,6 +63,7 @@ def chat(
     Reads messages from standard input; prints answers to standard output, everything else to standard error.
     """
     view = SilentView() if quiet else progress_view(sys.stderr)
+    view.left_out = ("phase", "strategy")  # the same for each message
     built_agent = described.config.map(lambda known: _with_file(known, sessions)).bind(
         lambda known: running.build_agent(known, view, described.path)
     )

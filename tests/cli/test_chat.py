@@ -24,6 +24,8 @@ def test_a_conversation_goes_on_in_the_next_process(tmp_path: Path) -> None:
     first = command(*ONE, "--sessions", file, stdin="What is 17 * 23?\n")
     assert (first.exit_code, first.stdout) == (0, "17 * 23 = 391\n")
     assert "Session one." in first.stderr
+    assert "tool      calculator succeeded" in first.stderr
+    assert "phase" not in first.stderr
     second = command(*ONE, "--sessions", file, "-q", stdin="/history\n")
     assert second.stdout == ""
     assert "User: What is 17 * 23?\n" in second.stderr

@@ -10,7 +10,7 @@ import json
 import os
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cached_property
 from threading import Lock, RLock
@@ -290,8 +290,13 @@ def _discard_typed() -> None:
 
 
 class SilentView:
-    """The base of views, entered for a run: it asks, but shows nothing."""
+    """The base of views, entered for a run: it asks, but shows nothing.
 
+    Attributes:
+        left_out: the kinds of lines that are not written.
+    """
+
+    left_out: Collection[LineKind] = ()
     _held: list[tuple[Line, str]] | None = None  # while a question waits
 
     def __enter__(self) -> SilentView:
@@ -369,7 +374,7 @@ class PlainView(SilentView):
     def show(self, event: events.AgentEvent) -> None:
         """Write the event's line."""
         line = describe(event)
-        if line is not None:
+        if line is not None and line.kind not in self.left_out:
             self.write(line, agent_of(event))
 
     def write(self, line: Line, agent: str = "") -> None:

@@ -83,7 +83,7 @@ class LiveView(console.SilentView):
         line = console.describe(event)
         if isinstance(event, events.ToolProgressed) and line is not None:
             self._progress = console.text_of(line, console.agent_of(event))
-        elif line is not None:
+        elif line is not None and line.kind not in self.left_out:
             self.write(line, console.agent_of(event))
         self._spinner.update(text=Text(self._status(), no_wrap=True, overflow="ellipsis"))
 
