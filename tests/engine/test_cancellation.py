@@ -183,7 +183,7 @@ async def test_a_run_that_was_cancelled_ends_so_also_when_no_await_comes_any_mor
 ) -> None:
     answers: list[object] = []
     hook = LifecycleHook(phase, "after", lambda context: answers.append(made.engine.cancel(context.task_id)))
-    made = bench(ScriptedLLM(answer("done")), hooks=[hook])
+    made = bench(ScriptedLLM(answer("three")), hooks=[hook])
     failed = (await made.run()).failure()
     assert answers == [Success(None)]
     assert isinstance(failed.error, RunCancelled)
@@ -222,7 +222,7 @@ async def test_the_context_can_be_read_while_the_task_runs() -> None:
 
 
 async def test_the_same_task_cannot_run_twice_at_once() -> None:
-    made = bench(ScriptedLLM(forever(say("done", delay=0.05))))
+    made = bench(ScriptedLLM(forever(say("three", delay=0.05))))
     outcomes: list[Result[TaskResult, TaskFailed]] = []
 
     async def run() -> None:

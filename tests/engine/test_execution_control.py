@@ -147,7 +147,7 @@ async def test_pausing_twice_is_pausing_and_resuming_needs_a_pause() -> None:
         )
         return "asked"
 
-    made = bench(ScriptedLLM(call("ask"), answer("done")), tools=FakeTools({"ask": ask}))
+    made = bench(ScriptedLLM(call("ask"), answer("three")), tools=FakeTools({"ask": ask}))
     assert (await made.run()).unwrap().status == "completed"
     not_paused = Failure(TaskError("Task task-1 is not paused.", "task-1"))
     assert answers == [not_paused, Success(None), Success(None), Success(None), not_paused]
@@ -339,7 +339,7 @@ async def test_a_run_that_has_its_answer_can_no_longer_be_stopped_or_paused() ->
         answers.extend((made.engine.stop(TASK), made.engine.pause(TASK)))
 
     made = bench(
-        ScriptedLLM(answer("done")),
+        ScriptedLLM(answer("three")),
         hooks=[LifecycleHook("memory-flush", "before", stop)],
         memory=InMemoryMemory(),
     )
@@ -392,7 +392,7 @@ async def test_what_a_run_that_is_being_ended_cannot_do_is_refused() -> None:
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "stop"])
 async def test_what_does_not_run_can_be_neither_paused_nor_resumed_nor_stopped(verb: str) -> None:
-    made = bench(ScriptedLLM(say("done")))
+    made = bench(ScriptedLLM(say("three")))
     unknown = Failure(TaskError("Task task-1 is not running.", "task-1"))
     assert getattr(made.engine, verb)(TASK) == unknown
     await made.run()
@@ -438,7 +438,7 @@ def test_a_run_is_paused_resumed_and_stopped_from_another_thread(backend: str) -
 
 @pytest.mark.parametrize("request_", ["cancel", "stop", "pause"])
 async def test_a_subscriber_of_the_first_event_controls_the_run(request_: str) -> None:
-    made = bench(ScriptedLLM(answer("done")))
+    made = bench(ScriptedLLM(answer("three")))
     answers: list[Result[None, TaskError]] = []
 
     def control(event: object) -> None:
@@ -458,13 +458,13 @@ async def test_a_subscriber_of_the_first_event_controls_the_run(request_: str) -
             assert outcome.unwrap().metadata.terminated_by == "stopped"
         case _:
             assert answers == [Success(None)] * 2
-            assert outcome.unwrap().output == "done"
+            assert outcome.unwrap().output == "three"
     assert made.engine.running() == ()
 
 
 @pytest.mark.parametrize("reason", [None, 5])
 async def test_a_reason_that_is_no_text_is_refused_at_the_call(reason: object) -> None:
-    made = bench(ScriptedLLM(answer("done", delay=1.0)))
+    made = bench(ScriptedLLM(answer("three", delay=1.0)))
 
     async def stop() -> None:
         await anyio.sleep(0.5)
@@ -472,4 +472,4 @@ async def test_a_reason_that_is_no_text_is_refused_at_the_call(reason: object) -
         kind = type(reason).__name__
         assert refused == Failure(TaskError(f"reason: got {kind}, expected a sentence as a text.", TASK))
 
-    assert (await run_beside(made, stop)).unwrap().output == "done"
+    assert (await run_beside(made, stop)).unwrap().output == "three"

@@ -59,7 +59,7 @@ async def test_a_strict_hook_that_fails_does_not_keep_the_account_open(
 
     costs, log = RecordingCostTracker(), RecordingAuditLog()
     made = bench(
-        ScriptedLLM(answer("done")),
+        ScriptedLLM(answer("three")),
         hooks=[LifecycleHook(phase, timing, broken)],
         options={"strict_hooks": True},
         cost_tracker=costs,
@@ -82,7 +82,7 @@ async def test_a_run_that_is_cancelled_in_a_hook_of_its_closing_has_its_account_
 
     costs, log = RecordingCostTracker(), RecordingAuditLog()
     hook = LifecycleHook(phase, timing, cancel)
-    made = bench(ScriptedLLM(answer("done")), hooks=[hook], cost_tracker=costs, audit=log)
+    made = bench(ScriptedLLM(answer("three")), hooks=[hook], cost_tracker=costs, audit=log)
     failed = (await made.run()).failure()
     assert failed.error == RunCancelled("task-1", phase)
     assert (len(costs.records), len(log.of("run"))) == (1, 1)
@@ -109,7 +109,7 @@ async def test_a_run_that_is_cancelled_before_its_start_is_entered_has_both_entr
         made.engine.cancel(context.task_id)
 
     hook = LifecycleHook("audit", "before", cancel)
-    made = bench(ScriptedLLM(answer("done")), hooks=[hook], audit=log)
+    made = bench(ScriptedLLM(answer("three")), hooks=[hook], audit=log)
     made.engine.ports.events.subscribe(let_enter)
     failed = (await made.run()).failure()
     assert failed.error == RunCancelled("task-1", "audit")
@@ -264,12 +264,12 @@ async def test_a_run_that_is_cancelled_while_it_is_recorded_is_recorded_once(tmp
         await anyio.sleep(0.001)
 
     tracker = Tracker()
-    made = bench(ScriptedLLM(forever(answer("done"))), cost_tracker=tracker)
+    made = bench(ScriptedLLM(forever(answer("three"))), cost_tracker=tracker)
     for tracker.cancel_before in (True, False):
         assert (await made.run()).failure().error == RunCancelled("task-1", "cost-track")
     totals = await attempt(costs.totals("run"))
     assert [total.usage.total_tokens for total in totals.unwrap()] == [15, 15]
-    made = bench(ScriptedLLM(answer("done")), audit=Log())
+    made = bench(ScriptedLLM(answer("three")), audit=Log())
     assert (await made.run()).failure().error == RunCancelled("task-1", "audit")
     assert [each.entry.action for each in (await attempt(log.read())).unwrap()] == ["start", "run"]
     await costs.aclose()
@@ -306,7 +306,7 @@ async def test_a_run_that_ends_the_process_is_recorded_before(
 ) -> None:
     costs, log, leave = RecordingCostTracker(), RecordingAuditLog(), Exit(kind)
     hooks = [LifecycleHook("think", "before", leave)] if event is None else []
-    made = bench(ScriptedLLM(answer("done")), hooks=hooks, cost_tracker=costs, audit=log)
+    made = bench(ScriptedLLM(answer("three")), hooks=hooks, cost_tracker=costs, audit=log)
     if event is not None:
         made.engine.ports.events.subscribe(leave.on(event))
     with pytest.raises(kind):
@@ -331,7 +331,7 @@ async def test_a_hook_of_the_closing_that_exits_leaves_both_records(phase: Lifec
 
 async def test_a_handler_that_exits_at_the_cancellation_leaves_both_records() -> None:
     costs, log, leave = RecordingCostTracker(), RecordingAuditLog(), Exit(SystemExit)
-    made = bench(ScriptedLLM(answer("done")), cost_tracker=costs, audit=log)
+    made = bench(ScriptedLLM(answer("three")), cost_tracker=costs, audit=log)
     subscribe = made.engine.ports.events.subscribe
     subscribe(lambda event: made.engine.cancel(event.task_id) and None)
     subscribe(leave.on(ExecutionCancelled))

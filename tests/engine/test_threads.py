@@ -81,7 +81,7 @@ def test_a_run_is_cancelled_from_the_thread_of_its_own_tool(backend: str) -> Non
 
 def test_cancelling_from_many_threads_agrees_with_how_each_run_ended() -> None:
     """Whoever is told that a run is cancelled finds it cancelled, and nobody else does."""
-    made = bench(ScriptedLLM(forever(say("done"))))
+    made = bench(ScriptedLLM(forever(say("three"))))
     names = [TaskId(f"t{number}") for number in range(100)]
     answers: dict[str, bool] = {}
     begun = threading.Semaphore(0)
@@ -136,7 +136,7 @@ def test_one_task_runs_once_however_many_threads_begin_it() -> None:
         @effect
         async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
             assert await anyio.to_thread.run_sync(all_refused.wait, PATIENCE_S)
-            return Success(ModelResponse("done", self.model))
+            return Success(ModelResponse("three", self.model))
 
     made = bench(Waiting())
     together = threading.Barrier(8)
@@ -154,7 +154,7 @@ def test_one_task_runs_once_however_many_threads_begin_it() -> None:
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(run, range(8)))
     assert refused == [TaskError("Task task-1 is already running.", "task-1")] * 7
-    assert outcomes.count("done") == 1
+    assert outcomes.count("three") == 1
 
 
 def test_hooks_are_registered_and_unregistered_from_many_threads() -> None:
