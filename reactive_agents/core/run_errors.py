@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import frozen
 
 from reactive_agents.core import bases
 from reactive_agents.core.bases import FieldProblem, ServiceFailed, sentence
@@ -48,15 +48,14 @@ class BudgetUnavailable(Value):
 # --- What goes wrong between us and a language model ---
 
 
-RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
-"""The failed attempts of a call that are, or may be, charged for, also those of fallbacks."""
-
-
 @frozen(eq=False, repr=False)
 class _ModelError(Value):
     message: str
     model: str
-    refused: RefusedAttempts = field(default=(), kw_only=True)
+
+
+RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
+"""The failed attempts of a call that are, or may be, charged for, also those of fallbacks."""
 
 
 @frozen(eq=False, repr=False)
@@ -64,6 +63,7 @@ class RateLimited(_ModelError):
     """The provider limits requests; ``retry_after_s``: in seconds, if it states them."""
 
     retry_after_s: float | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -71,6 +71,7 @@ class ModelTimeout(_ModelError):
     """No answer within ``timeout_s`` seconds."""
 
     timeout_s: float
+    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -78,6 +79,7 @@ class AuthenticationFailed(_ModelError):
     """The key is missing or refused. ``missing``: its environment variable."""
 
     missing: str | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -85,6 +87,7 @@ class ContextOverflow(_ModelError):
     """The request exceeds the window; ``limit``: its tokens, if they are stated."""
 
     limit: int | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -92,6 +95,7 @@ class MalformedResponse(_ModelError):
     """The provider's answer, which begins with ``excerpt``, violates its protocol."""
 
     excerpt: str = ""
+    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -99,6 +103,7 @@ class ModelUnavailable(_ModelError):
     """The provider cannot be reached or fails. ``status``: its HTTP status, if any."""
 
     status: int | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -106,6 +111,7 @@ class RequestRejected(_ModelError):
     """The provider rejects this request: unknown model, parameter, content policy."""
 
     status: int | None = None
+    refused: RefusedAttempts = ()
 
 
 @frozen(eq=False, repr=False)
@@ -125,6 +131,7 @@ class ContentUnsupported(_ModelError):
     """
 
     kind: str
+    refused: RefusedAttempts = ()
 
 
 ProviderErrors: TypeAlias = (
