@@ -179,6 +179,14 @@ class SessionKey(Value):
     user: str | None = None
 
 
+def changed_keys(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
+    """Return the keys whose values differ between two states of a session."""
+    # by their text, since True == 1
+    return tuple(
+        key for key in {**before, **after} if repr(before.get(key, ...)) != repr(after.get(key, ...))
+    )
+
+
 @frozen(eq=False, repr=False)
 class SessionTurn(Value):
     """The part of a session that one run adds.

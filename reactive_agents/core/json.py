@@ -22,6 +22,10 @@ JsonObject: TypeAlias = dict[str, Json]
 _T = TypeVar("_T")
 _SHOWN_CHARACTERS = 80
 
+MOST_LEVELS = 64
+"""Levels of arrays and objects that data of a program may have."""
+JSON_DATA = f"JSON data: lists, objects, texts, finite numbers, at most {MOST_LEVELS} levels deep"
+
 
 def object_within(text: str) -> str:
     """Return a text from its first to its last brace, without prose around, or all."""
@@ -50,9 +54,15 @@ def json_copy(given: object) -> JsonObject | None:
     try:
         text = json.dumps(dict(given), allow_nan=False, ensure_ascii=False)
         copy: JsonObject = json.loads(text)
+        is_same = _levels(copy) <= MOST_LEVELS and copy == given
     except (TypeError, ValueError, RecursionError):
         return None
-    return copy if copy == given and text == without_surrogates(text) else None
+    return copy if is_same and text == without_surrogates(text) else None
+
+
+def _levels(value: Json) -> int:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if items is None else 1 + max(map(_levels, items), default=0)
 
 
 def map_texts(value: Json, change: Callable[[str], str]) -> Json:

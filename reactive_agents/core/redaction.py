@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from attrs import evolve
 
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import MOST_LEVELS, Json
 from reactive_agents.core.secret_patterns import (
     DISGUISE,
     PATTERNS,
@@ -34,7 +34,6 @@ SHORTEST_SECRET = 8
 """Values of the environment below this many characters occur everywhere, and stay."""
 
 _SHORTEST_KNOWN = 4
-_DEEPEST = 64
 _LARGEST_DIGITS_BITS = 1 << 13
 _LONGEST_KNOWN = 1 << 14
 _MOST_KNOWN_CHARS = 1 << 18
@@ -120,7 +119,7 @@ class Redactor:
 
         Data below 64 levels of arrays and objects is left out.
         """
-        return self._value(value, _DEEPEST)
+        return self._value(value, MOST_LEVELS)
 
     def _redact_once(self, text: str) -> str:
         plain = folded(text)

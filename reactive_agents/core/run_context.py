@@ -11,7 +11,16 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, MutableMapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Generator,
+    ItemsView,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    ValuesView,
+)
 from contextvars import ContextVar
 from threading import RLock
 from typing import Any, Generic, TypeAlias
@@ -21,7 +30,7 @@ from typing_extensions import TypeVar
 
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
-from reactive_agents.core.json import Json, JsonObject, abbreviated, copied_json, json_copy
+from reactive_agents.core.json import JSON_DATA, Json, JsonObject, abbreviated, copied_json, json_copy
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
@@ -99,10 +108,18 @@ class SessionState(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def items(self) -> ItemsView[str, Any]:
+        """Return the present keys and values, which later changes leave alone."""
+        return self._values.items()
+
+    def values(self) -> ValuesView[Any]:
+        """Return the present values, which later changes leave alone."""
+        return self._values.values()
+
     def __setitem__(self, key: str, value: Any) -> None:
         copy = json_copy({key: value}) if isinstance(key, str) else None
         if copy is None:
-            raise TypeError(f"state[{abbreviated(key)}]: got {abbreviated(value)}, expected JSON data")
+            raise TypeError(f"state[{abbreviated(key)}]: got {abbreviated(value)}, expected {JSON_DATA}")
         with self._lock:
             self._put({**self._values, **copy}, key)
 

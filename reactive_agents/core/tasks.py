@@ -169,7 +169,7 @@ class TaskResult(Value, Generic[Output]):
             in which they ended.
         handoffs: names of the agents that the conversation was handed to, in order.
         agent: name of the agent that answered; empty in results of earlier versions.
-        state: the state of the session after the run, or of the run if it has no session.
+        state: the state of the session as the run left it, or of the run if it has no session.
     """
 
     task_id: TaskId

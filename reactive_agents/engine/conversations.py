@@ -69,8 +69,9 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
         if store is None:
             missing = errors.ServiceMissing("sessions", "memory.sessions")
             return Failure(context.failure_of("bootstrap")(missing))
-        if not hasattr(store, "end"):  # known before the answer is paid for
-            lacking = broken_service("sessions", store, "end", "has no 'end'.")
+        lacks = next((each for each in ("begin", "end", "state") if not hasattr(store, each)), None)
+        if lacks is not None:  # known before the answer is paid for
+            lacking = broken_service("sessions", store, lacks, f"has no {lacks!r}.")
             return Failure(context.failure_of("bootstrap")(lacking))
         late = f"Other runs held the session {task.session!r} until the time limit of the run."
         begun: Result[conversation.History, errors.SessionErrors | errors.ServiceFailed] = Failure(
@@ -136,7 +137,7 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
     results = {key: text for key, text in result.tool_results.items() if key in shown}
     text = "\n".join(conversation.conversation_lines(messages))
     before, after = services.handle.context.history.state, result.state
-    changed = tuple([key for key in {**before, **after} if before.get(key, ...) != after.get(key, ...)])
+    changed = conversation.changed_keys(before, after)
     holder = _holder(result, services)
     turn = conversation.SessionTurn(result.run_id, messages, text, results, holder, after, changed)
     redactor = services.ports.redactor

@@ -33,6 +33,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.events import AgentEvent, ExecutionPhaseFailed
 from reactive_agents.core.governance import GuardrailReport
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.results import ReasoningResult, StrategyEffectiveness
 from reactive_agents.effects import effect
@@ -302,7 +303,7 @@ async def test_a_record_that_counts_as_empty_is_used() -> None:
     await agent.aclose()
 
 
-@pytest.mark.parametrize("method", ["begin", "end"])
+@pytest.mark.parametrize("method", ["begin", "end", "state"])
 async def test_sessions_that_lack_a_method_are_named_before_the_model_is_asked(method: str) -> None:
     class Sessions:
         pass
@@ -310,7 +311,8 @@ async def test_sessions_that_lack_a_method_are_named_before_the_model_is_asked(m
     model = ScriptedLLM(answer("It is done."))
     agent = ReactiveAgents.create().with_llm(model).build()
     sessions = Sessions()
-    setattr(sessions, {"begin": "end", "end": "begin"}[method], lambda *_: None)
+    for present in {"begin", "end", "state"} - {method}:
+        setattr(sessions, present, lambda *_: None)
     agent.container.memory.sessions.override(sessions)
     with pytest.raises(AgentError) as raised:
         await agent.run("Do it.", session="s")
@@ -394,6 +396,10 @@ class Silent:
     @effect
     async def end(self, *_: object) -> Result[None, SessionErrors]:
         return await self._answer("end", None)
+
+    @effect
+    async def state(self, *_: object) -> Result[JsonObject, SessionErrors]:
+        return await self._answer("state", {})
 
     @effect
     async def check(self, text: str, stage: str, llm: object) -> Result[GuardrailReport, ServiceFailed]:

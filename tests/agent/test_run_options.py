@@ -92,9 +92,9 @@ class Colour(enum.Enum):
     RED = 1
 
 
-def _deep() -> dict[str, Any]:
+def _deep(levels: int) -> dict[str, Any]:
     value: dict[str, Any] = {}
-    for _ in range(100_000):
+    for _ in range(levels):
         value = {"a": value}
     return value
 
@@ -108,11 +108,12 @@ def _deep() -> dict[str, Any]:
         ),
         ({"metadata": [1]}, "metadata: got an array of 1 item, expected an object of JSON data with texts"),
         ({"metadata": {"b": 1, "a": (1,)}}, "metadata['a']: got "),
-        ({"metadata": {"a": object}}, "expected JSON data."),
-        ({"metadata": {"a": float("nan")}}, "expected JSON data."),
-        ({"metadata": {"a": Colour.RED}}, "expected JSON data."),
-        ({"metadata": {"a": "\ud800"}}, "expected JSON data."),
-        ({"metadata": _deep()}, "expected JSON data."),
+        ({"metadata": {"a": object}}, "expected JSON data: lists, "),
+        ({"metadata": {"a": float("nan")}}, "expected JSON data: lists, "),
+        ({"metadata": {"a": Colour.RED}}, "expected JSON data: lists, "),
+        ({"metadata": {"a": "\ud800"}}, "expected JSON data: lists, "),
+        ({"metadata": _deep(64)}, "metadata['a']: got an object of 1 field, expected JSON data: lists, "),
+        ({"metadata": _deep(100_000)}, "expected JSON data: lists, "),
         ({"tags": "eu"}, "tags: got 'eu', expected a list of names."),
         ({"tags": 3}, "tags: got 3, expected a list of names."),
         (

@@ -53,6 +53,14 @@ def adding(*items: str) -> list[Any]:
     return [turn for item in items for turn in (call("add", item=item), answer("It is in the cart."))]
 
 
+def nested(levels: int) -> Any:
+    """Return lists in each other."""
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 async def test_tools_read_in_a_run_what_they_kept_in_earlier_runs_of_the_session(place: str) -> None:
     agent = clerk(*adding("tea", "milk", "salt", "rice")).with_sessions(place).build()
     seen = []
@@ -89,6 +97,7 @@ async def test_a_session_of_two_agents_over_one_file_has_a_state_for_each(tmp_pa
         (lambda state: state["person"]["tags"].sort(), "the state of a session is changed by assignment"),
         (lambda state: state.update(person={1, 2}), "state['person']: got a set, expected JSON data"),
         (lambda state: state.update(n=float("nan")), "state['n']: got nan, expected JSON data"),
+        (lambda state: state.update(deep=nested(64)), "expected JSON data: lists, objects, texts, finite"),
         (lambda state: state.update({3: 4}), "state[3]: got 4, expected JSON data"),
         (lambda state: state.update(text="x" * MOST_STATE), "expected a state of at most 100,000 characters"),
     ],
@@ -175,6 +184,29 @@ async def test_a_run_that_fails_changes_nothing() -> None:
     with pytest.raises(AgentError, match="down"):
         await agent.run("Add it.", session="a")
     assert (await agent.run("Add it.", session="a")).state == {"cart": ["tea", "salt"]}
+
+
+async def test_data_as_deep_as_it_may_be_and_a_switch_that_becomes_a_number_are_stored(place: str) -> None:
+    values = [nested(63), True, 1, 1.0, False, 0, None]
+
+    def put(ctx: RunContext, number: int) -> None:
+        """Put it."""
+        ctx.state["value"] = values[number]
+
+    turns = [turn for number in range(len(values)) for turn in (call("put", number=number), answer("Done."))]
+    agent = clerk(*turns, tools=(put,)).with_sessions(place).build()
+    for value in values:
+        result = await agent.run("Put it.", session="a")
+        assert repr(await agent.sessions.state("a")) == repr(result.state) == repr({"value": value})
+    await agent.aclose()
+
+
+def test_it_may_be_read_while_another_thread_deletes_a_key() -> None:
+    state = SessionState({"a": 1, "b": 2})
+    items, values = iter(state.items()), iter(state.values())
+    assert (next(items), next(values)) == (("a", 1), 1)
+    del state["b"]
+    assert (list(items), list(values), dict(state)) == ([("b", 2)], [2], {"a": 1})
 
 
 async def test_secrets_in_it_are_redacted_when_it_is_stored() -> None:

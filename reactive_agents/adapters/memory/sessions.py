@@ -27,7 +27,7 @@ from reactive_agents.adapters.leases import LeaseRenewal
 from reactive_agents.adapters.memory import contents
 from reactive_agents.adapters.memory.store import microseconds, moment_of
 from reactive_agents.core.codec import to_json
-from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
+from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn, changed_keys
 from reactive_agents.core.errors import SessionErrors, SessionRefused, SessionUnavailable
 from reactive_agents.core.ids import AgentId, RunId, SessionId
 from reactive_agents.core.json import JsonObject, without_surrogates
@@ -538,11 +538,13 @@ def _change_later(
     file: sql.Transaction, place: tuple[int, int], turn: SessionTurn, before: JsonObject
 ) -> None:
     """Change the state after turns that overtook a run, where these did not."""
-    later = "FROM conversation_turns WHERE conversation = ? AND number > ?"
-    rows = file.execute(f"SELECT number, state {later}", place).fetchall()
+    rows = file.execute(
+        "SELECT number, state FROM conversation_turns WHERE conversation = ? AND number > ?", place
+    ).fetchall()
     for each, stored in rows if turn.changed else ():
         state: JsonObject = json.loads(stored)
-        own = tuple(key for key in turn.changed if state.get(key) == before.get(key))
+        later = changed_keys(before, state)
+        own = tuple(key for key in turn.changed if key not in later)
         file.execute(
             "UPDATE conversation_turns SET state = ? WHERE conversation = ? AND number = ?",
             (to_json(evolve(turn, changed=own).state_after(state)), place[0], each),
