@@ -108,6 +108,9 @@ class SessionState(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __repr__(self) -> str:
+        return repr(self._values)
+
     def items(self) -> ItemsView[str, Any]:
         """Return the present keys and values, which later changes leave alone."""
         return self._values.items()

@@ -284,6 +284,16 @@ async def test_the_strategys_own_compaction_counts() -> None:
     assert await told_of("drop") == []
 
 
+async def test_a_request_of_a_step_does_not_depend_on_which_step_beside_it_has_ended(tmp_path: Path) -> None:
+    turns = [plan(tool_step("note", text="one"), analysis_step("Say what it is."))]
+    turns += [say("It is one.", when="Say what it is."), satisfied("s2"), answer("It is one.")]
+    builder = planner(*turns, plan_mode="dag").with_tools(note)
+    agent = builder.with_durability(tmp_path / "runs.db").build()
+    await agent.run("Note one.", run_id="order-1")
+    assert (await agent.runs.replay("order-1")).difference == ""
+    await agent.aclose()
+
+
 # --- plans that outlive a run ---------------------------------------------------------------------------
 
 

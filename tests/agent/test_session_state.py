@@ -123,6 +123,7 @@ def test_what_the_state_holds_is_lists_and_objects_whose_copies_may_be_changed()
     assert json.dumps(state["a"]) == '[1, {"b": [2]}]'
     for copied in (copy.deepcopy(state["a"]), copy.copy(state["a"]), list(state["a"]), state["a"] + [4]):
         copied.append(5)
+    assert f"{state}" == str({"a": [1, {"b": [2]}]})
     snapshot: Any = state.snapshot()
     snapshot["a"][1]["b"].append(6)
     assert state == {"a": [1, {"b": [2]}]}

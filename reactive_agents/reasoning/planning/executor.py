@@ -60,7 +60,7 @@ class StepRun:
 
 @effect
 async def run_step(
-    step: PlanStep, progress: Progress, journal: PlanJournal, context: PlanningContext
+    step: PlanStep, plan: Plan, progress: Progress, journal: PlanJournal, context: PlanningContext
 ) -> Result[StepRun, ReasoningErrors]:
     """Run a step until it succeeds or its retries are used up, and record each status.
 
@@ -74,7 +74,7 @@ async def run_step(
     while True:
         await journal.change_step(step)
         found = evidence_in(made, progress, context)
-        prepared = _prepare(step, found, progress, journal, context)
+        prepared = _prepare(step, found, progress, plan, context)
         if isinstance(prepared, Failure):
             reason = f"The step could not be run: {prepared.failure()}."
             return Success(StepRun(await _ended(step, reason, journal, context), states))
@@ -110,14 +110,14 @@ async def _ended(
 
 
 def _prepare(
-    step: PlanStep, found: str, progress: Progress, journal: PlanJournal, context: PlanningContext
+    step: PlanStep, found: str, progress: Progress, plan: Plan, context: PlanningContext
 ) -> Result[Pass, str]:
     """Return the kernel run of the step, with the results that it refers to.
 
     Args:
         found: the results of its tools in earlier attempts.
     """
-    steps, made = journal.plan.steps, partial(Pass, f"{NAME}:{step.id}", f"{step.id}.", delivers=False)
+    steps, made = plan.steps, partial(Pass, f"{NAME}:{step.id}", f"{step.id}.", delivers=False)
     if step.type == "tool_call":
         filled = interpolate(step.tool_args, step, steps)
         if isinstance(filled, Failure):
@@ -141,7 +141,7 @@ def _prepare(
     shown = interpolate(step.instruction, step, steps, lambda text, of: fence(f"result-of-{of}", text))
     if isinstance(shown, Failure):
         return shown
-    task = step_content(step, str(shown.unwrap()), journal.plan.goal, found, _unnamed(step, journal, context))
+    task = step_content(step, str(shown.unwrap()), plan.goal, found, _unnamed(step, plan, context))
     leads = step.id == steps[-1].id  # its text may be sent as it is
     match step.type:
         case "analysis":
@@ -158,7 +158,7 @@ def _prepare(
                 )
             )
         case "composite":
-            required = _required_calls(step, progress, journal, context)
+            required = _required_calls(step, progress, plan, context)
             turns = 1 + sum(share for _, _, share in required)
             calls = tuple(ToolRequirement(name, done + share) for name, done, share in required)
             return Success(
@@ -175,23 +175,23 @@ def _prepare(
     assert_never(step.type)
 
 
-def _unnamed(step: PlanStep, journal: PlanJournal, context: PlanningContext) -> str:
+def _unnamed(step: PlanStep, plan: Plan, context: PlanningContext) -> str:
     """Return the results so far for a step that refers to none; otherwise empty.
 
     Small models forget the references, and a step that sees no results makes them up.
     """
-    completed = tuple(each for each in journal.plan.steps if each.status == "completed" and each.result)
+    completed = tuple(each for each in plan.steps if each.status == "completed" and each.result)
     if not completed or references_in(step.instruction):
         return ""
     profile = profile_of(context.input, context.services)
-    return shown_results(evolve(journal.plan, steps=completed), profile, context.input.settings.compression)
+    return shown_results(evolve(plan, steps=completed), profile, context.input.settings.compression)
 
 
 def _required_calls(
-    step: PlanStep, progress: Progress, journal: PlanJournal, context: PlanningContext
+    step: PlanStep, progress: Progress, plan: Plan, context: PlanningContext
 ) -> tuple[tuple[str, int, int], ...]:
     """Return the required tools of a step, each with its calls done and to make."""
-    now, steps = open_requirements_of_run(progress, context.input, context.services), journal.plan.steps
+    now, steps = open_requirements_of_run(progress, context.input, context.services), plan.steps
     return tuple(
         (each.name, done, planner.share_of_calls(step, each.min_calls - done, steps, each.name))
         for each, done in now.open
@@ -241,7 +241,8 @@ async def execute_plan(
         if limit is not None:
             return Success(evolve(done, limit=limit))
         ready = await _ready(batch, journal)
-        ran = await gather([run_step(step, done.progress, journal, context) for step in ready])
+        plan = journal.plan  # so that a request does not depend on which step beside it has ended
+        ran = await gather([run_step(step, plan, done.progress, journal, context) for step in ready])
         failed: list[StepRun] = []
         for each in ran:
             if isinstance(each, Failure):
