@@ -434,7 +434,10 @@ class SessionStore(Protocol):
         ...
 
     def end(self, key: SessionKey, run_id: RunId, turn: SessionTurn | None) -> Effect[None, SessionErrors]:
-        """Add the run, if it has a ``turn``, once, and let the session's next begin."""
+        """Add the run, if it has a ``turn``, once, and let the session's next begin.
+
+        The state of the session is then ``turn.state_after`` that of the turn before.
+        """
         ...
 
     def state(self, agent: AgentId, session: SessionId) -> Effect[JsonObject, SessionErrors]:
