@@ -416,7 +416,9 @@ class ReactiveAgent(Generic[R, D]):
                     errors.ServiceMissing("runs", "memory.record", "build the agent with_durability(path)")
                 )
             queues = self.container.memory.queues().value_or(None)
-            self._runs.append(Runs(engine, record, self.present, lambda: self._engine, queues))
+            self._runs.append(
+                Runs(engine, record, self.present, lambda: self._engine, queues, self.deps_type)
+            )
         return self._runs[-1]
 
     async def submit(
@@ -442,7 +444,7 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.agent.runs import check_queued, queued_run
 
-        ready, changes = value_or_raise(self._run_of(task, dict(options)))
+        ready, changes = value_or_raise(self._run_of(task, dict(options), queued=True))
         check_queued(queue, priority, delay_s, live=live_options(options))
         runs, clock = self.runs, self.container.core.clock()
         run_id = changes.run_id or RunId(self.container.core.ids().new())
@@ -480,7 +482,7 @@ class ReactiveAgent(Generic[R, D]):
         from reactive_agents.agent.runs import check_queued
         from reactive_agents.core.run_record import RunSchedule, next_time
 
-        ready, _ = value_or_raise(self._run_of(task, dict(options)))
+        ready, _ = value_or_raise(self._run_of(task, dict(options), queued=True))
         check_queued(queue, priority, name=name, live=live_options(options))
         try:
             next_at = next_time(cron, timezone, self.container.core.clock().now())
@@ -753,14 +755,18 @@ class ReactiveAgent(Generic[R, D]):
         return _local_desk(self.container.governance.desk())
 
     def _run_of(
-        self, task: TaskInput | Task, options: dict[str, Any]
+        self, task: TaskInput | Task, options: dict[str, Any], *, queued: bool = False
     ) -> Result[tuple[Task, RunChanges], errors.TaskError | errors.ExecutionError]:
-        """Return the task of a run, and the changes that its options make."""
+        """Return the task of a run, and the changes that its options make.
+
+        ``queued``: whether it is for workers, which have the dependencies.
+        """
         new_task = self._task(task, options)
         if not isinstance(new_task, Success):
             return Failure(new_task.failure())
         ready = new_task.unwrap()
-        checked = run_changes(options, self.deps_type)
+        deps_type = None if queued and options.get("deps") is None else self.deps_type
+        checked = run_changes(options, deps_type)
         if isinstance(checked, Failure):
             return Failure(errors.TaskError(checked.failure().message, ready.id))
         changes = checked.unwrap()

@@ -6,6 +6,7 @@ they reach it within a second in whatever process it is under way.
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 from collections.abc import Callable, Iterable
@@ -31,6 +32,7 @@ from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.run_context import ContextFunction, RunContext, context_function, wrong_deps
 from reactive_agents.core.run_record import (
     OpenQuestion,
     QueueLimits,
@@ -88,7 +90,9 @@ class Runs(Generic[R]):
     _present: Callable[[TaskResult], R]
     _current_engine: Callable[[], ExecutionEngine]
     _queues: QueueEngine | None = None
+    _deps_type: Any = None
     _workers: list[_Beside] = field(init=False, factory=list)
+    _left_to_others: set[str] = field(init=False, factory=set)
 
     # --- what there is ------------------------------------------------------------------------------------
 
@@ -128,7 +132,8 @@ class Runs(Generic[R]):
         A run that has ended returns its recorded result; a run that is under way elsewhere is waited for.
 
         Args:
-            deps: the dependencies, as in ``run``; they are not part of the record.
+            deps: the dependencies, as in ``run``, since they are not part of the record; or a function, as
+                for ``work``.
             accept_changes: whether a run that another version of the agent began is continued.
         """
         outcome = await self._resumed(RunId(run_id), deps=deps, accept_changes=accept_changes)
@@ -142,10 +147,12 @@ class Runs(Generic[R]):
         A run that cannot be continued does not stop the others.
 
         Args:
+            deps: the dependencies of the runs, or a function that makes those of each run, as for ``work``.
             concurrency: the most runs at the same time, 1 or more. Runs that wait for a person, or that
                 another process continues, do not count.
         """
         _checked_limits(concurrency, None, None, 0)
+        deps = self._checked_deps(deps)
         engine = self._current_engine()
         found = await value_of(self._record.interrupted(engine.settings.agent_id))
         outcomes: dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]] = {}
@@ -153,8 +160,12 @@ class Runs(Generic[R]):
         ended = anyio.Event()
 
         async def resume(run: RecordedRun) -> None:
-            outcome = await self._continued(deps, run, "")
-            outcomes[run.run_id] = outcome.map(self._present).alt(lambda failed: failed.error)
+            try:
+                outcome = await self._continued(deps, run, "")
+                outcomes[run.run_id] = outcome.map(self._present).alt(lambda failed: failed.error)
+            except AgentError as error:  # it has no dependencies
+                _log.warning("The run %s cannot be continued: %s", run.run_id, error)
+                outcomes[run.run_id] = Failure(cast(errors.RecordErrors, error.error))
             here.pop(run.run_id, None)
             ended.set()
 
@@ -231,6 +242,9 @@ class Runs(Generic[R]):
         wait for a person do not count for ``concurrency``.
 
         Args:
+            deps: the dependencies of the runs, which are not recorded; or a function, plain or ``async``,
+                that returns those of each run. It may take a ``RunContext`` with the user, session, id,
+                metadata and tags of the run.
             concurrency: the most runs at the same time here, 1 or more.
             total: the most runs at the same time in all workers of the queue, 1 or more; give the same number
                 to each worker.
@@ -241,21 +255,30 @@ class Runs(Generic[R]):
             until_idle: whether to return when nothing is due.
         """
         check_queued(queue, 0)
-        limits = _checked_limits(concurrency, total, rate, finish_s)
+        limits, deps = _checked_limits(concurrency, total, rate, finish_s), self._checked_deps(deps)
         return await self._worker(queue, limits, deps).work(finish_s=finish_s, until_idle=until_idle)
 
-    def ensure_worker(self, queue: str) -> None:
+    def ensure_worker(self, queue: str, deps: Any = None) -> None:
         """Run a queue beside the program, unless a worker of this object already does.
 
-        With a queue engine other than the record, workers are separate processes.
+        With a queue engine other than the record, workers are separate processes. Without the dependencies
+        that its runs need, the queue is left to other workers.
 
         Args:
             queue: its name; empty for the interrupted runs of no queue, as soon as their process is gone.
+            deps: as for :meth:`work`.
         """
-        if self._queues is None and not any(each.queue == queue for each in self._workers):
-            self.start_worker(queue)
+        if self._queues is not None or any(each.queue == queue for each in self._workers):
+            return
+        try:
+            self.start_worker(queue, self._checked_deps(deps))
+        except AgentError as error:
+            level = logging.DEBUG if queue in self._left_to_others else logging.WARNING
+            self._left_to_others.add(queue)
+            told = "The queue %s is left to workers that have the dependencies, as by work(deps=…): %s"
+            _log.log(level, told, queue, error)
 
-    def start_worker(self, queue: str | None) -> None:
+    def start_worker(self, queue: str | None, deps: Any = None) -> None:
         """Run a queue, or the interrupted runs, beside the program until it is closed."""
         worker = _Beside(queue)
         self._workers.append(worker)
@@ -266,7 +289,7 @@ class Runs(Generic[R]):
                     if queue is None:
                         await self.recover()
                     else:
-                        await self._worker(queue, QueueLimits()).work()
+                        await self._worker(queue, QueueLimits(), deps).work()
             except Exception:  # noqa: BLE001 - nobody waits for it; each run has its outcome
                 _log.warning("Runs could not be continued.", exc_info=True)
             finally:
@@ -450,18 +473,59 @@ class Runs(Generic[R]):
         self, run_id: RunId, *, deps: Any = None, accept_changes: bool = False
     ) -> Result[TaskResult, TaskFailed]:
         run = await self.find(run_id)
-        overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
         engine = self._current_engine()
-        is_others = run.status in ("open", "queued") and run.agent_id != engine.settings.agent_id
+        goes_on = run.status in ("open", "queued")
+        is_others = goes_on and run.agent_id != engine.settings.agent_id
         if is_others and not accept_changes:
             problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
             raise AgentError(errors.RunRefused(run_id, problem))
+        given = await self._deps_of(run, self._checked_deps(deps)) if goes_on else None
+        overrides = RunOverrides(given, accept_changes=accept_changes, named=True)
         return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
-        known = run if reserved else None
-        overrides = RunOverrides(deps, reserved=reserved, reserved_run=known, named=True)
+        known, given = run if reserved else None, await self._deps_of(run, deps)
+        overrides = RunOverrides(given, reserved=reserved, reserved_run=known, named=True)
         return await self._current_engine().conduct(run.task, run_id=run.run_id, overrides=overrides)
+
+    def _checked_deps(self, deps: Any) -> Any:
+        """Return dependencies of the declared type, or the function that makes them.
+
+        Raises:
+            AgentError: they have another type, or the function cannot be called.
+        """
+        if not inspect.isroutine(deps):
+            _refuse(wrong_deps(self._deps_type, deps))
+            return deps
+        function = context_function(deps)
+        if function is None:
+            expected = "a function that takes at most the RunContext"
+            raise AgentError(errors.InvalidConfig("deps", abbreviated(deps), expected))
+        return function
+
+    async def _deps_of(self, run: RecordedRun, deps: Any) -> Any:
+        """Return the dependencies of a run, from those that were checked.
+
+        Raises:
+            AgentError: the function that makes them raised, or returned something else.
+        """
+        if not isinstance(deps, ContextFunction):
+            return deps
+        task = run.task
+        context = RunContext(
+            None, run.run_id, task.id, task.user, task.session, metadata=task.metadata, tags=task.tags
+        )
+        try:
+            made = await deps.call(context)
+        except Exception as error:
+            _log.warning("The function %s of deps raised.", deps.name, exc_info=True)
+            problem = f"has no dependencies: {deps.name} raised {type(error).__name__}"
+            raise AgentError(errors.RunRefused(run.run_id, problem)) from error
+        wrong = wrong_deps(self._deps_type, made)
+        if wrong is not None:
+            problem = f"has no dependencies from {deps.name}: {wrong.message.removesuffix('.')}"
+            raise AgentError(errors.RunRefused(run.run_id, problem))
+        return made
 
     def _worker(self, queue: str, limits: QueueLimits, deps: Any = None) -> QueueWorker:
         resume = partial(self._continued, deps)

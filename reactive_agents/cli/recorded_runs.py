@@ -338,7 +338,7 @@ def schedule(
 ) -> None:
     """Let workers run a task on a cron schedule, such as '0 2 * * *'."""
     agent = _agent(file, config, None, None, allow_tools_from)
-    agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
+    agent.runs.ensure_worker = lambda *_: None  # type: ignore[method-assign]
     _with(agent, lambda: agent.schedule(name, cron, task, timezone=timezone, queue=queue))
     output.report({"schedule": name}, f"Scheduled {name}.")
 

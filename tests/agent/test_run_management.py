@@ -14,10 +14,19 @@ from typing import Any, cast
 import anyio
 import anyio.lowlevel
 import pytest
+from attrs import frozen
 from dependency_injector.providers import Object
 from returns.result import Failure, Result, Success
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, external_tool, tool
+from reactive_agents import (
+    AgentError,
+    ReactiveAgent,
+    ReactiveAgents,
+    RunContext,
+    agent_tool,
+    external_tool,
+    tool,
+)
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.containers import LateOverrideError
@@ -1123,3 +1132,121 @@ async def test_a_sub_run_that_a_tool_began_in_the_background_outlives_its_caller
     go_on.set()
     assert (await outcomes[0]).output == "It is done."
     assert (await one.runs.find("background")).state == "completed"
+
+
+# --- dependencies, which no record has -------------------------------------------------------------------
+
+
+@frozen
+class Shop:
+    owner: str
+
+
+def seller(path: Path, *turns: Any) -> ReactiveAgent[Any, Shop]:
+    @tool(requires_approval=True)
+    def sell(ctx: RunContext[Shop], count: int) -> str:
+        """Sell tea."""
+        return f"{ctx.deps.owner} sold {count} to {ctx.user} in {ctx.session}"
+
+    described = ReactiveAgents.create(deps=Shop).with_llm(ScriptedLLM(*turns)).with_reasoning()
+    described = described.with_tools(sell).with_approval(timeout_s=60)
+    return described.with_durability(path, recover=False).build()
+
+
+async def waiting_sale(path: Path, run_id: str, **options: Any) -> None:
+    """Leave a run that waits for approval, which is then given."""
+    one = seller(path, call("sell", count=4))
+    asked = anyio.Event()
+    one.subscribe(lambda event: asked.set() if isinstance(event, ApprovalRequested) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Sell 4.", deps=Shop("first"), run_id=run_id, **options))
+        await asked.wait()
+        group.cancel_scope.cancel()
+    await one.runs.approve(run_id)
+
+
+@pytest.mark.parametrize(
+    ("go_on", "got"),
+    [
+        (lambda one: one.runs.resume("r1"), "nothing"),
+        (lambda one: one.runs.resume("r1", deps=7), "a int"),
+        (lambda one: one.runs.recover(), "nothing"),
+        (lambda one: one.runs.recover(deps=7), "a int"),
+        (lambda one: one.runs.work(until_idle=True), "nothing"),
+        (lambda one: one.runs.work(until_idle=True, deps=7), "a int"),
+    ],
+)
+async def test_no_run_goes_on_without_its_dependencies(tmp_path: Path, go_on: Any, got: str) -> None:
+    await waiting_sale(tmp_path / "r.db", "r1")
+    one = seller(tmp_path / "r.db")
+    with pytest.raises(AgentError) as refused:
+        await go_on(one)
+    assert refused.value.error == InvalidConfig("deps", got, "a Shop, with which the agent was created")
+    assert ((await one.runs.find("r1")).status, (await one.runs.find("r1")).attempt) == ("open", 1)
+    result = await seller(tmp_path / "r.db", answer("4 sold.")).runs.resume("r1", deps=Shop("second"))
+    assert result.tool_results == {"sell-1": "second sold 4 to None in None"}
+    assert (await one.runs.resume("r1")).output == "4 sold."  # a recorded result needs none
+
+
+async def test_a_queue_is_left_to_workers_that_have_the_dependencies(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("croniter")
+    async with seller(tmp_path / "r.db") as one:
+        for run_id in ("r1", "r2"):
+            await one.submit("Sell 4.", run_id=run_id)
+        await one.schedule("s", "0 0 1 1 *", "Sell 4.")
+        await waiting_sale(tmp_path / "r.db", "r3")  # a worker would continue it
+        for _ in range(50):
+            await anyio.lowlevel.checkpoint()
+        assert {run.status for run in await one.runs.list()} == {"queued", "open"}
+    (told,) = [each.getMessage() for each in caplog.records if "is left to workers" in each.getMessage()]
+    assert "queue default" in told
+    assert "deps: got nothing, expected a Shop" in told
+
+
+@pytest.mark.parametrize("how", ["resume", "recover", "work"])
+async def test_a_function_makes_the_dependencies_of_each_recorded_run(tmp_path: Path, how: str) -> None:
+    for name in ("ada", "eve"):
+        await waiting_sale(tmp_path / "r.db", f"of-{name}", user=name, session=f"chat-{name}")
+    one = seller(tmp_path / "r.db", *[answer("4 sold.")] * 2)
+
+    async def shop_of(ctx: RunContext[None]) -> Shop:
+        return Shop(f"the shop of {ctx.user}, {ctx.session}, {ctx.run_id}")
+
+    if how == "resume":
+        for name in ("ada", "eve"):
+            await one.runs.resume(f"of-{name}", deps=shop_of)
+    elif how == "recover":
+        await one.runs.recover(deps=shop_of)
+    else:
+        await one.runs.work(until_idle=True, deps=shop_of)
+    for name in ("ada", "eve"):
+        (sold,) = (await one.runs.wait(f"of-{name}")).tool_results.values()
+        assert sold == f"the shop of {name}, chat-{name}, of-{name} sold 4 to {name} in chat-{name}"
+
+
+async def test_a_run_whose_dependencies_cannot_be_made_stays_interrupted(tmp_path: Path) -> None:
+    for name in ("ada", "eve", "bob"):
+        await waiting_sale(tmp_path / "r.db", name, user=name)
+    one = seller(tmp_path / "r.db", answer("4 sold."))
+
+    def shop_of(ctx: RunContext[None]) -> object:
+        if ctx.user == "ada":
+            raise LookupError("no such shop")
+        return Shop("third") if ctx.user == "bob" else 7
+
+    def no_function(first: object, second: object) -> None: ...
+
+    outcomes = await one.runs.recover(deps=shop_of)
+    told = {run_id: outcome.failure() for run_id, outcome in outcomes.items() if isinstance(outcome, Failure)}
+    name, expected = "shop_of", "deps: got a int, expected a Shop, with which the agent was created"
+    assert told == {
+        "ada": RunRefused("ada", f"has no dependencies: {name} raised LookupError"),
+        "eve": RunRefused("eve", f"has no dependencies from {name}: {expected}"),
+    }
+    assert await one.runs.work(until_idle=True, deps=shop_of) == ("ada", "eve")
+    runs = {run.run_id: (run.status, run.attempt) for run in await one.runs.list()}
+    assert runs == {"ada": ("open", 1), "eve": ("open", 1), "bob": ("completed", 2)}
+    with pytest.raises(AgentError, match="deps: got a function, expected a function that takes at most"):
+        await one.runs.recover(deps=no_function)
