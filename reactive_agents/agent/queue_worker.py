@@ -281,8 +281,9 @@ class QueueWorker:
         if not isinstance(outcome, Failure):
             return True
         error = outcome.failure().error
-        _log.warning("The run %s failed: %s", run_id, error.message)
-        return not isinstance(error, errors.RunRefused | errors.RunInterrupted)
+        is_left = isinstance(error, errors.RunRefused | errors.RunInterrupted)
+        _log.warning("The run %s %s: %s", run_id, "cannot go on here" if is_left else "failed", error.message)
+        return not is_left
 
     async def _hand_over(self, finish_s: float) -> None:
         """Interrupt what is under way, between two steps where they end in time."""

@@ -33,6 +33,7 @@ from ulid_transform import bytes_to_ulid
 from reactive_agents.core import VERSION, errors
 from reactive_agents.core.codec import data_to_json, decode, encode, to_json
 from reactive_agents.core.conversation import History
+from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import TaskCompleted, TaskFailed, ToolCallInDoubt
 from reactive_agents.core.governance import (
     ApprovalDecision,
@@ -80,11 +81,15 @@ from reactive_agents.kernel.service_calls import (
     definitions_of,
     model_of,
 )
-from reactive_agents.ports import Approver, Clock, RunRecord
+from reactive_agents.ports import Approver, Clock, EventHandler, RunRecord
 
 if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.redaction import Redactor
+    from reactive_agents.core.settings import RunSettings
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts, RunOverrides
+    from reactive_agents.kernel.events import EventReader
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 _A = TypeVar("_A")
@@ -835,8 +840,7 @@ async def conduct_durably(
     if claim.state == "ended":
         if parent is not None:
             _count_ended_run(engine, claim.run)
-        shape = overrides.services.get("output_shape", engine.ports.output_shape)
-        return _ended_run(engine, task, claim.run, shape)
+        return _ended_run(engine, task, claim.run, overrides)
     read = await _earlier_entries(record, claim, run, accept_changes=accept_changes)
     if isinstance(read, Failure):
         refusal = read.failure()
@@ -845,7 +849,7 @@ async def conduct_durably(
         if parent is not None:  # its caller would see a failed call, and try another way
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
-        return refused_run(engine, task, run_id, refusal)
+        return refused_run(engine, task, run_id, refusal, overrides.readers)
     durability, callers = engine.settings.durability, "tell" if parent is None else parent.in_doubt
     journal = RunJournal(
         _with_settings(claim.run, task),
@@ -970,7 +974,7 @@ async def _conducted(
             error = evolve(
                 error, run_id=run_id, reason=f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
             )
-        return refused_run(engine, task, run_id, error, journal.events)
+        return refused_run(engine, task, run_id, error, events=journal.events)
     except GeneratorExit:  # no await is allowed from here on
         record.abandon(holder)
         ended = True
@@ -1092,23 +1096,47 @@ def refused_run(
     task: Task,
     run_id: RunId,
     error: errors.RuntimeErrors,
+    readers: Sequence[EventReader] = (),
     events: RunEvents | None = None,
 ) -> Failure[TaskFailed]:
     """Publish and return the failure of a run that is refused or was interrupted.
 
+    A refusal is no event of the run of that id, which may be under way: it is published to the readers alone.
+
     Args:
+        readers: those of the stream of the call that is refused.
         events: those of the run, if it has begun.
     """
-    events = events or _started(engine, task, run_id)
+    if events is None and isinstance(error, errors.RunRefused):
+        ports = evolve(engine.ports, events=_ReadersBus(readers, engine.ports.redactor))
+        events = _started(engine.settings, ports, task, run_id)
+    events = events or _started(engine.settings, engine.ports, task, run_id)
     metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", engine.ports.llm.model, "error")
     failed = TaskFailed(*events.stamp(), error=error, steps=(), metadata=metadata, **events.origin)
     events.deliver(failed)
     return Failure(failed)
 
 
-def _started(engine: ExecutionEngine, task: Task, run_id: RunId) -> RunEvents:
+class _ReadersBus:
+    """An event bus of the readers of one stream."""
+
+    def __init__(self, readers: Sequence[EventReader], redactor: Redactor | None) -> None:
+        self._readers = readers
+        self._redacted = None if redactor is None else ValueRedactor(redactor).redacted
+
+    def publish(self, event: AgentEvent) -> None:
+        """Show the event to the readers."""
+        for each in self._readers:
+            each.show(event if self._redacted is None else self._redacted(event))
+
+    def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
+        """Subscribe no one."""
+        return lambda: None
+
+
+def _started(settings: RunSettings, ports: EnginePorts, task: Task, run_id: RunId) -> RunEvents:
     """Publish the start of a run of which nothing is done here; return its events."""
-    events = events_of(task, run_id, engine.settings, engine.ports, NO_OVERRIDES)
+    events = events_of(task, run_id, settings, ports, NO_OVERRIDES)
     publish_start(events, task)
     return events
 
@@ -1136,15 +1164,15 @@ def _not_begun(
 
 
 def _ended_run(
-    engine: ExecutionEngine, task: Task, run: RecordedRun, shape: Maybe[Shape[Any]]
+    engine: ExecutionEngine, task: Task, run: RecordedRun, overrides: RunOverrides
 ) -> Result[TaskResult, TaskFailed]:
-    difference = task_difference(run.task, task)
+    difference, readers = task_difference(run.task, task), overrides.readers
     if difference:
-        return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference))
-    outcome = recorded_outcome(run, shape)
+        return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference), readers)
+    outcome = recorded_outcome(run, overrides.services.get("output_shape", engine.ports.output_shape))
     if isinstance(outcome, errors.RunRefused):
-        return refused_run(engine, task, run.run_id, outcome)
-    events = _started(engine, run.task, run.run_id)
+        return refused_run(engine, task, run.run_id, outcome, readers)
+    events = _started(engine.settings, engine.ports, run.task, run.run_id)
     if isinstance(outcome, Success):
         events.publish(TaskCompleted, cast(AgentResult, outcome.unwrap()))
     else:

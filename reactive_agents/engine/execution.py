@@ -135,7 +135,8 @@ class ExecutionEngine:
                 from reactive_agents.engine import durability
 
                 problem = "was begun before, and only runs of an agent with_durability(path) can be continued"
-                return durability.refused_run(self, task, run_id, errors.RunRefused(run_id, problem))
+                refusal = errors.RunRefused(run_id, problem)
+                return durability.refused_run(self, task, run_id, refusal, overrides.readers)
         return await self.conduct_phases(task, run_id, overrides, streaming=streaming)
 
     async def conduct_phases(

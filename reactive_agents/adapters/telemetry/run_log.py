@@ -257,15 +257,21 @@ class SqliteRunLog:
         rows = [self._rows_of(event) for event in batch]
 
         def work(file: sql.Transaction) -> None:
+            there: set[RunId] = set()
             for each in rows:
                 event = each.event
+                if isinstance(event, events.TaskStarted):
+                    _insert_run(file, event)
+                if event.run_id not in there:
+                    if not file.execute(_IS_THERE, (event.run_id,)).fetchone():
+                        self._texts.pop(event.run_id, None)
+                        continue  # it was deleted while it was under way, and nothing of it comes back
+                    there.add(event.run_id)
                 if isinstance(event, events.RunContinued):  # its events are numbered from 1 again
                     (self._before[event.run_id],) = file.execute(
                         "SELECT coalesce(max(sequence), 0) FROM run_events WHERE run_id = ?", (event.run_id,)
                     ).fetchone()
-                if isinstance(event, events.TaskStarted):
-                    _insert_run(file, event)
-                elif isinstance(event, events.TaskCompleted | events.TaskFailed):
+                if isinstance(event, events.TaskCompleted | events.TaskFailed):
                     _end_run(file, event)
                 kind = type(event)
                 subject = str(getattr(event, _SUBJECTS.get(kind, ""), ""))
@@ -487,6 +493,7 @@ def _digests(
 # --- one transaction each ---------------------------------------------------------------------------------
 
 
+_IS_THERE = "SELECT 1 FROM logged_runs WHERE run_id = ?"
 _GOES_ON = "logged_runs.status NOT IN ('completed', 'partial', 'abstained')"
 """The condition on runs that can continue: a failed durable run can, one with a result cannot."""
 

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import aclosing, suppress
+from contextlib import aclosing, closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,12 @@ from returns.result import Success
 from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.telemetry import run_log
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
-from reactive_agents.core.events import ModelCallCompleted, TaskStarted, ToolCallCompleted
+from reactive_agents.core.events import (
+    ApprovalRequested,
+    ModelCallCompleted,
+    TaskStarted,
+    ToolCallCompleted,
+)
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
@@ -219,6 +224,93 @@ def test_a_user_is_forgotten(tmp_path: Path) -> None:
     assert anyio.run(main) >= 1
     assert [run.user for run in runs_in(path)] == ["bob"]
     assert b"secret sum" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+
+
+@tool(requires_approval=True)
+def pay(amount: int) -> str:
+    """Pay."""
+    return "paid"
+
+
+def paying_agent(path: Path, *turns: Any, instructions: str = "") -> ReactiveAgents:
+    builder = logging_agent(path, *turns).with_tools(pay).with_system_prompt(instructions)
+    return builder.with_approval(timeout_s=60)
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_nothing_of_a_run_that_is_forgotten_while_it_is_under_way_is_logged_again(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, is_durable: bool
+) -> None:
+    path, asked, ended = tmp_path / "log.db", anyio.Event(), list[str]()
+    described = paying_agent(path, call("pay", amount=5), answer("Paid 5."))
+    if is_durable:
+        described = described.with_durability(tmp_path_factory.mktemp("record") / "runs.db", recover=False)
+
+    async def main() -> None:
+        async with described.build() as agent, anyio.create_task_group() as group:
+
+            async def run() -> None:
+                try:
+                    result = await agent.run("Pay 5 for Ada of 12 Elm Street.", run_id="r-1", user="ada")
+                    ended.append(result.status)
+                except AgentError as error:
+                    ended.append(type(error.error).__name__)
+
+            agent.subscribe(lambda event: asked.set() if isinstance(event, ApprovalRequested) else None)
+            group.start_soon(run)
+            await asked.wait()
+            assert await agent.forget(user="ada") == 1 + is_durable
+            for each in agent.pending_approvals():
+                agent.approve(each.run_id, each.approval_id)
+
+    anyio.run(main)
+    assert ended == ["RunInterrupted" if is_durable else "completed"]
+    assert runs_in(path) == ()
+    with closing(sqlite3.connect(path)) as file:
+        for table in ("run_events", "run_texts"):
+            assert file.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+def test_a_refusal_is_no_event_of_the_run_that_is_under_way(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, record = tmp_path / "log.db", tmp_path_factory.mktemp("record") / "runs.db"
+    shown, refused, outside = list[str](), list[str](), list[str]()
+    asked = anyio.Event()
+
+    def agent(*turns: Any, instructions: str = "") -> Any:
+        described = paying_agent(path, *turns, instructions=instructions)
+        return described.with_durability(record, recover=False).build()
+
+    async def live(one: Any) -> None:
+        async with aclosing(one.stream("Pay 5.", run_id="r-1", user="ada")) as events:
+            async for event in events:
+                shown.append(type(event).__name__)
+                if isinstance(event, ApprovalRequested):
+                    asked.set()
+
+    async def main() -> None:
+        async with agent(call("pay", amount=5)) as one, anyio.create_task_group() as group:
+            group.start_soon(live, one)
+            await asked.wait()
+            one.subscribe(lambda event: outside.append(type(event).__name__))
+            async for event in one.stream("Eve's task.", run_id="r-1", user="eve"):
+                refused.append(type(event).__name__)
+            group.cancel_scope.cancel()
+        async with agent(instructions="Be brief.") as other:
+            other.subscribe(lambda event: outside.append(type(event).__name__))
+            await other.runs.work(until_idle=True)
+
+    anyio.run(main)
+    assert refused == ["TaskStarted", "TaskFailed"]  # the stream of the call that is refused
+    assert (shown.count("TaskStarted"), shown.count("TaskFailed")) == (1, 0)
+    assert not {"TaskStarted", "TaskFailed"} & {*outside}
+    (run,) = runs_in(path)
+    assert (run.status, run.detail, run.user, run.task) == ("running", "", "ada", "Pay 5.")
+    kinds = [each.kind for each in events_of(path, "r-1")]
+    assert (kinds.count("TaskStarted"), kinds.count("TaskFailed")) == (1, 0)
+    (told,) = [each.getMessage() for each in caplog.records if each.name == "reactive_agents"]
+    assert told.startswith("The run r-1 cannot go on here: Run 'r-1' was begun by another version")
 
 
 def test_old_runs_are_deleted(tmp_path: Path) -> None:
