@@ -80,7 +80,8 @@ def create_app(
         hosts: accepted host names. By default any with ``keys`` or ``authenticate``, else only those of this
             machine, so that no web page can reach the agents under another name.
         origins: web pages of other origins that may send requests (CORS); none by default.
-        deps: makes the dependencies of each run, for agents that take any.
+        deps: makes the dependencies of each run, for agents that take any. It gets the sender, whose ``user``
+            is that of the run; runs of the queue have a sender without a key.
         queue: the queue for runs of durable agents, shared by the workers of all processes.
         work: whether this process works on that queue.
         url: the public URL of the application behind a proxy, such as ``https://agents.example/shop``, for
@@ -118,7 +119,8 @@ def create_app(
                 await stack.enter_async_context(agent)
                 durability = agent.container.settings().durability
                 if queue is not None and work:
-                    agent.runs.ensure_worker(queue)
+                    has_deps = agent.deps_type is not None
+                    agent.runs.ensure_worker(queue, service.deps_of_queued if has_deps else None)
                 elif durability is not None and durability.recover and agent.deps_type is None:
                     agent.runs.ensure_worker("")
                     takes_over.append(agent)

@@ -40,6 +40,7 @@ from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject, map_texts
 from reactive_agents.core.messages import Message
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
@@ -269,7 +270,7 @@ class RunRequest:
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
-"""Create the dependencies of a run for the sender of a request."""
+"""Create the dependencies of a run for the sender of a request, with the user of the run as its user."""
 
 
 class AgentService:
@@ -432,7 +433,7 @@ class AgentService:
         if asked is not None and asked.tools:
             options["tools"] = asked.tools
         if agent.deps_type is not None:
-            options["deps"] = None if self._deps is None else self._deps(principal)
+            options["deps"] = self._made_deps(principal, task.user)
         self._refuse_as_it_ends()  # the shutdown may have begun since the request came
         self.uses.begin(principal, "runs")
         self._forget_ended()
@@ -485,6 +486,14 @@ class AgentService:
             self._by_key.pop(live.run_id, None)
             raise _refused(live.refusal)
         return live
+
+    def _made_deps(self, principal: Principal, user: str | None) -> Any:
+        """Return the dependencies of a run of a user."""
+        return None if self._deps is None else self._deps(evolve(principal, user=user))
+
+    async def deps_of_queued(self, context: RunContext[None]) -> Any:
+        """Return the dependencies of a run that no request of this process began."""
+        return self._made_deps(Principal(), context.user)
 
     def _refuse_as_it_ends(self) -> None:
         if self.is_draining:

@@ -23,11 +23,11 @@ from reactive_agents.agent.agent import Sessions
 from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.governance import GuardrailFinding
-from reactive_agents.server import KeyLimits, create_app, runs
+from reactive_agents.server import ApiKeys, KeyLimits, Principal, create_app, runs
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 from tests.support.mcp_server import PROGRAM
-from tests.support.servers import asking, events_of, listening
+from tests.support.servers import asking, bearer, events_of, listening
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -422,6 +422,46 @@ async def test_dependencies_are_made_for_whoever_asks() -> None:
         await ended(client, run)
         text = (await client.get(f"/v1/runs/{run['run_id']}/events")).text
     assert "user None" in text
+
+
+async def test_dependencies_are_made_for_the_user_of_the_run(tmp_path: Path) -> None:
+    keys, made = ApiKeys(tmp_path / "keys.json"), list[tuple[str, str | None]]()
+    backend = bearer(keys, "backend")
+    (stored,) = keys.list()
+
+    @tool(requires_approval=True, idempotent=True)
+    def who(context: RunContext[str]) -> str:
+        """Return whose dependencies they are."""
+        return context.deps
+
+    def deps(principal: Principal) -> str:
+        made.append((principal.key, principal.user))
+        return f"account of {principal.user}"
+
+    def served(*turns: Any, queue: str | None = None) -> Any:
+        agent = ReactiveAgents.create(deps=str).with_name("clerk").with_llm(ScriptedLLM(*turns))
+        agent = agent.with_reasoning().with_tools(who).with_approval(timeout_s=60)
+        one = agent.with_durability(tmp_path / "runs.db", recover=False).build()
+        return create_app(one, keys=keys, deps=deps, queue=queue, drain_s=0)
+
+    async with asking(served(call("who")), backend) as client:
+        run = await begun(client, user="ada")
+        await waiting(client, run)
+    assert made == [(stored.id, "ada")]
+    approved = {"kind": "approval", "approved": True}
+    for queue in (None, "web"):
+        turns = (answer("Ada's."),) if queue is None else (call("who"), answer("Ada's."))
+        async with asking(served(*turns, queue=queue), backend) as client:
+            if queue is None:
+                assert (await client.post(f"/v1/runs/{run['run_id']}/resume")).status_code == 202
+            else:
+                run = await begun(client, user="ada")
+            request = (await waiting(client, run))["id"]
+            await client.post(f"/v1/runs/{run['run_id']}/requests/{request}", json=approved)
+            assert (await ended(client, run))["status"] == "completed"
+            if queue is None:
+                assert "account of ada" in (await client.get(f"/v1/runs/{run['run_id']}/events")).text
+    assert made[1:] == [(stored.id, "ada"), ("", "ada")]
 
 
 async def test_dependencies_that_cannot_be_made_take_no_place_from_later_runs() -> None:
