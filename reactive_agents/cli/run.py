@@ -442,6 +442,8 @@ async def _run_to_end(
         async with agent:
             async for event in agent.stream(task, **options):
                 view.show(event)
+                if not ends:
+                    keep(event)  # a refusal is in the stream alone
 
 
 def _print_interruption(task: Task, ends: list[TaskCompleted | TaskFailed], begun: set[str]) -> None:
