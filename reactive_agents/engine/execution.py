@@ -273,7 +273,7 @@ class ExecutionEngine:
 
     def _publish_start(self, services: EngineServices) -> None:
         events, journal, task = services.events, services.journal, services.handle.context.task
-        publish_start(events, task)
+        publish_start(events, task, owner_within(task)[0])
         if journal is not None and journal.run.attempt > 1:
             from reactive_agents.core.control_events import RunContinued  # of durable runs
 

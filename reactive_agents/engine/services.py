@@ -447,9 +447,13 @@ def events_of(
     return events
 
 
-def publish_start(events: RunEvents, task: Task) -> None:
-    """Publish the first event of a run."""
-    events.publish(TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, task.user)
+def publish_start(events: RunEvents, task: Task, owner: str | None = None) -> None:
+    """Publish the first event of a run.
+
+    ``owner``: the user of the run above, if the task names none.
+    """
+    user = task.user or owner
+    events.publish(TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, user)
 
 
 def approver_of(engine: EnginePorts) -> Maybe[ports.Approver]:

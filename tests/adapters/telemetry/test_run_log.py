@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -265,10 +265,31 @@ def test_nothing_of_a_run_that_is_forgotten_while_it_is_under_way_is_logged_agai
 
     anyio.run(main)
     assert ended == ["RunInterrupted" if is_durable else "completed"]
-    assert runs_in(path) == ()
-    with closing(sqlite3.connect(path)) as file:
-        for table in ("run_events", "run_texts"):
-            assert file.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+    assert (runs_in(path), events_of(path, "r-1")) == ((), ())
+
+
+def test_a_run_that_a_tool_begins_is_forgotten_by_the_user_of_the_run_above(tmp_path: Path) -> None:
+    path, asked, forgotten = tmp_path / "log.db", anyio.Event(), list[int]()
+    helper = logging_agent(path, answer("Seen.")).with_name("helper").build()
+    asks = agent_tool(helper, name="helper", description="Looks.", requires_approval=True)
+    turns = (call("helper", task="Look at 12 Elm Street."), answer("Seen."))
+    boss = logging_agent(path, *turns).with_tools(asks)
+
+    async def main() -> None:
+        async with helper, boss.with_approval(timeout_s=60).build() as agent:
+            agent.subscribe(lambda event: asked.set() if isinstance(event, ApprovalRequested) else None)
+            async with anyio.create_task_group() as group:
+                group.start_soon(lambda: agent.run("Look there.", user="ada"))
+                await asked.wait()
+                forgotten.append(await agent.forget(user="ada"))  # before the other run begins
+                (request,) = agent.pending_approvals()
+                agent.approve(request.run_id, request.approval_id)
+            await helper.container.core.run_log().unwrap().flush()
+            forgotten.append(await agent.forget(user="ada"))
+
+    anyio.run(main)
+    assert forgotten == [1, 1]
+    assert runs_in(path, children=True) == ()
 
 
 def test_a_refusal_is_no_event_of_the_run_that_is_under_way(
