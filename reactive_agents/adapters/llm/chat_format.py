@@ -383,6 +383,30 @@ def _make_plain(said: dict[str, Any]) -> None:
         said["reasoning_content"] = said["reasoning"] = "".join(thoughts)  # OpenRouter's name is the second
 
 
+_IN_TAG: Final = re.compile("(?<=<)(?=/?think>)")
+
+
+def with_tags_apart(line: bytes) -> bytes:
+    """Return a line of a stream, or lines that break its ``<think>`` tags.
+
+    In the streams of Ollama, litellm removes whole tags, and takes the text around them for reasoning until
+    the next chunk. Tags in two chunks stay in the text, where the kernel reads them.
+    """
+    if b"think" not in line:
+        return line
+    try:
+        chunk = json.loads(line)
+        message = chunk["message"]
+        *begun, last = _IN_TAG.split(message["content"])
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return line
+    if not begun:
+        return line
+    said = [{"message": {"role": "assistant", "content": text}, "done": False} for text in begun]
+    lines = [*({**chunk, **each} for each in said), {**chunk, "message": {**message, "content": last}}]
+    return b"".join(json.dumps(each).encode() + b"\n" for each in lines)
+
+
 def _text_within(part: Any) -> str:
     """Return the text of a part: a text, an object or a list of these."""
     if isinstance(part, list):

@@ -292,7 +292,8 @@ async def _make_content_plain(response: httpx.Response) -> None:
     inner = response.stream
     if isinstance(inner, httpx.AsyncByteStream):
         response.headers.pop("content-encoding", None)
-        by_line = "event-stream" in response.headers.get("content-type", "")
+        kind = response.headers.get("content-type", "")
+        by_line = "event-stream" in kind or "ndjson" in kind
         response.stream = _PlainContent(inner, by_line=by_line, compressed=coding != "identity")
 
 
@@ -322,7 +323,8 @@ class _PlainContent(httpx.AsyncByteStream):
                 raise httpx.ReadError(f"the answer has more than {_MOST_BYTES} bytes")
             whole, end, rest = held.rpartition(b"\n") if self._by_line else (b"", b"", held)
             if end:
-                yield b"".join(_plain_line(line) for line in (whole + end).splitlines(keepends=True))
+                lines = map(_plain_line, (whole + end).splitlines(keepends=True))
+                yield b"".join(map(chat_format.with_tags_apart, lines))
             held = rest
         if held:
             yield _plain_line(held)

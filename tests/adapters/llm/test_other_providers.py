@@ -5,16 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from attrs import evolve
 from returns.result import Result
 
+from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import AuthenticationFailed, LLMErrors, MalformedResponse, RateLimited
+from reactive_agents.core.events import ModelTextStreamed, TaskCompleted
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import SystemMessage, UserMessage
-from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, Usage
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    TextDelta,
+    Usage,
+)
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import attempt
@@ -192,3 +203,102 @@ async def test_a_wait_that_is_asked_for_in_the_body_is_understood() -> None:
 async def test_a_page_instead_of_an_answer_is_malformed(model: str) -> None:
     for error in await failures(model, Raw(200, "<html>")):
         assert isinstance(error, MalformedResponse)
+
+
+def ollama_stream(*messages: Mapping[str, object]) -> Raw:
+    """A stream of Ollama, which ends with a line without text."""
+    lines = [{**CHAT, "message": {"role": "assistant", **each}, "done": False} for each in messages]
+    end = {**CHAT, "message": {"role": "assistant", "content": ""}}
+    text = "".join(json.dumps(each).replace("<", "\\u003c") + "\n" for each in [*lines, end])
+    return Raw(200, text, {"Content-Type": "application/x-ndjson"})
+
+
+THOUGHT = "<think>\nThe user asks for planets.\n</think>\n\nThe first planet is Mercury."
+
+
+@pytest.mark.parametrize("size", [1, 7, 12, 200])
+@pytest.mark.parametrize("model", ["ollama/m", "ollama_chat/m"])
+@pytest.mark.parametrize(
+    "text", [THOUGHT, "<think>Planets. Mercury", "print('hello <think> world </think>')"]
+)
+async def test_tags_in_a_stream_of_ollama_stay_in_the_text(text: str, model: str, size: int) -> None:
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    with OpenAIServer(ollama_stream(*({"content": each} for each in pieces))) as server:
+        llm = adapter(server, model)
+        *deltas, last = [chunk.unwrap() async for chunk in llm.stream(REQUEST)]
+        await llm.aclose()
+    assert isinstance(last, StreamCompleted)
+    assert "".join(each.text for each in deltas if isinstance(each, TextDelta)) == text
+    assert (last.response.content, last.response.thinking) == (text, "")
+
+
+async def test_the_field_for_thinking_in_a_stream_of_ollama_is_exposed_reasoning() -> None:
+    stream = ollama_stream(
+        {"content": "", "thinking": "The user"},
+        {"content": "", "thinking": " asks."},
+        {"content": "A <think>"},
+        {"content": " tag."},
+    )
+    with OpenAIServer(stream) as server:
+        llm = adapter(server, OLLAMA)
+        *_, last = [chunk.unwrap() async for chunk in llm.stream(REQUEST)]
+        await llm.aclose()
+    assert isinstance(last, StreamCompleted)
+    assert (last.response.content, last.response.thinking) == ("A <think> tag.", "The user asks.")
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "output"),
+    [
+        (THOUGHT, "completed", "The first planet is Mercury."),
+        ("<think>The user asks for planets. Mercury", "partial", None),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_thinking_of_ollama_is_no_answer(
+    text: str, status: str, output: str | None, *, streamed: bool
+) -> None:
+    whole = document({**CHAT, "message": {"role": "assistant", "content": text}})
+    reply = ollama_stream(*({"content": text[at : at + 7]} for at in range(0, len(text), 7)))
+    with OpenAIServer(*[reply if streamed else whole] * 9) as server:
+        base_url = server.base_url.removesuffix("/v1")
+        agent = ReactiveAgents.create().with_model(OLLAMA, base_url=base_url).build()
+        if streamed:
+            events = [each async for each in agent.stream("Which is the first planet?")]
+            shown = "".join(each.text for each in events if isinstance(each, ModelTextStreamed))
+            (result,) = (each.result for each in events if isinstance(each, TaskCompleted))
+        else:
+            result = await agent.run("Which is the first planet?")
+            shown = ""
+    assert (result.status, result.output) == (status, output)
+    assert "The user" not in shown
+
+
+async def test_a_stream_of_ollama_is_read_while_it_arrives() -> None:
+    begun, *rest = str(ollama_stream({"content": "Mer"}, {"content": "cury"}).body).splitlines(keepends=True)
+    heard = anyio.Event()
+    texts: list[str] = []
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n"
+
+    async def serve(client: SocketStream) -> None:
+        async with client:
+            await client.receive()
+            await client.send(head + begun.encode())
+            await heard.wait()
+            await client.send("".join(rest).encode())
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(listener.serve, serve)
+        port = listener.extra(SocketAttribute.local_port)
+        config = ModelConfig(model=OLLAMA, base_url=f"http://127.0.0.1:{port}", max_attempts=1, timeout_s=5.0)
+        llm = LiteLLM(config)
+        async for chunk in llm.stream(REQUEST):
+            if isinstance(delta := chunk.unwrap(), TextDelta):
+                texts.append(delta.text)
+                heard.set()
+        await llm.aclose()
+        group.cancel_scope.cancel()
+    assert texts == ["Mer", "cury"]
