@@ -78,7 +78,7 @@ def absorb_response(
             confidence=_confidence_in_turn(response),
         )
         steps = steps.extended([new_step(state, 0, "thought", thought, at, metadata)])
-    wanted = without_repeated_answers(response.tool_calls)
+    wanted = _without_known_results(state, without_repeated_answers(response.tool_calls))
     calls = _with_unique_ids(state, wanted) if wanted else ()
     messages = state.messages
     if calls or response.content.strip():
@@ -100,6 +100,23 @@ def absorb_response(
         guidance=(),
         transcript=replaced(state.transcript, estimate=estimate) if estimate else state.transcript,
     )
+
+
+def _without_known_results(state: KernelState, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """Return the answer alone, if it stands again beside calls that have worked.
+
+    The turn before had the same calls beside an answer, so that the model was shown their results since. The
+    policies judge the answer by them.
+    """
+    answers = tuple([call for call in calls if call.name == FINAL_ANSWER])
+    if len(answers) != 1 or len(calls) == 1:
+        return calls
+    before = {call.fingerprint for call in calls_of_turn(state).values() if call.name != FINAL_ANSWER}
+    others = {call.fingerprint for call in calls if call.name != FINAL_ANSWER}
+    is_again = others == before and len(calls_of_turn(state)) > len(before)
+    ledger = state.ledger
+    known = all(each in ledger.answers or each in ledger.counted.effects for each in others)
+    return answers if is_again and known else calls
 
 
 def _confidence_in_turn(response: ModelResponse) -> float:

@@ -139,8 +139,8 @@ def _repeated_effect(
 ) -> ToolResult | None:
     """Return the result of a call that would have its effect a second time.
 
-    The model is shown the first result, and may make the call again on purpose. A call that no model made
-    gets the first result.
+    The model is shown the first result, and may make the call again on purpose, without an answer beside it.
+    A call that no model made gets the first result.
     """
     definition = context.toolset.definition(call.name)
     if definition is None or not takes_effect_again(definition):
@@ -148,7 +148,9 @@ def _repeated_effect(
     if any(each.fingerprint == call.fingerprint for each in running):
         return refused(call, TWICE_IN_ONE_TURN)
     key = state.ledger.counted.effects.get(call.fingerprint)
-    if key is None or call.fingerprint in state.ledger.questioned or _is_wanted_again(state, context, call):
+    beside_answer = any(each.name == FINAL_ANSWER for each in state.pending)
+    is_meant = call.fingerprint in state.ledger.questioned and not beside_answer
+    if key is None or is_meant or _is_wanted_again(state, context, call):
         return None
     first = state.scratchpad.get(key, "")
     if not state.iteration:
@@ -157,7 +159,8 @@ def _repeated_effect(
     return refused(
         call,
         f"Not run again: the same call was made before, and its result was: {result}\n"
-        "It is done. Only if it is to be done a second time, make the same call once more.",
+        "It is done. Only if it is to be done a second time, make the same call once more"
+        f"{f', without {FINAL_ANSWER} beside it' if beside_answer else ''}.",
     )
 
 

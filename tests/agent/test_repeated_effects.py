@@ -6,12 +6,18 @@ import json
 
 import pytest
 
-from reactive_agents import ReactiveAgents, tool
+from reactive_agents import AgentResult, ModelRetry, ReactiveAgents, tool
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
 
 
 def booked_by(*turns: object, strategy: str = "reactive") -> tuple[list[str], list[str]]:
     """Return the bookings of a run, and what its model was shown of the calls."""
+    booked, result = booked_with(ScriptedLLM(*turns), strategy)  # type: ignore[arg-type]
+    return booked, [step.content for step in result.steps if step.type == "observation"]
+
+
+def booked_with(model: ScriptedLLM, strategy: str = "reactive") -> tuple[list[str], AgentResult]:
+    """Return the bookings of a run, and its result."""
     booked: list[str] = []
 
     @tool(risk="medium")
@@ -20,9 +26,8 @@ def booked_by(*turns: object, strategy: str = "reactive") -> tuple[list[str], li
         booked.append(hotel)
         return f"confirmation {len(booked)}"
 
-    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_tools(book)  # type: ignore[arg-type]
-    result = builder.with_reasoning(strategy).build().run_sync("Get me a room.")
-    return booked, [step.content for step in result.steps if step.type == "observation"]
+    builder = ReactiveAgents.create().with_llm(model).with_tools(book)
+    return booked, builder.with_reasoning(strategy).build().run_sync("Get me a room.")
 
 
 def test_the_model_is_shown_the_first_result() -> None:
@@ -60,3 +65,48 @@ def test_a_later_pass_knows_the_calls_of_an_earlier_one() -> None:
     attempts = (call("book", hotel="Ritz"), answer("confirmation 1"))
     booked, _ = booked_by(*attempts, poor, *attempts, good, strategy="reflexion")
     assert booked == ["Ritz"]
+
+
+def test_an_answer_beside_a_call_counts_when_both_are_repeated() -> None:
+    """The first time it was written before the result was known."""
+    both = calls(call("book", hotel="Ritz"), answer("Your room is booked: confirmation 1."))
+    model = ScriptedLLM(both, both)
+    booked, result = booked_with(model)
+    assert booked == ["Ritz"]
+    assert (result.status, result.output) == ("completed", "Your room is booked: confirmation 1.")
+
+
+def test_an_answer_that_its_result_contradicts_is_still_judged() -> None:
+    both = calls(call("book", hotel="Ritz"), answer("Your room is booked: confirmation 7731."))
+    model = ScriptedLLM(both, both, answer("Your room is booked: confirmation 1."))
+    booked, result = booked_with(model)
+    assert booked == ["Ritz"]
+    assert "Nothing that you have seen supports: 7731" in model.requests[2].messages[-1].content
+    assert result.output == "Your room is booked: confirmation 1."
+
+
+def test_a_repeat_beside_an_answer_is_no_request_for_a_second_effect() -> None:
+    book = call("book", hotel="Ritz")
+    other = calls(call("book", hotel="Savoy"), answer("confirmation 2"))
+    both = calls(book, answer("confirmation 1"))
+    model = ScriptedLLM(book, both, other, both, answer("confirmation 1 and confirmation 2"))
+    booked, _ = booked_with(model)
+    assert booked == ["Ritz", "Savoy"]
+    assert "without final-answer beside it" in str(model.requests[2].messages)
+
+
+def test_a_call_that_failed_is_made_again_beside_the_answer() -> None:
+    tried: list[str] = []
+
+    @tool(risk="medium")
+    def book(hotel: str) -> str:
+        """Book a room."""
+        tried.append(hotel)
+        if len(tried) == 1:
+            raise ModelRetry("Try again.")
+        return "confirmation 1"
+
+    both = calls(call("book", hotel="Ritz"), answer("Your room is booked: confirmation 1."))
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(both, both, both)).with_tools(book).with_reasoning()
+    assert agent.build().run_sync("Get me a room.").status == "completed"
+    assert tried == ["Ritz", "Ritz"]
