@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -185,6 +186,25 @@ async def test_texts_and_unlisted_models_pass() -> None:
         async with own.build() as agent:
             await agent.run([CAT])
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("model", ["ollama/see-all", "ollama_chat/see-all"])
+async def test_ollama_is_sent_images_and_is_not_asked_about_other_content(model: str) -> None:
+    seen = {"message": {"role": "assistant", "content": "A cat."}, "done": True, "done_reason": "stop"}
+    reply = Raw(200, json.dumps({"model": "m", "prompt_eval_count": 5, "eval_count": 3, **seen}))
+    with OpenAIServer(reply, reply) as server:
+        async with online(server, model).build() as agent:
+            for _ in range(2):
+                assert (await agent.run(["What is it?", CAT])).output == "A cat."
+            for part in (Document.from_bytes(contents.PDF), Audio.from_bytes(contents.WAV)):
+                unsupported = await refusal(agent, ["What is in it?", part])
+                assert isinstance(unsupported, ContentUnsupported)
+                assert (unsupported.model, unsupported.kind) == (model, part.kind)
+        told = online(server, model).with_content(model_takes=["document"]).build()
+        assert isinstance(await refusal(told, [Document.from_bytes(contents.PDF)]), ContentUnsupported)
+    assert [each.body["messages"][-1]["images"] for each in server.requests] == [
+        [base64.b64encode(contents.PNG).decode()]
+    ] * 2
 
 
 def test_a_server_without_tools_gets_content_of_results_with_their_texts() -> None:

@@ -100,6 +100,7 @@ def list_local_model(model: str) -> None:
                     "input_cost_per_token": 0.0,
                     "output_cost_per_token": 0.0,
                     "supports_function_calling": True,
+                    "supports_vision": True,
                 }
             }
         )
@@ -220,6 +221,7 @@ def unsupported_content(
 
     Args:
         takes: the accepted kinds; ``None`` uses litellm's list, and accepts everything for an unlisted model.
+            Of these, Ollama is only sent images: its protocol has nothing else, and litellm drops the rest.
     """
     for part in parts_in(request.messages):
         if part.passed_on and provider_of(model) not in _URL_PROVIDERS:
@@ -234,6 +236,8 @@ def unsupported_content(
 
 
 def _takes(model: str, kind: ContentKind, takes: Collection[ContentKind] | None) -> bool:
+    if is_local(model) and kind != "image":
+        return False
     if takes is not None:
         return kind in takes
     known = listed_model(model)
