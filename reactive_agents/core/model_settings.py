@@ -40,6 +40,8 @@ ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high",
 _MOST_STOPS: Final = 16
 _OWN_FIELDS: Final = frozenset({"messages", "model", "stream", "tools"})
 """Fields of a body that say what is asked, and of whom: with others the answer is to another request."""
+_LEAST_WINDOW: Final = 1_024
+"""Tokens of the smallest window that is counted with."""
 _EFFORTS: Final = get_args(ReasoningEffort)
 
 
@@ -182,6 +184,14 @@ class ModelSettings(Value):
     def given(self) -> dict[str, Any]:
         """Return the parameters that are set, by their names."""
         return {name: value for name in PARAMETERS if (value := getattr(self, name)) is not UNSET}
+
+    @property
+    def window_tokens(self) -> int | None:
+        """Return the context window that ``num_ctx`` sets for models of Ollama."""
+        options = self.extra_body.get("options")
+        given = {**self.extra_body, **options} if isinstance(options, Mapping) else self.extra_body
+        tokens = given.get("num_ctx")
+        return tokens if type(tokens) is int and tokens >= _LEAST_WINDOW else None
 
     def over(self, others: ModelSettings) -> ModelSettings:
         """Return these settings, completed by others, also single headers and fields."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, gt, instance_of, optional
 
 from reactive_agents.core import config
@@ -172,6 +172,12 @@ class RunSettings(Value):
         if self.reasoning is None:
             return DEFAULT_MAX_ITERATIONS
         return self.reasoning.strategies.reactive.max_iterations
+
+    @property
+    def limits_of_model(self) -> config.ContextProfileOverrides:
+        """The limits that are configured, the window also by the parameters of requests."""
+        given, window = self.context_profile, self.model_settings.window_tokens
+        return given if window is None or given.window_tokens else evolve(given, window_tokens=window)
 
     def explicit_limit(self, limit: int) -> int | None:
         """Return the limit of a run that an option or a hook set.

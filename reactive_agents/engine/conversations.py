@@ -178,7 +178,7 @@ def with_history(
 
 def _history_size(model: str | None, settings: RunSettings, ports: EnginePorts, llm: LLM) -> int:
     """Return the most bytes of earlier messages that the model is shown."""
-    overrides = settings.context_profile
+    overrides = settings.limits_of_model
     profile = merge_profile(profile_for(model or llm.model), overrides)
     counter = ports.counter.map(CheckedCounter)
     window_tokens = model_window(overrides, profile, counter, model).tokens

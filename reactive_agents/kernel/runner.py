@@ -126,7 +126,7 @@ def assemble_context(
     definitions = definitions_in(services.tools)
     model_profile = profile_for(kernel_input.model or services.llm.model)
     profile = merge_profile(
-        model_profile, kernel_input.settings.context_profile, kernel_input.settings.model_settings.max_tokens
+        model_profile, kernel_input.settings.limits_of_model, kernel_input.settings.model_settings.max_tokens
     )
     toolset = toolset_for(
         definitions,

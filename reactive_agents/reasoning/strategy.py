@@ -259,7 +259,7 @@ def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> Con
     """Return the context profile of the run's model, with the configured overrides."""
     model = strategy_input.model or services.kernel.llm.model
     settings = strategy_input.settings
-    return merge_profile(profile_for(model), settings.context_profile, settings.model_settings.max_tokens)
+    return merge_profile(profile_for(model), settings.limits_of_model, settings.model_settings.max_tokens)
 
 
 def conclude(

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reactive_agents import AgentError, ModelSettings, ReactiveAgents
+from reactive_agents.adapters.llm.chat_format import chat_arguments
+from reactive_agents.adapters.llm.parameters import for_provider
 from reactive_agents.core.errors import TaskError
-from reactive_agents.core.events import ModelParameterRefused
+from reactive_agents.core.events import ContextCompacted, ModelParameterRefused
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import Task
-from reactive_agents.testing import EventRecorder, ScriptedLLM, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, say
 from tests.lab.anthropic_server import AnthropicServer
 from tests.lab.laboratory import ModelServer, run_tasks
 from tests.lab.simulated_model import SimulatedModel
 from tests.lab.slips import CAPABLE
 from tests.lab.tasks import FAMILIES
-from tests.support.openai_server import Answer, OpenAIServer, Received, Reply, refusal
+from tests.support.openai_server import Answer, OpenAIServer, Raw, Received, Reply, refusal
 
 TASKS = [(FAMILIES[0], FAMILIES[0].task(0))]
 STRATEGIES = ["reactive", "plan-execute-reflect", "reflexion", "tree-of-thought"]
@@ -166,3 +171,55 @@ def test_no_secret_of_settings_is_in_events_or_results() -> None:
     assert secret not in repr(recorder.events)
     assert secret not in str(caught.value)
     assert not recorder.of(ModelParameterRefused)
+
+
+@pytest.mark.parametrize("model", ["ollama/m", "ollama_chat/m"])
+@pytest.mark.parametrize("body", [{"options": {"num_ctx": 16_384}}, {"num_ctx": 16_384}])
+def test_options_of_ollama_are_sent_beside_those_of_the_settings(model: str, body: dict[str, Any]) -> None:
+    settings = ModelSettings(
+        temperature=0.2, max_tokens=100, seed=3, stop="END", extra_body={"keep_alive": "5m", **body}
+    )
+    said = {"message": {"role": "assistant", "content": "Hello."}, "done": True, "done_reason": "stop"}
+    with OpenAIServer(Raw(200, json.dumps({"model": "m", **said}))) as server:
+        base_url = server.base_url.removesuffix("/v1")
+        clerk = ReactiveAgents.create().with_model(model, base_url=base_url, settings=settings).build()
+        assert clerk.run_sync("Hello?").output == "Hello."
+    (asked,) = server.requests
+    del asked.body["messages"]
+    assert asked.body == {
+        "model": "m",
+        "stream": False,
+        "keep_alive": "5m",
+        "options": {"temperature": 0.2, "num_predict": 100, "seed": 3, "stop": ["END"], "num_ctx": 16_384},
+    }
+
+
+def test_an_option_of_ollama_goes_before_the_setting_of_the_same_thing() -> None:
+    body = {"options": {"temperature": 0.9, "top_k": 5}}
+    settings = ModelSettings(temperature=0.2, max_tokens=None, extra_body=body)
+    request = ModelRequest((UserMessage("Hello?"),), temperature=0.2, settings=settings)
+    arguments = chat_arguments(request, schema_supported=False, json_supported=False)
+    sent = for_provider(arguments, request, "ollama/m", ())
+    assert sent["extra_body"] == {"options": {"temperature": 0.9, "top_k": 5}}
+
+
+@pytest.mark.parametrize("for_the_run", [False, True])
+def test_the_window_that_is_set_for_ollama_is_counted_with(*, for_the_run: bool) -> None:
+    def chapter(number: int) -> str:
+        """Read a chapter."""
+        return f"Chapter {number}. " + "Nothing happened. " * 100
+
+    settings = ModelSettings(extra_body={"options": {"num_ctx": 6_000}})
+    turns = [*(call("chapter", number=n) for n in range(1, 9)), answer("Nothing happened.")]
+    reader = (
+        ReactiveAgents.create()
+        .with_llm(ScriptedLLM(*turns))
+        .with_model_settings(ModelSettings() if for_the_run else settings)
+        .with_reasoning(compaction={"method": "drop"})
+        .with_tools(chapter)
+        .build()
+    )
+    recorder = EventRecorder()
+    reader.subscribe(recorder)
+    reader.run_sync("What happens in the book?", settings=settings if for_the_run else ModelSettings())
+    assert {each.window_tokens for each in recorder.of(ContextCompacted)} == {6_000}

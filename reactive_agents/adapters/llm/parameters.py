@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 from attrs import frozen
 
+from reactive_agents.adapters.llm.providers import is_local
 from reactive_agents.core.model_settings import NO_SETTINGS, UNSET
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import calls_on_this_loop
@@ -42,6 +43,14 @@ _WORDS: Final = frozenset({"stop", "thinking", "reasoning"})
 """Names that are also common words: they count only if marked as names."""
 _OTHERS_WITH_CLAUDE: Final = ("bedrock", "vertex_ai", "openrouter", "azure_ai")
 _MARK: Final = {"type": "ephemeral"}
+_OPTIONS: Final = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "seed": "seed",
+    "stop": "stop",
+    "max_tokens": "num_predict",
+}
+"""The arguments that are options of Ollama, with its names."""
 _SHOWN: Final = {"thinking": "thinking_budget"}
 _OTHER_LIMIT: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _PARAM: Final = re.compile(
@@ -119,10 +128,20 @@ def for_provider(
         _leave_out_thinking_between_calls(arguments, model)
     for omission in omitted:
         omission.leave_out(arguments)
+    if is_local(model) and (body := arguments.get("extra_body")):
+        arguments["extra_body"] = _with_all_options(body, arguments)
     if (claude or model.startswith("bedrock/")) and not model.startswith("openrouter/"):
         # litellm would send these a field named extra_body
         arguments = {**arguments.pop("extra_body", {}), **arguments}
     return arguments
+
+
+def _with_all_options(body: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return further fields for Ollama; its ``options`` would replace the settings."""
+    own = {option: arguments[name] for name, option in _OPTIONS.items() if name in arguments}
+    moved = {name: value for name, value in body.items() if name == "num_ctx"}
+    options = {**own, **moved, **(body.get("options") or {})}
+    return {**{name: value for name, value in body.items() if name not in moved}, "options": options}
 
 
 def _is_claude(model: str) -> bool:

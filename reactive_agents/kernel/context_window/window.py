@@ -138,7 +138,7 @@ def window_of(context: KernelContext, estimate: TokenEstimate) -> Window:
     A smaller one that the provider stated when it refused a request has precedence.
     """
     given = context.input
-    window = model_window(given.settings.context_profile, context.profile, context.counter, given.model)
+    window = model_window(given.settings.limits_of_model, context.profile, context.counter, given.model)
     return Window(min(window.tokens, estimate.limit), True) if estimate.limit else window
 
 
