@@ -402,7 +402,7 @@ async def test_a_prompt_that_may_fit_is_the_providers_to_judge() -> None:
 
 
 async def test_an_overflow_is_compacted_to_half_and_asked_once_more() -> None:
-    overflow = ContextOverflow("too long", "scripted/test", 1_800, (SPENT,))
+    overflow = ContextOverflow("too long", "scripted/test", refused=(SPENT,), limit=1_800)
     turns = [call("read", n=n) for n in range(4)]
     bench = kernel_bench(*turns, fail(overflow), answer("done"), tools={"read": "word " * 200})
     state = await bench.run(max_iterations=20)
