@@ -656,7 +656,7 @@ def _case_of(case: FileCase, place: str, judge: ReactiveAgent[Any, None] | None)
     if case.max_cost_usd is not None:
         evaluators.append(costs_at_most(case.max_cost_usd))
     if case.criteria and judge is None:
-        raise AgentError(InvalidConfig(f"{place}.criteria", repr(case.criteria[0]), "a judge for criteria"))
+        raise AgentError(InvalidConfig(f"{place}.criteria", repr(case.criteria[0]), "a judge= or --judge"))
     if judge is not None:
         evaluators += [judged_by(judge, each) for each in case.criteria]
     if case.expected is not None and not case.criteria:

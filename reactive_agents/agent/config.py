@@ -121,7 +121,7 @@ def _with_allowed_functions(modules: frozenset[str], checked: T) -> Result[T, Co
     for option, reference in _references(encode(checked), ""):
         parts = reference.partition(":")[0].split(".")
         if not any(".".join(parts[:count]) in modules for count in range(1, len(parts) + 1)):
-            expected = "a built-in name, or a function of a module that allow_tools_from names"
+            expected = "a built-in name, or a function of a module in allow_tools_from (--allow-tools-from)"
             return Failure(InvalidConfig(option, repr(reference), expected))
     return Success(checked)
 

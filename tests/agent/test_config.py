@@ -302,7 +302,7 @@ def test_a_file_names_functions_of_allowed_modules_only(described: dict[str, Any
     path = tmp_path / "agent.json"
     path.write_text(json.dumps(described))
     for source in (path, str(path), described):
-        assert "allow_tools_from" in read_config(source).failure().message
+        assert "in allow_tools_from (--allow-tools-from)" in read_config(source).failure().message
         assert (
             "allow_tools_from" in read_config(source, allow_tools_from=["sub", "os.path"]).failure().message
         )

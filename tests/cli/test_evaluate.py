@@ -84,7 +84,7 @@ def test_a_judge_is_shown_the_answer_and_the_expected_one(tmp_path: Path) -> Non
         ('[[cases]]\ntask = "x"\nanswer = "y"', (), "answer"),
         ('[[cases]]\ntask = "x"\nstatus = "done"', (), "status"),
         ('[[cases]]\ntask = "x"\nmatches = ["("]', (), "cases[0].matches: got '('"),
-        ('[[cases]]\ntask = "x"\ncriteria = ["It is short."]', (), "cases[0].criteria"),
+        ('[[cases]]\ntask = "x"\ncriteria = ["It is short."]', (), "expected a judge= or --judge"),
         ('[[cases]]\ntask = "x"\n[[cases]]\ntask = "x"', (), "2 cases named 'x'"),
         (CASES, ("--tools", "hammer"), "hammer"),
         (CASES, ("--pass-rate", "2"), "expected a share from 0 to 1"),

@@ -112,7 +112,10 @@ def diagnose(
         excerpt = without_surrogates(redactor.redact(unread_document(error))[:200])
         return FailedAttempt(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
     if headers is None and _is_any(chain, openai.APIConnectionError, httpx.TransportError, OSError):
-        return FailedAttempt(ModelUnavailable(f"{model} cannot be reached: {detail}", model), retry=True)
+        where = f" at {address}" if (address := _address(chain)) else ""
+        return FailedAttempt(
+            ModelUnavailable(f"{model} cannot be reached{where}: {detail}", model), retry=True
+        )
     if status is not None and status >= 500:
         message = f"The provider of {model} failed with status {status}: {detail}"
         return FailedAttempt(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
@@ -178,6 +181,18 @@ def _headers(chain: Iterable[BaseException]) -> Mapping[str, str] | None:
             if isinstance(headers, Mapping) and headers:
                 return {str(name).lower(): str(value) for name, value in headers.items()}
     return None
+
+
+def _address(chain: Iterable[BaseException]) -> str:
+    """Return the address of the server, without path and credentials; else empty."""
+    for link in chain:  # those of litellm name a request that was not made
+        if isinstance(link, httpx.TransportError):
+            try:
+                url = link.request.url
+            except RuntimeError:  # it was raised without a request
+                continue
+            return f"{url.scheme}://{url.netloc.decode()}"
+    return ""
 
 
 def _status(chain: Iterable[BaseException]) -> int | None:

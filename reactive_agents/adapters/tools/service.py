@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeAlias, get_args
+from types import NoneType, TracebackType
+from typing import Any, Final, TypeAlias, get_args
 
 import anyio
 import anyio.to_thread
@@ -165,6 +165,18 @@ def _is_its_own(error: BaseException) -> bool:
     return isinstance(error, Exception | SystemExit)  # ``sys.exit`` ends the call, not the program
 
 
+_CALLERS: Final = frozenset({"reactive_agents", "anyio", "asyncio", "trio", "returns"})
+"""The packages whose frames lead to a tool."""
+
+
+def _within_the_tool(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the tool on; the whole of it for a built-in tool."""
+    own = trace
+    while own is not None and own.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _CALLERS:
+        own = own.tb_next
+    return own or trace
+
+
 def _raised(tool_name: str, error: BaseException) -> ToolFailed:
     raised = error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -172,7 +184,8 @@ def _raised(tool_name: str, error: BaseException) -> ToolFailed:
     if isinstance(error, ModelRetry) and (words := _detail(error)):  # the tool's own words, not a fault
         return ToolFailed(tool_name, words)
     # the model sees one sentence; the traceback is for the author of the tool
-    _log.warning("The tool %r raised.", tool_name, exc_info=raised)
+    trace = _within_the_tool(raised.__traceback__)
+    _log.warning("The tool %r raised.", tool_name, exc_info=(type(raised), raised, trace))
     kind = type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         several = list(_single(error))

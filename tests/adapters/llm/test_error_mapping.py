@@ -177,7 +177,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
     error = await failure_of(Raw(200), base_url=address)
     assert isinstance(error, ModelUnavailable)
     assert error.status is None
-    assert error.message.startswith(f"{MODEL} cannot be reached: ")
+    assert error.message.startswith(f"{MODEL} cannot be reached at {address.removesuffix('/v1')}: ")
     assert not error.message.endswith(
         "Connection error."
     )  # which would be the client's words for every cause

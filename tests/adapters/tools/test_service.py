@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import csv
 import functools
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -255,6 +256,25 @@ async def test_what_a_tool_raises_becomes_a_failure_without_a_trace(
         raise raised
 
     assert (await run(make_service(fail), "fail")).failure() == ToolFailed("fail", detail, kind)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_the_log_of_an_exception_begins_in_the_tool(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def find(article: str) -> float:
+        return {"tea": 3.5}[article]
+
+    def price(article: str) -> float:
+        return find(article)
+
+    async def price_later(article: str) -> float:
+        return find(article)
+
+    function = price if kind == "sync" else price_later
+    await run(make_service(function), function.__name__, article="milk")
+    assert re.findall(r"(?m)^ +File .*, in (\w+)$", caplog.text) == [function.__name__, "find"]
+    assert "KeyError: 'milk'" in caplog.text
 
 
 ASKED = ModelRetry("Take a longer word.")
