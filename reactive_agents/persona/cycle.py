@@ -309,7 +309,7 @@ class Cycle:
             system_prompt=f"{prompts.role_of(settings)}\n\n{prompts.ROOM}"
             if self.transcript
             else prompts.role_of(settings),
-            context_profile=engine.settings.context_profile,
+            context_profile=engine.settings.limits_of_model,
         )
         strategy_input = StrategyInput(
             task_description=task,
