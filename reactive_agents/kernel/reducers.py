@@ -106,17 +106,20 @@ def _without_known_results(state: KernelState, calls: tuple[ToolCall, ...]) -> t
     """Return the answer alone, if it stands again beside calls that have worked.
 
     The turn before had the same calls beside an answer, so that the model was shown their results since. The
-    policies judge the answer by them.
+    policies judge the answer by them. One that only tells what was looked up has to be a new one: the first
+    was written before there was anything to tell.
     """
     answers = tuple([call for call in calls if call.name == FINAL_ANSWER])
     if len(answers) != 1 or len(calls) == 1:
         return calls
-    before = {call.fingerprint for call in calls_of_turn(state).values() if call.name != FINAL_ANSWER}
+    before = {call.fingerprint: call.name for call in calls_of_turn(state).values()}
     others = {call.fingerprint for call in calls if call.name != FINAL_ANSWER}
-    is_again = others == before and len(calls_of_turn(state)) > len(before)
-    ledger = state.ledger
-    known = all(each in ledger.answers or each in ledger.counted.effects for each in others)
-    return answers if is_again and known else calls
+    same = {fingerprint for fingerprint, name in before.items() if name != FINAL_ANSWER}
+    if others != same or len(same) == len(before):
+        return calls
+    effects, known = state.ledger.counted.effects, state.ledger.answers
+    may_count = answers[0].fingerprint not in before or not others.isdisjoint(effects)
+    return answers if may_count and all(each in known or each in effects for each in others) else calls
 
 
 def _confidence_in_turn(response: ModelResponse) -> float:

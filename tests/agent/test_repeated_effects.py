@@ -85,6 +85,20 @@ def test_an_answer_that_its_result_contradicts_is_still_judged() -> None:
     assert result.output == "Your room is booked: confirmation 1."
 
 
+@pytest.mark.parametrize(
+    ("later", "status"), [("Tea costs 3.50 euros.", "completed"), ("Tea costs 4.20 euros.", "partial")]
+)
+def test_an_answer_about_a_look_up_counts_beside_it_only_when_it_is_new(later: str, status: str) -> None:
+    def price(article: str) -> float:
+        """Return the price."""
+        return 3.5
+
+    look = call("price", article="tea")
+    turns = [calls(look, answer("Tea costs 4.20 euros.")), *[calls(look, answer(later))] * 4]
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_tools(price).with_reasoning().build()
+    assert agent.run_sync("What does tea cost?").status == status
+
+
 def test_a_repeat_beside_an_answer_is_no_request_for_a_second_effect() -> None:
     book = call("book", hotel="Ritz")
     other = calls(call("book", hotel="Savoy"), answer("confirmation 2"))
