@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from typing import Literal
 
@@ -66,6 +66,8 @@ _DOING = _set(
     "transfer upload reserve invite unlock register hire deploy update approve reject archive install "
     "uninstall terminate withdraw revoke confirm"
 )
+_MAKING = _set("send place create make add post submit write run")
+"""Verbs of tools that do what their noun says as a verb: ``place_order``."""
 _STARTS = _READING | _DOING | _set("use call calculate compute tell make then add")
 _POLITE = _set("please now then also first finally next and kindly just")
 _GENERIC = _set(
@@ -155,7 +157,18 @@ _TO_WORK_OUT = re.compile(
     r"\b(?:what(?:'s|\s+is)|how\s+much\s+is|calculate|compute|evaluate|solve|work\s+out)\b", re.IGNORECASE
 )
 _DETERMINED = re.compile(r"\s+(?:a|an|the|one|two|three|four|five|\d+|me|us|[A-Z]\w*(?!\w*'))\b")
-_QUANTITY = re.compile(r"\s+(?:\d+|an?|one|two|three|four|five|six|ten)\b")
+_QUANTITY = re.compile(r"\s+(?:\d{1,3}(?=\s+[A-Za-z])|(?:an?|one|two|three|four|five|six|ten)\b)")
+_NOUN = re.compile(
+    rf"\b(?:(?:{'|'.join(sorted(_READING | _DOING))})\s+|(?:the|this|that|my|our|your)\s+(?:\w+\s+)?)"
+    rf"(?=({'|'.join(sorted(_READING | _DOING))})s?\b)",
+    re.IGNORECASE,
+)
+"""A word after a verb or an article, which is no verb there: "Cancel order 1001"."""
+_NAMED = re.compile(r"\s+#?[A-Z0-9]")
+_STATED = re.compile(
+    r"(?<!\bwhich)(?<!\bwhat)\s(?:is|are|has|have|can|may|must|will|stays?|remains?)\b", re.I
+)
+"""A verb of a sentence that tells something: "Order 1002 is fine."."""
 _LONG_PRODUCT = re.compile(r"(?<![\w.-])\d[\d.]*\)?\s*[*×÷^]\s*\(?\d|(?<![\w.-])\d[\d.]*\)?\s+[-+/]\s+\(?\d")
 _PERCENT = re.compile(r"\d\s*%\s+of\s+\d")
 _TIMES = {"twice": 2, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10}
@@ -310,18 +323,29 @@ def _stem(word: str) -> str:
 
 
 def _sentences(task: str) -> Iterable[_Sentence]:
+    nouns = {found[1].lower() for found in _NOUN.finditer(task)}
     for part in _SENTENCE_END.split(_QUOTED.sub(" ", task)):
         text = part.strip()
         words = _PATH.sub(" ", _URL.sub(" ", _NO_BLOCK.sub(" ", text)))
-        if text and not _BLOCKED.search(words):
-            yield _Sentence(text, tuple(_clauses(text)), bool(_ABOUT.search(words)))
+        if text and not _BLOCKED.search(words) and not (_names(text, nouns) and "?" not in text):
+            yield _Sentence(text, tuple(_clauses(text, nouns)), bool(_ABOUT.search(words)))
 
 
-def _clauses(sentence: str) -> Iterable[str]:
-    """Return the parts of a sentence that each begin with a verb."""
+def _names(text: str, nouns: Set[str]) -> bool:
+    """Return whether a text begins with a noun and a name: "order 1003"."""
+    first = _WORD.match(text)
+    return first is not None and first[0].lower() in nouns and bool(_NAMED.match(text, first.end()))
+
+
+def _clauses(sentence: str, nouns: Set[str]) -> Iterable[str]:
+    """Return the parts of a sentence that each begin with a verb.
+
+    Args:
+        nouns: words of the task that are verbs elsewhere.
+    """
     begin = 0
     for found in _NEW_CLAUSE.finditer(sentence):
-        if found[1] in _STARTS:
+        if found[1] in _STARTS and not _names(sentence[found.end() :], nouns):
             yield sentence[begin : found.start()].strip()
             begin = found.end()
     yield sentence[begin:].strip()
@@ -427,9 +451,8 @@ def _does(clause: str, definition: ToolDefinition) -> bool:
     verb, verbs, subjects = _first_verb(clause), _verbs_of(definition), _subjects_of(definition)
     rest = clause[clause.lower().find(verb) + len(verb) :] if verb else ""
     if verb in subjects and verb in _DOING:  # "email Bob the agenda", "order two chairs"
-        return bool(
-            re.match(r"\s+(?:[A-Z]\w*\b(?!')|(?:it|them|this)\s+to\s+[A-Z])", rest) or _QUANTITY.match(rest)
-        )
+        named = r"\s+(?:[A-Z](?![\w-]*\d)\w*\b(?!')|(?:it|them|this)\s+to\s+[A-Z])"
+        return verbs <= _MAKING and bool(re.match(named, rest) or _QUANTITY.match(rest))
     if verb not in verbs or not _PARTICULAR.search(rest):
         return False
     return _is_object(rest, subjects) if subjects else bool(_DETERMINED.match(rest))
@@ -492,6 +515,11 @@ def _look_ups(clause: str, sentence: _Sentence, definition: ToolDefinition, task
         items = _enumeration_of(task)
     items = list(dict.fromkeys(items))
     if not items or not (asks or leads) or _is_given(items, task):
+        return 0
+    if not asks and "?" not in clause and _STATED.search(clause, places[-1].end()):
+        return 0
+    is_verb = before == "" and verb in _DOING  # "order 2 chairs", "order 1003 arrives"
+    if is_verb and "?" not in clause and not all(map(_PARTICULAR.match, " ".join(items).split())):
         return 0
     if not all(map(_PARTICULAR.search, items)) and verb not in _READING:
         return 0

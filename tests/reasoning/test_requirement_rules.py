@@ -122,3 +122,52 @@ def test_telling_others_something_looks_nothing_up() -> None:
     )
     assert requirements_in("Tell the school Ben has a fever and stays home", [menu]).required == ()
     assert requirements_in("Tell me the school menu of Monday.", [menu]).required
+
+
+def of_id(name: str, description: str, parameter: str = "id") -> ToolDefinition:
+    return ToolDefinition(
+        name, description, {"type": "object", "properties": {parameter: {"type": "string"}}}
+    )
+
+
+ORDERS = (
+    of_id("get_order", "Get an order by its id."),
+    of_id("cancel_order", "Cancel an order."),
+    of_id("place_order", "Place an order.", "item"),
+    of_id("get_report", "Get the report of a month.", "month"),
+    of_id("archive_report", "Archive a report.", "month"),
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("Cancel order 1001 and order 1003.", "cancel_order"),
+        ("Cancel order 1001, then order 1003.", "cancel_order"),
+        ("Cancel order 1001, order 1002 and order 1003.", "cancel_order"),
+        ("Cancel order A-17 and order B-4.", "cancel_order"),
+        ("Cancel order 1001. Order 1002 stays.", "cancel_order"),
+        ("Cancel order 1001. Order 1002 is fine.", "cancel_order"),
+        ("Order 1003 has to be cancelled.", ""),
+        ("Order 1003 arrives tomorrow.", ""),
+        ("Archive report March and report April.", "archive_report"),
+        ("Archive the March report, then report April.", "archive_report"),
+    ],
+)
+def test_a_noun_that_is_a_verb_elsewhere_requires_no_look_up(task: str, names: str) -> None:
+    assert [each.name for each in requirements_in(task, ORDERS).required] == names.split()
+
+
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("Look up order 1001 and order 1003.", "get_order"),
+        ("Order 1001 and order 1002, please", "get_order"),
+        ("Cancel order 1001. Get order 1002.", "get_order cancel_order"),
+        ("Get the report of March.", "get_report"),
+        ("Order two chairs.", "place_order"),
+        ("Cancel order 1001 and order two chairs.", "cancel_order place_order"),
+    ],
+)
+def test_what_is_looked_up_or_ordered_by_such_a_word_is_required(task: str, names: str) -> None:
+    assert [each.name for each in requirements_in(task, ORDERS).required] == names.split()
