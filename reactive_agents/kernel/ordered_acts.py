@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import takewhile
+from typing import TypeAlias
 
 from attrs import evolve, frozen
 
@@ -168,10 +169,39 @@ _GENERAL = _set(
 )
 _ANYTHING = re.compile(r"\W*(?:ask|brows|click|consult|execut|go\b|navigat|run)", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W_]+")
+_LISTED = r"(?:\s*,\s*(?:(?:and|then|also)\s+)*|\s+(?:and|und|et|y|e|en|&)\s+(?:(?:then|also|the)\s+)*)"
+_NO_NOUN = (
+    r"(?!(?:for|of|at|on|from|with|to|in|by|via|and|all|both|the|an?|my|our|your|jan|feb|mar|apr|may|jun|jul"
+    r"|aug|sep|oct|nov|dec)\b)"
+)
+_NUMBER = r"#?(?:[A-Z]{1,4}-?)?\d+(?![\w%€$@]|[.,:/–-]\d)"
+_NUMBERED = re.compile(
+    rf"(?:\s+(?!(?:for|of|at|on|from|with|to|in|by|and)\b)[^\W\d_]+){{0,2}}\s+{_NO_NOUN}(?P<noun>[^\W\d_]{{3,30}}?)"
+    rf"(?:e?s|e?n)?\.?\s+(?P<things>{_NUMBER}(?:{_LISTED}(?:(?P=noun)\w{{0,2}}\s+)?{_NUMBER})*)"
+    r"(?=\s*(?:[.!?,;:)]|\Z)|\s+(?:and|und|et|for|from|at|on|in|of|by|with|because|since|as|that|please|today"
+    r"|now|too|bitte|für|von)\b)",
+    re.IGNORECASE,
+)
+"""What follows a verb: a noun with a number, or several: "the orders 1001 and 1003"."""
+_ADDRESS = r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z](?![\w'’-]|\.\w)"
+_ADDRESSED = re.compile(
+    rf"(?:(?:\s+(?!(?:that|which|who|he|she|they|we|from|to)\b)[\w'-]+){{0,6}}\s+(?:to|an|à|a|aan|para|naar))?"
+    rf"\s+(?P<things>{_ADDRESS}(?:{_LISTED}{_ADDRESS})*)",
+    re.IGNORECASE,
+)
+_THING = re.compile(rf"{_ADDRESS}|{_NUMBER}", re.IGNORECASE)
+_ID = re.compile(
+    r"(?:\A|_)(?:id|ids|number|no|nr|code|order|ticket|invoice|booking|issue|case)s?\Z", re.IGNORECASE
+)
+"""Names of parameters for what is named by a number."""
+_TOLD = re.compile(r"\b(?:told|informed|contacted)\b", re.IGNORECASE)
 _SHARED = 4
 """Letters of a noun that its forms share."""
 _TEXT_AFTER = re.compile(r"[:：](?!\d|//)(?:[ \t]*\n\s*\n[\s\S]*|.*)")
 """A colon with the rest of the line, or the paragraphs after it, as in a letter or a conversation."""
+
+Call: TypeAlias = tuple[str, Mapping[str, Sequence[str]], str]
+"""The tool of a call that worked, the values of its arguments, and all that was said in it."""
 
 
 @frozen
@@ -233,7 +263,7 @@ def act_left(
 
 
 def parts_left(
-    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[tuple[str, Sequence[str], str]]
+    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[Call]
 ) -> tuple[str, ...]:
     """Return items of a list that an act is said to be done to, and no call had.
 
@@ -241,7 +271,7 @@ def parts_left(
     item, or if another tool may have done the act.
 
     Args:
-        calls: the tool of each call that worked, the values of its arguments, and all that was said in it.
+        calls: those that worked.
     """
     if CONDITION.search(task) or _DOUBT.search(task) or denies(task):
         return ()
@@ -255,13 +285,98 @@ def parts_left(
             continue
         if any(name in known and not only_looks(known[name]) for name, _, _ in others):
             continue
-        if not all(any(names(task, value) for value in values) for _, values, _ in own):
+        given = [[value for values in arguments.values() for value in values] for _, arguments, _ in own]
+        if not all(any(names(task, value) for value in values) for values in given):
             continue
-        asked = [value for _, values, _ in own for value in values]
+        asked = [value for values in given for value in values]
         items = open_items(task, asked, "\n".join(told for _, _, told in own))
         if left := tuple(each for each in items if any(_is_said_of(each, claim, act) for claim in claims)):
             return left
     return ()
+
+
+def things_left(
+    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[Call], earlier: str = ""
+) -> tuple[str, ...]:
+    """Return numbers or addresses that an act is said to be done to, and no call had.
+
+    "Cancel order 1001", and the call had 1002. None if the order has a condition, if the answer denies or
+    asks something, or if what a call had instead was told elsewhere: a look-up may have translated a number.
+
+    Args:
+        calls: those that worked.
+        earlier: what was said before the task.
+    """
+    if CONDITION.search(task) or _DOUBT.search(task) or any(map(denies, (task, text))) or "?" in text:
+        return ()
+    known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
+    for act in _orders_in(task):
+        doing = {name for name, tool in known.items() if act in _acts_of(tool)}
+        own = [arguments for name, arguments, _ in calls if name in doing]
+        acted = [told for name, _, told in calls if name not in known or not only_looks(known[name])]
+        before = "\n".join((*acted, earlier))
+        elsewhere = "\n".join((task, earlier, *(told for name, _, told in calls if name not in doing)))
+        claims = [each.text for each in said if _claims(each, act) or (act == "send" and _tells(each))]
+        for pattern in (_NUMBERED, _ADDRESSED):
+            things = _things_of(task, act, pattern)
+            left = [each for each in things if not _holds(before, each)]
+            had = [_things_in(arguments, is_address=pattern is _ADDRESSED) for arguments in own]
+            others = [each for found in had for each in found if not any(_holds(each, one) for one in things)]
+            if not left or not own or not all(had) or any(_holds(elsewhere, each) for each in others):
+                continue
+            is_other = len(left) == len(things)
+            open_claims = [
+                each
+                for each in claims
+                if not _SOME.search(each) and not any(_holds(each, other) for other in others)
+            ]
+            if found := tuple(
+                each
+                for each in left
+                if any(
+                    _is_said_of(each, claim, act)
+                    or (is_other and (_holds(claim, each) or not re.search(r"[\d@]", claim)))
+                    for claim in open_claims
+                )
+            ):
+                return found
+    return ()
+
+
+def _tells(clause: Clause) -> bool:
+    return _TOLD.search(clause.said) is not None and _NOT_YET.isdisjoint(clause.words)
+
+
+def _things_of(task: str, act: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """Return the numbers or addresses beside the verb of an act, in one list or more."""
+    found: list[str] = []
+    for clause in clauses_of(_TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))):
+        if QUESTION.search(clause) or _NO_ORDER.search(clause):
+            continue
+        for token in _TOKEN.finditer(clause):
+            ordered, ending = _act_in(token[0])
+            if ordered == act and _BASE.match(ending) and (listed := pattern.match(clause, token.end())):
+                first, *rest = (each.lstrip("#") for each in _THING.findall(listed["things"]))
+                found += [first, *(each for each in rest if "@" in each or len(each) == len(first))]
+    return tuple(dict.fromkeys(found))
+
+
+def _things_in(arguments: Mapping[str, Sequence[str]], *, is_address: bool) -> list[str]:
+    """Return the addresses of a call, or the values with digits that name something."""
+    if is_address:
+        return [
+            each for values in arguments.values() for value in values for each in re.findall(_ADDRESS, value)
+        ]
+    named = [value for name, values in arguments.items() if _ID.search(name) for value in values]
+    return [value for value in named if any(map(str.isdigit, value))]
+
+
+def _holds(text: str, thing: str) -> bool:
+    """Return whether a text has an address, or the digits of a number."""
+    if "@" in thing:
+        return re.search(rf"(?<![\w.+-]){re.escape(thing)}(?![\w-])", text, re.IGNORECASE) is not None
+    digits = re.search(r"\d+", thing)
+    return digits is not None and re.search(rf"(?<!\d)0*{int(digits[0])}(?!\d)", text) is not None
 
 
 def _is_said_of(item: str, claim: str, act: str) -> bool:
@@ -274,7 +389,7 @@ def _is_said_of(item: str, claim: str, act: str) -> bool:
         return True
     if _SEVERAL.isdisjoint(read_clause(claim).words) and not any(map(str.isdigit, item)):
         return False
-    parts = [each for each in _BETWEEN.split(claim) if names(each, item)]
+    parts = [each for each in _BETWEEN.split(claim) if names(each, item) or _holds(each, item)]
     return any(act in _past_acts(each) or len(_TOKEN.findall(each)) <= _BARE for each in parts)
 
 

@@ -475,6 +475,29 @@ async def test_an_act_for_a_part_of_a_list_does_not_stand_for_all(deliver: Deliv
 
 
 @pytest.mark.parametrize("deliver", [say, answer])
+async def test_an_act_on_another_thing_does_not_stand_for_the_ordered_one(deliver: Deliver) -> None:
+    task, claim = "Pay invoice R-17.", deliver("Invoice R-17 is paid.")
+    other, right = call("pay_invoice", number="R-18"), call("pay_invoice", number="R-17")
+    result, asked = await pay(task, other, claim)
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_done")
+    assert "no call for R-17 has worked" in result.reason
+    assert asked.count("not_done") == 1
+    assert (await pay(task, other, claim, right, claim))[0].status == "completed"
+    honest, asked = await pay(task, other, deliver("By mistake I paid R-18; R-17 is not paid."))
+    assert ("not_done" in asked, honest.status) == (False, "completed")
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_a_mail_to_somebody_else_does_not_stand_for_the_ordered_one(deliver: Deliver) -> None:
+    task, claim = "Mail ann@x.org that we are closed.", deliver("Ann was told.")
+    result, asked = await run(task, call("send_email", to="bob@x.org", body="closed"), claim)
+    assert (result.status, "no call for ann@x.org has worked" in result.reason) == ("partial", True)
+    assert asked.count("not_done") == 1
+    result, asked = await run(task, call("send_email", to="Ann <ann@x.org>", body="closed"), claim)
+    assert (result.status, "not_done" in asked) == ("completed", False)
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
 @pytest.mark.parametrize(
     "text", ["Order 4711 was delivered on 9 May.", "It was shipped on 12 June.", "Order 4711: 214.80 EUR"]
 )

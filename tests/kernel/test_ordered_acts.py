@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.ordered_acts import act_left, parts_left
+from reactive_agents.kernel.ordered_acts import Call, act_left, parts_left, things_left
 from tests.support.operations import assert_linear
 
 
@@ -505,10 +505,10 @@ PARTS = (
 PAY = "Pay invoices R-17 and R-18."
 
 
-def made(*calls: str) -> list[tuple[str, tuple[str, ...], str]]:
+def made(*calls: str) -> list[Call]:
     """Return calls that worked, each written as its tool and its argument."""
     named = [call.split(" ", 1) for call in calls]
-    return [(name, (value, "1"), f"{name} {value}: ok") for name, value in named]
+    return [(name, {"number": (value,), "amount": ("1",)}, f"{name} {value}: ok") for name, value in named]
 
 
 @pytest.mark.parametrize(
@@ -570,9 +570,128 @@ def test_what_is_told_of_the_parts_of_a_list_is_honest(task: str, text: str, cal
     assert parts_left(task, text, PARTS, made(*calls)) == ()
 
 
+NAMED = (
+    tool("get_order", "Get an order by its id.", "order_id"),
+    tool("find_orders", "Find the orders of a customer.", "customer"),
+    tool("cancel_order", "Cancel an order.", "order_id", "note"),
+    tool("pay_invoice", "Pay an invoice.", "invoice_id", "amount"),
+    tool("close_ticket", "Close a ticket.", "id"),
+    tool("cancel_booking", "Cancel a booking.", "day"),
+    tool("send_mail", "Send a mail.", "to", "text"),
+    tool("run_shell", "Run a shell command.", "command"),
+)
+
+
+def with_arguments(*calls: str) -> list[Call]:
+    """Return calls that worked, each written as "tool name=value name=value -> result"."""
+    found: list[Call] = []
+    for each in calls:
+        written, _, result = each.partition(" -> ")
+        name, *arguments = written.split()
+        pairs = (argument.split("=", 1) for argument in arguments)
+        found.append((name, {key: (value,) for key, value in pairs}, f"{written}\n{result}"))
+    return found
+
+
+MAIL = "Mail ana@x.org that we are closed on Monday."
+CLOSE = "Close the tickets 5, 6 and 7."
+ALL = "Mail ana@x.org, bob@x.org and cy@x.org that we are closed."
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "call", "left"),
+    [
+        ("Cancel order 1001.", "Order 1001 is cancelled.", "cancel_order order_id=1002", "1001"),
+        ("Cancel order 1001.", "The order is cancelled.", "cancel_order order_id=1002", "1001"),
+        ("Storniere Bestellung 1001.", "1001 ist storniert.", "cancel_order order_id=1002", "1001"),
+        ("Annule la commande 1001.", "La commande est annulée.", "cancel_order order_id=1002", "1001"),
+        ("Please cancel my order #1001 today.", "I cancelled it.", "cancel_order order_id=1002", "1001"),
+        ("Pay invoice R-17.", "R-17 was paid.", "pay_invoice invoice_id=R-18 amount=5", "R-17"),
+        ("Close ticket 5.", "Ticket 5 is closed.", "close_ticket id=6", "5"),
+        (CLOSE, "The tickets 5, 6 and 7 are closed.", "close_ticket id=5", "6 7"),
+        (CLOSE, "All of them are closed.", "close_ticket id=5", "6 7"),
+        ("Close ticket 5 and ticket 6.", "Both are closed.", "close_ticket id=5", "6"),
+        (MAIL, "Ana was told.", "send_mail to=bob@x.org text=closed", "ana@x.org"),
+        (MAIL, "The mail was sent.", "send_mail to=bob@x.org text=closed", "ana@x.org"),
+        ("Send a mail to ana@x.org.", "I sent it.", "send_mail to=bob@x.org text=closed", "ana@x.org"),
+        (ALL, "All three were told.", "send_mail to=ana@x.org text=closed", "bob@x.org cy@x.org"),
+    ],
+)
+def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
+    task: str, text: str, call: str, left: str
+) -> None:
+    assert things_left(task, text, NAMED, with_arguments(call)) == tuple(left.split())
+    name, given, *_ = call.split()
+    right = [f"{name} {given.partition('=')[0]}={each}" for each in (*left.split(), given.partition("=")[2])]
+    assert things_left(task, text, NAMED, with_arguments(*right)) == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "calls"),
+    [
+        ("Cancel order 1001.", "Order 1001 is cancelled.", ["cancel_order order_id=ORD-1001"]),
+        ("Cancel order 0017.", "Order 0017 is cancelled.", ["cancel_order order_id=17"]),
+        ("Cancel order 1001.", "Order 1002 is cancelled.", ["cancel_order order_id=1002"]),
+        ("Cancel order 1001.", "Order 1001 was not cancelled.", ["cancel_order order_id=1002"]),
+        ("Cancel order 1001.", "It is done.", ["cancel_order order_id=1002"]),
+        (
+            "Cancel order 1001.",
+            "Order 1001 is cancelled.",
+            ["get_order order_id=1001 -> id 88213", "cancel_order order_id=88213"],
+        ),
+        (
+            "Cancel order 1001.",
+            "Order 1001 is cancelled.",
+            ["find_orders customer=Ana -> 88213", "cancel_order order_id=88213"],
+        ),
+        ("Cancel order 1001.", "Order 1001 is cancelled.", ["cancel_order order_id=7 -> 1001 cancelled"]),
+        ("Cancel order 1001.", "1001 is cancelled.", ["cancel_order order_id=7", "run_shell command=1001"]),
+        ("Cancel order 1001.", "Order 1001 is cancelled.", ["cancel_order note=all"]),
+        ("Cancel order 1001 of Ana (88213).", "It is cancelled.", ["cancel_order order_id=88213"]),
+        ("If order 1001 is open, cancel it, or 1002.", "It is cancelled.", ["cancel_order order_id=1002"]),
+        ("Cancel 2 bookings.", "Both are cancelled.", ["cancel_booking day=1"]),
+        ("Cancel the booking of May 5.", "The booking is cancelled.", ["cancel_booking day=2026-06-01"]),
+        ("Cancel the orders 1001-1003.", "All are cancelled.", ["cancel_order order_id=1002"]),
+        (
+            "Pay invoice 17, 50 EUR.",
+            "Invoice 17 is paid.",
+            ["pay_invoice invoice_id=17 amount=55"],
+        ),
+        ("Pay Ana 50 EUR for order 1001.", "Ana was paid.", ["pay_invoice invoice_id=3 amount=50"]),
+        (CLOSE, "Ticket 5 is closed. Ticket 6 needs an approval.", ["close_ticket id=5"]),
+        (CLOSE, "Ticket 5 is closed, and 6 and 7 could not be found.", ["close_ticket id=5"]),
+        (CLOSE, "Only ticket 5 is closed.", ["close_ticket id=5"]),
+        (MAIL, "Ana was told.", ["send_mail to=<ANA@x.org>"]),
+        (MAIL, "I told bob@x.org, since Ana left.", ["send_mail to=bob@x.org"]),
+        (MAIL, "Ana was told.", ["get_order order_id=ana -> bob@x.org", "send_mail to=bob@x.org"]),
+        (MAIL, "Ana was told.", ["send_mail to=everyone"]),
+        ("Send the mail from ana@x.org to bob@x.org.", "It was sent.", ["send_mail to=bob@x.org"]),
+        ("Mail bob@x.org to write to ana@x.org.", "Bob was told.", ["send_mail to=bob@x.org"]),
+        ("Send Bob the note that he wrote to ana@x.org.", "I sent it.", ["send_mail to=bob@x.org"]),
+        ("Mail ana@x.org's boss.", "The mail was sent.", ["send_mail to=bob@x.org"]),
+    ],
+)
+def test_where_another_thing_may_be_meant_nothing_is_left(task: str, text: str, calls: list[str]) -> None:
+    assert things_left(task, text, NAMED, with_arguments(*calls)) == ()
+
+
+def test_what_was_told_before_the_task_may_stand_for_a_number() -> None:
+    calls, text = with_arguments("cancel_order order_id=88213"), "Order 1001 is cancelled."
+    assert things_left("Cancel order 1001.", text, NAMED, calls) == ("1001",)
+    assert not things_left("Cancel order 1001.", text, NAMED, calls, "The id of 1001 is 88213.")
+
+
 def test_the_work_is_linear_in_the_length_of_the_texts() -> None:
     long = "Order 4711 was shipped, paid and packed. It is on its way; see the label. "
     assert_linear(lambda size: act_left("Refund it.", long * size, TOOLS, set(), [long * size]), 40)
     assert_linear(lambda size: act_left("Look at it. " * size, "Refunded.", TOOLS, set(), []), 20)
     said = "R-17 and R-18 were paid, and all is well. "
     assert_linear(lambda size: parts_left(PAY, said * size, PARTS, made("pay_invoice R-17")), 40)
+    assert_linear(
+        lambda size: things_left(CLOSE, said * size, NAMED, with_arguments("close_ticket id=5")), 40
+    )
+    many = "Close the tickets 5, 6 and 7 and mail ana@x.org. "
+    assert_linear(
+        lambda size: things_left(many * size, "All are closed.", NAMED, with_arguments("close_ticket id=5")),
+        20,
+    )

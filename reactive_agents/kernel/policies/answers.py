@@ -548,11 +548,15 @@ def _texts_given(call: str) -> tuple[str, ...]:
 
 def _arguments_of(call: str) -> list[object]:
     """Return the arguments of a call, with those in lists."""
+    return [each for values in _named_arguments_of(call).values() for each in values]
+
+
+def _named_arguments_of(call: str) -> dict[str, list[object]]:
     described = json_value(call)
     arguments = described.get("arguments") if isinstance(described, dict) else None
     if not isinstance(arguments, dict):
-        return []
-    return [each for value in arguments.values() for each in (value if isinstance(value, list) else [value])]
+        return {}
+    return {name: [*value] if isinstance(value, list) else [value] for name, value in arguments.items()}
 
 
 @_where_asked_again
@@ -621,9 +625,10 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     # these modules take a while to read
     from reactive_agents.kernel.open_items import names_items
 
-    if not acting or (is_called and not names_items(task)):
+    may_name = any(each.isdecimal() or each == "@" for each in task)
+    if not acting or (is_called and not may_name and not names_items(task)):
         return None
-    from reactive_agents.kernel.ordered_acts import act_left, parts_left
+    from reactive_agents.kernel.ordered_acts import act_left, parts_left, things_left
 
     called = {*counted.attempts, *(step.metadata.tool_used or "" for step in state.steps if step.metadata)}
     called |= {
@@ -633,7 +638,12 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         for made in message.tool_calls
     }
     left = () if is_called else act_left(task, text, offered, called, results_of(state))
-    parts = () if left or called.isdisjoint(acting) else parts_left(task, text, offered, _calls_made(state))
+    parts: tuple[str, ...] = ()
+    if not left and not called.isdisjoint(acting):
+        calls = _calls_made(state)
+        parts = parts_left(task, text, offered, calls)
+        if not parts and may_name:
+            parts = things_left(task, text, offered, calls, _said_before(context))
     if not left and not parts:
         return None
     missing = f"no call for {', '.join(parts)} has worked"
@@ -646,13 +656,23 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(NOT_DONE, f"Not done: {missing}. Call it, or say that it is not done.")
 
 
-def _calls_made(state: KernelState) -> list[tuple[str, tuple[str, ...], str]]:
+def _said_before(context: KernelContext) -> str:
+    """Return the conversation before the task, with its calls, and the instructions."""
+    told = [context.input.settings.system_prompt, context.input.instructions]
+    for message in context.input.history.messages:
+        told.append(message.content)
+        if isinstance(message, AssistantMessage):
+            told += [str(made.arguments) for made in message.tool_calls]
+    return "\n".join(told)
+
+
+def _calls_made(state: KernelState) -> list[tuple[str, dict[str, tuple[str, ...]], str]]:
     """Return the tool, the arguments and the texts of each call that worked."""
     made = {step.metadata.call_id: step for step in state.steps if step.type == "action" and step.metadata}
     return [
         (
             about.tool_used or "",
-            tuple(map(str, _arguments_of(call.content))),
+            {name: tuple(map(str, values)) for name, values in _named_arguments_of(call.content).items()},
             f"{call.content}\n{_full_text(step, state)}",
         )
         for step in state.steps
