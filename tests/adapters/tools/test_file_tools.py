@@ -12,12 +12,14 @@ import pytest
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.service import LocalToolService
+from reactive_agents.core.config import SchemaDetail
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolFailed, WorkspaceViolation
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolScope
 from reactive_agents.effects import attempt
+from reactive_agents.kernel.toolset import first_sentence, fit_definitions
 
 SCOPE = ToolScope(RunId("run"), TaskId("task"), AgentId("agent"), SessionId("session"), "run-1.0")
 
@@ -196,6 +198,12 @@ def test_writing_and_appending(tmp_path: Path) -> None:
     assert (tmp_path / "new/ä.txt").read_bytes() == "größe\r\nmore".encode()
     result_of(tmp_path, "file-write", path="new/ä.txt", content="")
     assert (tmp_path / "new/ä.txt").read_bytes() == b""
+
+
+@pytest.mark.parametrize("detail", ["full", "compact"])
+def test_every_model_is_told_that_writing_replaces_and_how_to_append(detail: SchemaDetail) -> None:
+    (shown,) = fit_definitions([builtin_tools()["file-write"].definition], detail)
+    assert "replacing what it holds; mode append" in first_sentence(shown.description)
 
 
 def test_text_that_utf8_cannot_express_is_not_written(tmp_path: Path) -> None:

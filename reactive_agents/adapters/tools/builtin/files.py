@@ -97,14 +97,14 @@ class WrittenFile(TypedDict):
 def file_write(
     path: str, content: str, mode: Literal["overwrite", "append"] = "overwrite", *, context: ToolContext
 ) -> Result[WrittenFile, ToolErrors]:
-    """Write text to a file in the workspace. Directories on the way are created.
+    """Write text to a file, replacing what it holds; mode append adds to its end.
 
-    Hidden and executable files are not written.
+    Directories on the way are created. Hidden and executable files are not written.
 
     Args:
         path: the file, relative to the workspace
         content: the text to write, in UTF-8
-        mode: replace what the file holds, or add to its end
+        mode: replace what the file holds, the default, or add to its end
     """
     encoded = content.encode()
     written: Result[WrittenFile, ToolErrors] = write_inside(
