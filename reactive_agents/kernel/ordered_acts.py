@@ -399,6 +399,17 @@ def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> 
     return bool(acts) and any(not acts.isdisjoint(_past_acts(each)) for each in results)
 
 
+def is_for_another_act(tool: ToolDefinition, failed: ToolDefinition, task: str, result: str) -> bool:
+    """Return whether a call did what else a task orders than a failed one.
+
+    "Cancel it and mail Ana": the mail does not cancel it. Not for what a model may have written itself.
+    """
+    ordered, own, left = _orders_in(task).keys(), _acts_of(tool), _acts_of(failed)
+    if not (own & ordered and left & ordered) or left & (own | {"create", "write"}):
+        return False
+    return left.isdisjoint(_past_acts(result))
+
+
 @lru_cache(maxsize=8)
 def _orders_in(task: str) -> Mapping[str, _Order]:
     """Return the acts that a task orders.

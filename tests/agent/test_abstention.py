@@ -206,6 +206,12 @@ VERIFY = ("verify", "Verify a file.", ValueError("no checksum"))
 REFUND = ("refund", "Refund an order.", "refunded order 7")
 NOTIFY = ("notify", "Notify the customer of an order.", ValueError("no address"))
 EMAIL = ("send_mail", "Send an email.", ValueError("no address"))
+CANCEL = "Cancel order 7 and mail Ana that it is cancelled."
+CANCELLATION = ("order_cancellation", "Cancel an order.", ValueError("the shop is closed"))
+CANCEL_ALL = ("cancel_all", "Cancel the open orders.", "1 order")
+MAIL = ("send_mail", "Send an email.", "sent")
+MAIL_OF_IT = ("send_mail", "Send an email.", "sent; order 7 is cancelled")
+HAIKU = ("haiku", "Write a haiku.", ValueError("no muse"))
 SCRAPE = ("scrape", "Scrape an article.", GONE)
 MIRROR = ("mirror", "Mirror an article.", GONE)
 IF_GONE = "Delete old.log. If it does not exist, say so."
@@ -230,6 +236,13 @@ FETCH = ("fetch", "Fetch a page.", BEES)
         ("Refund order 7.", (REFUND, NOTIFY), "Order 7 is refunded; there is no address.", "completed"),
         ("Refund order 7 and notify me.", (REFUND, NOTIFY), "Order 7 is refunded.", "partial"),
         ("Refund order 7, with an email to me.", (REFUND, EMAIL), "Order 7 is refunded.", "partial"),
+        (CANCEL, (CANCELLATION, MAIL), "Order 7 is cancelled, and Ana was told.", "partial"),
+        (CANCEL, (MAIL, CANCELLATION), "Order 7 is cancelled, and Ana was told.", "partial"),
+        (CANCEL, (CANCELLATION, MAIL_OF_IT), "Order 7 is cancelled, and Ana was told.", "completed"),
+        (CANCEL, (CANCELLATION, CANCEL_ALL, MAIL), "Order 7 is cancelled, and Ana was told.", "completed"),
+        (CANCEL, (CANCELLATION, ZAP, MAIL), "Order 7 is cancelled, and Ana was told.", "completed"),
+        ("Cancel order 7.", (CANCELLATION, MAIL), "The shop was asked to cancel order 7.", "completed"),
+        ("Write a haiku and send it to Ana.", (HAIKU, MAIL), "Ana has the haiku.", "completed"),
         ("Supprime old.log ; s'il n'existe pas, dis-le.", (DELETE,), "old.log n'existe pas.", "completed"),
         ("删除文件 old.log,如果不存在请告诉我。", (DELETE,), "文件 old.log 不存在。", "completed"),
     ],

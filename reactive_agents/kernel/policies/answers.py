@@ -289,9 +289,10 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of the last call by which something was to be done.
 
-    None if the model later made a call of a tool that may do something, and it worked. Any call that worked
-    counts after a failure of a tool whose verb is not in the task; and in a task that is not English, a tool
-    that worked before is not known to be the one that the task orders.
+    None if the model later made a call of a tool that may do something, and it worked, unless that is
+    another act of the task. Any call that worked counts after a failure of a tool whose verb is not in the
+    task; and in a task that is not English, a tool that worked before is not known to be the one that the
+    task orders.
     """
     task, counted = context.input.to_do, state.ledger.counted
     if not counted.failed_in_a_row:
@@ -316,8 +317,11 @@ def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | No
         elif step.is_failed_call and not step.is_declined_call and tool.name in wanted:
             failed, by = step, tool.name
         elif failed is not None and known.success and made.get(known.call_id) is failed:
+            from reactive_agents.kernel.ordered_acts import is_for_another_act  # takes a while to read
+
             only_looks = tool.description and is_reading(act_of(tool.description))
-            if not (only_looks and clauses.is_named_in(tools[by], task)):
+            is_beside = is_for_another_act(tool, tools[by], task, _full_text(step, state))
+            if not (is_beside or (only_looks and clauses.is_named_in(tools[by], task))):
                 failed = None
     return failed if by not in counted.succeeded or clauses.is_english(task) else None
 
