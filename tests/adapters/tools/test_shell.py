@@ -31,8 +31,9 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolResult, ToolScope
+from reactive_agents.core.tools import ToolContext, ToolResult, ToolScope
 from reactive_agents.effects import attempt
+from reactive_agents.testing import FixedApprover
 from tests.support.waiting import until
 
 pytestmark = [
@@ -88,6 +89,24 @@ def test_the_tool_as_a_model_sees_it() -> None:
 
 async def test_without_an_approver_nothing_runs(tmp_path: Path) -> None:
     assert isinstance((await execute(tmp_path, shell, ["ls"])).failure(), ToolNotApproved)
+
+
+@pytest.mark.parametrize("command", [["cat a | grep b"], [], ["rm", "a"], ["ls", "a\0b"]])
+async def test_nobody_is_asked_to_approve_what_cannot_run(tmp_path: Path, command: list[Json]) -> None:
+    approver = FixedApprover()
+    service = LocalToolService([shell], workspace=tmp_path, clock=SystemClock())
+    call = ToolCall(CallId("c1"), "shell", {"command": command})
+    error = (await attempt(service.execute(call, SCOPE, approver))).failure()
+    assert (type(error), approver.requests) == (InvalidToolArguments, [])
+    right = ToolCall(CallId("c2"), "shell", {"command": ["ls"]})
+    assert (await attempt(service.execute(right, SCOPE, approver))).unwrap().success
+    assert [request.tool_name for request in approver.requests] == ["shell"]
+
+
+async def test_a_call_from_python_runs_only_allowed_programs(tmp_path: Path) -> None:
+    context = ToolContext(SCOPE.run_id, SCOPE.task_id, SCOPE.agent_id, "c1", tmp_path)
+    error = (await freely("ls")(["rm", "a"], context=context)).failure()
+    assert (error.problems[0].argument, error.problems[0].got) == ("command[0]", '"rm"')
 
 
 # --- what comes back ------------------------------------------------------------------------------------

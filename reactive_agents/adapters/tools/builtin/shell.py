@@ -40,12 +40,30 @@ class CommandOutput(TypedDict):
 
 
 class _ArgumentVector:
-    """Explains the expected list if a model sends a command as one string."""
+    """Refuses a command that cannot run, before a person is asked to approve it.
+
+    If a model sends it as one string, the expected list is explained.
+    """
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self._allowed = allowed
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        return core_schema.no_info_before_validator_function(self._refuse_text, handler(source))
+        checked = core_schema.no_info_after_validator_function(self._refuse_unknown, handler(source))
+        return core_schema.no_info_before_validator_function(self._refuse_text, checked)
+
+    def _refuse_unknown(self, command: list[str]) -> list[str]:
+        from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+
+        found = _problem_of(command, self._allowed)
+        if found is None:
+            return command
+        place, value, expected = found
+        problem = PydanticCustomError("command", "{expected}", {"expected": expected})
+        details = InitErrorDetails(type=problem, loc=place, input=value)
+        raise ValidationError.from_exception_data(_NAME, [details])
 
     def _refuse_text(self, value: object) -> object:
         if isinstance(value, str):
@@ -95,7 +113,10 @@ def shell_tool(
         risk="high",
     )
     async def shell(
-        command: Annotated[list[str], _ArgumentVector()], input: str | None = None, *, context: ToolContext
+        command: Annotated[list[str], _ArgumentVector(allowed)],
+        input: str | None = None,
+        *,
+        context: ToolContext,
     ) -> Result[CommandOutput, ToolErrors]:
         """Run a program.
 
@@ -103,8 +124,9 @@ def shell_tool(
             command: the program and its arguments, one string each, such as ["grep", "-n", "word", "a.md"]
             input: what the program reads from its standard input
         """
-        problem = _problem_of(command, allowed)
-        if problem is not None:
+        if (found := _problem_of(command, allowed)) is not None:  # called from Python, without a check
+            place, value, expected = found
+            problem = ArgumentProblem(f"command{[*place] or ''}", shorten(value), expected)
             return Failure(InvalidToolArguments(_NAME, (problem,)))
         return await _run(command, input, context.workspace, environment)
 
@@ -115,15 +137,18 @@ shell = shell_tool()
 """The default tool of :func:`shell_tool`: programs that read, with approval of each call."""
 
 
-def _problem_of(command: Sequence[str], allowed: Sequence[str]) -> ArgumentProblem | None:
+def _problem_of(
+    command: Sequence[str], allowed: Sequence[str]
+) -> tuple[tuple[int, ...], Sequence[str], str] | None:
+    """Return where a command is wrong, what is there, and what was expected."""
     if not command:
-        return ArgumentProblem("command", "[]", f"a program and its arguments, such as {_EXAMPLE}")
+        return (), command, f"a program and its arguments, such as {_EXAMPLE}"
     if command[0] not in allowed:
         known = ", ".join(allowed) or "none, since no program is allowed"
-        return ArgumentProblem("command[0]", shorten(command[0]), f"one of these programs: {known}")
+        return (0,), command[0], f"one of these programs: {known}"
     for position, argument in enumerate(command):
         if "\0" in argument or argument != without_surrogates(argument):
-            return ArgumentProblem(f"command[{position}]", shorten(argument), "a text without NUL characters")
+            return (position,), argument, "a text without NUL characters"
     return None
 
 
