@@ -108,12 +108,22 @@ def read_config(
 
 
 def read_document(
-    source: T | Mapping[str, Any] | str | Path, kind: type[T], *, allow_tools_from: Collection[str] = ()
+    source: T | Mapping[str, Any] | str | Path,
+    kind: type[T],
+    *,
+    allow_tools_from: Collection[str] | None = (),
 ) -> Result[T, ConfigErrors]:
-    """Read a value of a class from a mapping or file; fails as :func:`read_config`."""
+    """Read a value of a class from a mapping or file; fails as :func:`read_config`.
+
+    Args:
+        allow_tools_from: ``None`` for a value of which no function is used.
+    """
     if isinstance(source, kind):
         return checked_options(source)
-    return _decoded(source, kind).bind(partial(_with_allowed_functions, frozenset(allow_tools_from)))
+    decoded = _decoded(source, kind)
+    if allow_tools_from is None:
+        return decoded
+    return decoded.bind(partial(_with_allowed_functions, frozenset(allow_tools_from)))
 
 
 def _with_allowed_functions(modules: frozenset[str], checked: T) -> Result[T, ConfigErrors]:

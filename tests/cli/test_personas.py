@@ -111,6 +111,18 @@ def test_send_prints_the_answer_and_tells_the_stages(file: Path) -> None:
     assert "s1\tcompleted\t" in plan.stdout
 
 
+def test_records_are_read_with_a_file_that_names_functions_which_are_not_loaded(file: Path) -> None:
+    assert command("persona", "send", file, "How far away is the moon?").exit_code == 0
+    file.write_text(file.read_text().replace('"file-read"', '"no_such_module:lend"'))
+    plan = json.loads(command("plan", "--json", "--persona", file).stdout)["plan"]["id"]
+    inbox = ("persona", "inbox", "list", "--all")
+    for shown in (("plan",), ("explain", "--plan-id", plan), ("learnings",), inbox):
+        done = command(*shown, "--persona", file)
+        assert (done.exit_code, done.stderr) == (0, ""), shown
+    sent = command("persona", "send", file, "How far away is the moon?")
+    assert (sent.exit_code, "a module that allow_tools_from names" in sent.stderr) == (2, True)
+
+
 def test_send_prints_one_document_with_json(file: Path) -> None:
     sent = command("persona", "send", file, "How far away is the moon?", "--json")
     outcome = decode(json.loads(sent.stdout), PersonaOutcome).unwrap()
