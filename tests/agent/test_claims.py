@@ -552,6 +552,33 @@ async def test_done_is_an_answer_after_a_call_and_to_an_order() -> None:
         assert (result.status, "empty_reply" in asked) == ("completed", False)
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Look up the orders 1001, 1002 and 1003 and tell me the prices.",
+        "What do the orders 1001 and 1002 cost?",
+    ],
+)
+async def test_a_whole_number_that_was_not_looked_up_is_asked_about_once(task: str) -> None:
+    @tool
+    def get_order(order_id: int, limit: int = 5) -> str:
+        """Get an order by its number."""
+        return f"order {order_id}: {order_id - 990} EUR"
+
+    numbers = [each for each in (1001, 1002, 1003) if str(each) in task]
+    looked = [call("get_order", order_id=each) for each in numbers]
+    claim = answer("; ".join(f"{each}: {each - 990} EUR" for each in numbers))
+    for turns, is_asked in (((looked[0], claim, *looked[1:], claim), True), ((*looked, claim), False)):
+        recorder = EventRecorder()
+        builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        agent = builder.with_tools(get_order).build()
+        agent.subscribe(recorder)
+        result = await agent.run(task)
+        asked = [event.text for event in recorder.of(GuidanceGiven) if event.policy == "left_out"]
+        assert (result.status, len(asked)) == ("completed", is_asked)
+        assert all("The task also names: 1002" in each for each in asked)
+
+
 async def test_an_item_that_only_the_delivered_answer_names_was_not_looked_up() -> None:
     task, claim = (
         "What do the lamp, the desk and the sofa cost?",

@@ -67,6 +67,8 @@ _NO_CALL = (
     f"You called no tool. If this is your answer, deliver it with {FINAL_ANSWER}. Otherwise make the call."
 )
 _MOST_NAMED = 8
+_LEAST_IDENTIFIER = 100
+"""Whole numbers below this are seldom what something is named by."""
 _ONLY_DONE = lazy_pattern(
     r"(?:(?:the |your )?(?:task|request)(?: is| was| has been)? )?(?:all )?(?:done|completed?|finished)"
     r"|erledigt|fertig|(?:c['’]est )?fait|terminé|(?:ya está )?hecho|listo|fatto|feito|pronto|gedaan|klaar"
@@ -537,12 +539,15 @@ def _delivers(step: ReasoningStep) -> bool:
 
 
 def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
-    """Return the texts among the arguments of a call that only looks something up."""
+    """Return the texts and identifiers of a call that only looks something up."""
     described = json_value(call)
     if not isinstance(described, dict):
         return ()
     definition = context.toolset.definition(str(described.get("tool")))
-    return () if definition is None or has_side_effects(definition) else _texts_given(call)
+    if definition is None or has_side_effects(definition):
+        return ()
+    numbers = (str(each) for each in _arguments_of(call) if type(each) is int and each >= _LEAST_IDENTIFIER)
+    return (*_texts_given(call), *numbers)
 
 
 def _texts_given(call: str) -> tuple[str, ...]:
