@@ -634,10 +634,11 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     # these modules take a while to read
     from reactive_agents.kernel.open_items import names_items
 
-    may_name = any(each.isdecimal() or each == "@" for each in task)
+    is_first = not (context.input.calls.attempts or context.input.results or context.input.user_task)
+    may_name = is_first and any(each.isdecimal() or each == "@" for each in task)
     if not acting or (is_called and not may_name and not names_items(task)):
         return None
-    from reactive_agents.kernel.ordered_acts import act_left, parts_left, things_left
+    from reactive_agents.kernel.ordered_acts import act_left, parts_left, things_left, values_left
 
     called = {*counted.attempts, *(step.metadata.tool_used or "" for step in state.steps if step.metadata)}
     called |= {
@@ -652,7 +653,10 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         calls = _calls_made(state)
         parts = parts_left(task, text, offered, calls)
         if not parts and may_name:
-            parts = things_left(task, text, offered, calls, _said_before(context))
+            earlier = _said_before(context)
+            parts = things_left(task, text, offered, calls, earlier) or values_left(
+                task, text, offered, calls, earlier
+            )
     if not left and not parts:
         return None
     missing = f"no call for {', '.join(parts)} has worked"
@@ -666,8 +670,10 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _said_before(context: KernelContext) -> str:
-    """Return the conversation before the task, with its calls, and the instructions."""
-    told = [context.input.settings.system_prompt, context.input.instructions]
+    """Return the instructions, the memories, and the conversation with its calls."""
+    told = [context.input.settings.system_prompt]
+    if context.input.memory is not None:
+        told.append(context.input.memory.text)
     for message in context.input.history.messages:
         told.append(message.content)
         if isinstance(message, AssistantMessage):
