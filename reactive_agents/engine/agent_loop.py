@@ -24,6 +24,7 @@ from reactive_agents.core.results import (
     failures_in,
 )
 from reactive_agents.core.settings import RunSettings, ToolNeeds
+from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
 from reactive_agents.engine.context import ExecutionContext
@@ -34,11 +35,13 @@ from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
+from reactive_agents.kernel.policies.answers import NOT_DONE, describe_not_done
 from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of
-from reactive_agents.kernel.termination import in_time
+from reactive_agents.kernel.termination import RETURN_DIRECT, in_time
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
-from reactive_agents.reasoning.confidence import RunCourse, confidence_in
+from reactive_agents.reasoning.confidence import RunCourse, confidence_in, ended_partial
+from reactive_agents.reasoning.passes import call_missing_in
 from reactive_agents.reasoning.strategies import reactive
 
 if TYPE_CHECKING:
@@ -93,7 +96,7 @@ async def agent_loop(
         message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as a string."
         return Failure(errors.TaskError(message, context.task_id))
     given, ready = strategy_input(context, services), strategy_services(services)
-    reasoning = services.ports.reasoning.value_or(None)
+    reasoning, calls_before = services.ports.reasoning.value_or(None), services.llm.account.tool_calls
     if reasoning is None:
         run = reactive.direct(given, ready)
     else:
@@ -120,12 +123,30 @@ async def agent_loop(
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         turns = result.metadata.iterations
         return Failure(errors.MaxIterationsError(context.task_id, turns, context.max_iterations))
+    result = _held_to_orders(result, services.llm.account.tool_calls - calls_before, given, ready)
     if given.answer_form is not None:
         shape = services.ports.output_shape.value_or(structured_output.TEXT)
         result = (await attempt(structured_output.convert_output(result, shape, given, ready))).unwrap()
         if handle.failure is not None:
             return Failure(handle.failure)
     return await guard_output(without_declined(result), services)
+
+
+def _held_to_orders(
+    result: ReasoningResult, calls: int, given: StrategyInput, ready: StrategyServices
+) -> ReasoningResult:
+    """Return the outcome, which is partial if it claims an act that no call did.
+
+    Args:
+        calls: number of tool calls that were made; nothing is known of those that the steps lack.
+    """
+    if result.status != "completed" or not result.output or result.metadata.terminated_by == RETURN_DIRECT:
+        return result
+    tools = [step.metadata.tool_used for step in result.steps if step.type == "observation" and step.metadata]
+    if calls > sum(tool not in (None, *RESERVED_NAMES) for tool in tools):
+        return result
+    missing = call_missing_in(result.output, result.steps, result.tool_results, given, ready)
+    return ended_partial(result, NOT_DONE, describe_not_done(missing)) if missing else result
 
 
 def without_declined(result: ReasoningResult) -> ReasoningResult:

@@ -6,7 +6,7 @@ divide them. Results that earlier passes stored can be recalled in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
@@ -36,6 +36,7 @@ from reactive_agents.kernel.open_requirements import (
     calls_left,
     open_requirements,
 )
+from reactive_agents.kernel.policies.answers import call_missing
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.kernel.service_calls import definitions_in
@@ -336,6 +337,32 @@ def calls_left_of_run(
 def _toolset(services: StrategyServices) -> Toolset:
     definitions = definitions_in(services.kernel.tools)
     return toolset_for(definitions, "full", allowed=None, answers_by_tool=True)
+
+
+def call_missing_in(
+    text: str,
+    steps: Iterable[ReasoningStep],
+    tool_results: Mapping[str, str],
+    strategy_input: StrategyInput,
+    services: StrategyServices,
+) -> str:
+    """Return which call of a run is missing, of :func:`call_missing`.
+
+    Nothing is known of it in a plan that is resumed, whose composite steps made calls in another run.
+    """
+    if strategy_input.plan_id is not None:
+        return ""
+    earlier = strategy_input.earlier.ledger.counted.attempts if strategy_input.earlier is not None else ()
+    return call_missing(
+        text,
+        strategy_input.task_description,
+        definitions_in(services.kernel.tools),
+        steps,
+        tool_results,
+        earlier,
+        earlier=earlier,
+        history=strategy_input.history.messages,
+    )
 
 
 def note_step(

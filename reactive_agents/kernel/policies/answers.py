@@ -12,14 +12,14 @@ Only :func:`cut_off` is for all runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
@@ -40,6 +40,7 @@ from reactive_agents.kernel.context import (
     between_turns,
 )
 from reactive_agents.kernel.context_window.previews import json_value
+from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.figures import gives_figures, has_precise_figures, numbers_and_names, occurs
 from reactive_agents.kernel.ledger import has_side_effects
@@ -627,45 +628,25 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     proposal, counted = state.proposal, state.ledger.counted
     if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
-    offered = [each for each in context.toolset.offered if each.name != FINAL_ANSWER]
-    acting = [each.name for each in offered if clauses.may_act(each)]
-    task, text = context.input.to_do, proposal.text
-    is_called = all(each in counted.attempts for each in acting)
-    # these modules take a while to read
-    from reactive_agents.kernel.open_items import names_items
-
+    task = context.input.to_do
     is_first = not (context.input.calls.attempts or context.input.results or context.input.user_task)
-    may_name = is_first and any(each.isdecimal() or each == "@" for each in task)
-    if not acting or (is_called and not may_name and not names_items(task)):
+    names_things = is_first and any(each.isdecimal() or each == "@" for each in task)
+    missing = call_missing(
+        proposal.text,
+        task,
+        context.toolset.offered,
+        state.steps,
+        tool_results(state.scratchpad),
+        counted.attempts,
+        earlier=state.ledger.earlier.attempts,
+        history=context.input.history.messages,
+        told=_said_before(context) if names_things else None,
+    )
+    if not missing:
         return None
-    from reactive_agents.kernel.ordered_acts import act_left, parts_left, things_left, values_left
-
-    called = {*counted.attempts, *(step.metadata.tool_used or "" for step in state.steps if step.metadata)}
-    called |= {
-        made.name
-        for message in context.input.history.messages
-        if isinstance(message, AssistantMessage)
-        for made in message.tool_calls
-    }
-    left = () if is_called else act_left(task, text, offered, called, results_of(state))
-    parts: tuple[str, ...] = ()
-    if not left and not called.isdisjoint(acting):
-        calls = _calls_made(state)
-        parts = parts_left(task, text, offered, calls)
-        if not parts and may_name:
-            earlier = _said_before(context)
-            parts = things_left(task, text, offered, calls, earlier) or values_left(
-                task, text, offered, calls, earlier
-            )
-    if not left and not parts:
-        return None
-    missing = f"no call for {', '.join(parts)} has worked"
-    if left:
-        missing = f"no call of {' or '.join(left)} was made"
     is_asked = state.ledger.told.get(NOT_DONE) or state.ledger.idle_turns >= IDLE_TURNS - 1
     if is_asked or not turns_left(state, context):
-        reason = f"The task orders something, and {missing}. Missing: what it is for."
-        return Stop(NOT_DONE, "partial", text, reason)
+        return Stop(NOT_DONE, "partial", proposal.text, describe_not_done(missing))
     return Redirect(NOT_DONE, f"Not done: {missing}. Call it, or say that it is not done.")
 
 
@@ -681,16 +662,73 @@ def _said_before(context: KernelContext) -> str:
     return "\n".join(told)
 
 
-def _calls_made(state: KernelState) -> list[tuple[str, dict[str, tuple[str, ...]], str]]:
+def describe_not_done(missing: str) -> str:
+    """Return the reason of a run that ends without a call, of :func:`call_missing`."""
+    return f"The task orders something, and {missing}. Missing: what it is for."
+
+
+def call_missing(
+    text: str,
+    task: str,
+    tools: Iterable[ToolDefinition],
+    steps: Iterable[ReasoningStep],
+    results: Mapping[str, str],
+    attempts: Collection[str],
+    *,
+    earlier: Collection[str] = (),
+    history: Iterable[Message] = (),
+    told: str | None = None,
+) -> str:
+    """Return which call is missing for what a text says is done; empty for none.
+
+    It is a clause, such as "no call of refund was made".
+
+    Args:
+        results: the full texts of the results of the steps, and of earlier ones, by their keys.
+        attempts: tools that were called in the run.
+        earlier: those that were called before the steps, with arguments that are not known.
+        history: earlier messages of the conversation.
+        told: what was said before the task, in which numbers and addresses other than those of the task may
+            stand; ``None`` to compare none.
+    """
+    offered = [each for each in tools if each.name != FINAL_ANSWER]
+    acting = {each.name for each in offered if clauses.may_act(each)}
+    if not acting:
+        return ""
+    made, said = tuple(steps), (each for each in history if isinstance(each, AssistantMessage))
+    called = {*attempts, *(step.metadata.tool_used or "" for step in made if step.metadata)}
+    called |= {each.name for message in said for each in message.tool_calls}
+    is_called = acting <= called
+    # these modules take a while to read
+    from reactive_agents.kernel.open_items import names_items
+
+    if is_called and told is None and not names_items(task):
+        return ""
+    from reactive_agents.kernel.ordered_acts import act_left, parts_left, things_left, values_left
+
+    if not is_called and (left := act_left(task, text, offered, called, results.values())):
+        return f"no call of {' or '.join(left)} was made"
+    if called.isdisjoint(acting) or not acting.isdisjoint(earlier):
+        return ""
+    calls = _calls_made(made, results)
+    parts = parts_left(task, text, offered, calls)
+    if not parts and told is not None:
+        parts = things_left(task, text, offered, calls, told) or values_left(task, text, offered, calls, told)
+    return f"no call for {', '.join(parts)} has worked" if parts else ""
+
+
+def _calls_made(
+    steps: Sequence[ReasoningStep], results: Mapping[str, str]
+) -> list[tuple[str, dict[str, tuple[str, ...]], str]]:
     """Return the tool, the arguments and the texts of each call that worked."""
-    made = {step.metadata.call_id: step for step in state.steps if step.type == "action" and step.metadata}
+    made = {step.metadata.call_id: step for step in steps if step.type == "action" and step.metadata}
     return [
         (
             about.tool_used or "",
             {name: tuple(map(str, values)) for name, values in _named_arguments_of(call.content).items()},
-            f"{call.content}\n{_full_text(step, state)}",
+            f"{call.content}\n{results.get(about.result_key or '', '')}",
         )
-        for step in state.steps
+        for step in steps
         if step.type == "observation" and (about := step.metadata) and about.success
         if (call := made.get(about.call_id)) is not None and not _delivers(step)
     ]

@@ -208,9 +208,15 @@ def finished_answer(
     form = context.input.answer_form
     if named is None or named.result is None or (form is not None and not form.fits(named.result)):
         return None
-    if named.type != "analysis" or is_answer(named.result, progress, context):
-        return named.result
-    return None
+    if named.type == "analysis" and not is_answer(named.result, progress, context):
+        return None
+    return None if _call_missing(named.result, progress, context) else named.result
+
+
+def _call_missing(text: str, progress: Progress, context: PlanningContext) -> str:
+    """Return which call is missing for what a text of the plan says is done."""
+    results = progress.tool_results
+    return passes.call_missing_in(text, progress.steps, results, context.input, context.services)
 
 
 def best_so_far(plan: Plan) -> str | None:
@@ -235,6 +241,8 @@ def answer_pass(plan: Plan | None, end: PlanEnd, progress: Progress, context: Pl
         is_done = end.reached and all(step.status == "completed" for step in plan.steps)
         judged = end.reflection
         missing = judged.missing if judged is not None and not end.reached else ()
+        if is_done and (undone := _call_missing(best_so_far(plan) or "", progress, context)):
+            missing = (undone,)
         task = change_content(plan, progress, context, missing, progress.tool_results)
         left = passes.calls_left_of_run(progress, given, context.services)
         with_tools = any(left.get(tool.name, 1) for tool in context.tools)

@@ -1,0 +1,125 @@
+"""Acts that a task orders and no call carried out, at the end of every strategy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from reactive_agents import AgentResult, ReactiveAgents, tool
+from reactive_agents.core.events import GuidanceGiven
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, forever, say
+
+pytestmark = pytest.mark.anyio
+
+CANCELLED = "Order 1001 has been cancelled."
+BOTH = "The orders 1001 and 1003 have been cancelled."
+PLAN = "plan-execute-reflect"
+LOOK, CANCEL = call("get_order", order_id=1001), call("cancel_order", order_id=1001)
+ACCEPTED = say('{"issues": [], "score": 1.0, "satisfied": true}')
+THOUGHTS = say('{"thoughts": ["Cancel it."]}'), say('{"scores": [0.9]}'), say('{"thoughts": []}')
+
+
+def planned(*calls: tuple[str, Mapping[str, object]]) -> Turn:
+    """A plan of calls with an analysis after them."""
+    steps: list[dict[str, object]] = [
+        {"title": name, "instruction": name, "type": "tool_call", "tool_name": name, "tool_args": arguments}
+        for name, arguments in calls
+    ]
+    told = {"title": "Answer", "instruction": "Tell what was done.", "type": "analysis"}
+    return say(json.dumps({"steps": [*steps, told]}))
+
+
+def satisfied(step: str) -> Turn:
+    return say(json.dumps({"verdict": "SATISFIED", "confidence": 0.95, "answer_step": step}))
+
+
+async def run(strategy: str, task: str, *turns: Turn) -> tuple[AgentResult, list[str]]:
+    def get_order(order_id: int) -> dict[str, object]:
+        """Get an order by its id."""
+        return {"id": order_id, "total": order_id - 990.5}
+
+    @tool(risk="high")
+    def cancel_order(order_id: int) -> str:
+        """Cancel an order."""
+        return "cancelled"
+
+    @tool(risk="medium")
+    def refund(order_id: int, amount: float) -> str:
+        """Refund an order."""
+        return "refunded"
+
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns[:-1], forever(turns[-1])))
+    if strategy:
+        builder = builder.with_reasoning(strategy, tool_classifier="off")
+    agent, recorder = builder.with_tools(get_order, cancel_order, refund).build(), EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run(task)
+    return result, [event.policy for event in recorder.of(GuidanceGiven)]
+
+
+GOT = ("get_order", {"order_id": 1001})
+DID, DID_OTHER = ("cancel_order", {"order_id": 1001}), ("cancel_order", {"order_id": 1003})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "turns"),
+    [
+        (PLAN, [planned(GOT), say(CANCELLED), satisfied("s2"), answer(CANCELLED)]),
+        ("reflexion", [LOOK, *([answer(CANCELLED)] * 2 + [ACCEPTED]) * 4]),
+        ("tree-of-thought", [*THOUGHTS, LOOK, answer(CANCELLED)]),
+        ("reactive", [LOOK, answer(CANCELLED)]),
+        ("direct", [LOOK, say(CANCELLED)]),
+        ("", [LOOK, say(CANCELLED)]),
+    ],
+)
+async def test_no_strategy_completes_an_order_that_no_call_carried_out(
+    strategy: str, turns: list[Turn]
+) -> None:
+    result, _ = await run(strategy, "Cancel order 1001.", *turns)
+    assert (result.status, result.output) == ("partial", CANCELLED)
+    assert "no call of cancel_order was made" in result.reason
+    assert (result.metadata.confidence or 0) <= 0.4
+
+
+@pytest.mark.parametrize(
+    ("strategy", "turns"),
+    [
+        (PLAN, [planned(DID), say(CANCELLED), satisfied("s2")]),
+        ("reflexion", [CANCEL, answer(CANCELLED), ACCEPTED]),
+        ("tree-of-thought", [*THOUGHTS, CANCEL, answer(CANCELLED)]),
+        ("direct", [CANCEL, say(CANCELLED)]),
+        ("", [CANCEL, say(CANCELLED)]),
+        ("", [LOOK, say("I cannot cancel order 1001, since it was shipped.")]),
+        ("", [say("Which of the two items shall I cancel?")]),
+    ],
+)
+async def test_what_was_done_or_denied_costs_nothing_more(strategy: str, turns: list[Turn]) -> None:
+    result, asked = await run(strategy, "Cancel order 1001.", *turns)
+    assert (result.status, "not_done" in asked) == ("completed", False)
+    assert result.metadata.model_calls == len(turns)
+
+
+async def test_a_plan_that_leaves_an_act_out_is_asked_about_it_in_its_answer() -> None:
+    task, claim = "Refund order 1001 with 3.50.", "Order 1001 was refunded with 3.50."
+    turns = planned(GOT), say(claim), satisfied("s2")
+    result, asked = await run(PLAN, task, *turns, answer(claim))
+    assert (result.status, asked.count("not_done")) == ("partial", 1)
+    assert "no call of refund was made" in result.reason
+    mended, asked = await run(PLAN, task, *turns, call("refund", order_id=1001, amount=3.5), answer(claim))
+    assert (mended.status, mended.output, asked) == ("completed", claim, [])
+
+
+@pytest.mark.parametrize("step", ["s2", ""])
+async def test_a_plan_for_a_part_of_a_list_does_not_stand_for_all(step: str) -> None:
+    task, missing = "Cancel the orders 1001 and 1003.", call("cancel_order", order_id=1003)
+    turns = planned(DID), say(BOTH), satisfied(step)
+    result, _ = await run(PLAN, task, *turns, answer(BOTH))
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_done")
+    assert "no call for 1003 has worked" in result.reason
+    # the calls of all steps count, and those of the answer
+    mended, asked = await run(PLAN, task, *turns, missing, answer(BOTH))
+    assert (mended.status, asked) == ("completed", [])
+    whole = planned(DID, DID_OTHER), say(BOTH), satisfied("s3" if step else "")
+    assert (await run(PLAN, task, *whole, answer(BOTH)))[0].status == "completed"
