@@ -60,10 +60,14 @@ class Watched:
 
         return search, note, report, broken
 
-    def run(self, build: Callable[[ReactiveAgents], ReactiveAgents] = lambda it: it) -> AgentResult:
+    def run(
+        self,
+        build: Callable[[ReactiveAgents], ReactiveAgents] = lambda it: it,
+        task: str = "Report on the animals.",
+    ) -> AgentResult:
         agent = build(self.builder).build()
         agent.subscribe(self.recorder)
-        return agent.run_sync("Report on the animals.")
+        return agent.run_sync(task)
 
     def said(self, index: int) -> str:
         """The guidance in one request."""
@@ -424,6 +428,69 @@ def test_results_with_little_new_call_for_delivery_with_the_figure() -> None:
     assert watched.policies() == ["diminishing_returns"]
     assert "0% new information" in watched.said(5)
     assert "Do not gather more. Call final-answer with the answer." in watched.said(5)
+
+
+PAGE = " ".join(TOPICS)
+
+
+def read_all(task: str, *turns: Turn) -> tuple[AgentResult, list[str]]:
+    def read_note(path: str) -> str:
+        """Read a note."""
+        return f"{PAGE} in Rome" if "6" in path else PAGE
+
+    def list_notes(folder: str) -> str:
+        """List the notes of a folder."""
+        return "alto bero calo dano"
+
+    def search_notes(query: str) -> str:
+        """Search the notes."""
+        return PAGE
+
+    watched = Watched(turns, read_note, list_notes, search_notes)
+    return watched.run(task=task), watched.policies()
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Read all notes in the folder notes and tell me which one mentions Rome.",
+        "Read the notes 1, 2, 3, 4, 5 and 6 and tell me which one mentions Rome.",
+        "Which of the notes 1 to 6 mentions Rome?",
+        "Welche der Notizen 1 bis 6 erwähnt Rom?",
+        "Lis chaque note du dossier notes : laquelle parle de Rome ?",
+    ],
+)
+def test_things_of_one_kind_that_a_task_goes_through_are_not_called_enough(task: str) -> None:
+    reads = [call("read_note", path=f"n0{number}.md") for number in range(1, 7)]
+    result, asked = read_all(task, *reads, answer("Note 6 mentions Rome."))
+    assert (result.status, "diminishing_returns" in asked) == ("completed", False)
+
+
+def test_names_that_a_result_has_listed_are_gone_through_too() -> None:
+    listed = call("list_notes", folder="notes")
+    reads = [call("read_note", path=name) for name in ("alto", "bero", "calo")]
+    _, asked = read_all(
+        "Read every note and sum them up.", listed, *reads, answer("All of them are on animals.")
+    )
+    assert "diminishing_returns" not in asked
+
+
+@pytest.mark.parametrize(
+    ("task", "calls"),
+    [
+        ("What do the notes say on lions?", [call("read_note", path=f"n0{n}.md") for n in (1, 2, 3)]),
+        (
+            "Find all there is on lions.",
+            [
+                call("search_notes", query=query)
+                for query in ("hunting lions", "lions at dusk", "groups of lions")
+            ],
+        ),
+    ],
+)
+def test_searches_that_bring_nothing_new_are_called_enough(task: str, calls: list[Turn]) -> None:
+    _, asked = read_all(task, *calls, answer("Lions hunt in groups at dusk."))
+    assert "diminishing_returns" in asked
 
 
 def test_the_tool_that_delivers_is_named_when_it_is_required() -> None:

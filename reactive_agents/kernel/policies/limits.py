@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from reactive_agents.core import errors
+from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import lazy_pattern
+from reactive_agents.kernel.clauses import names
 from reactive_agents.kernel.context import (
     KernelContext,
     Redirect,
@@ -71,13 +76,19 @@ LEAST_GATHERED = 30
 
 @between_turns
 def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Give guidance when the last results had little new: answer, or search elsewhere."""
+    """Give guidance when the last results had little new: answer, or search elsewhere.
+
+    Of things of one kind that are looked up one by one the last may be the one that is asked for, however
+    much it is like the others: while a task asks for all or some of them by name or number, nothing is said.
+    """
     ledger = state.ledger
     if state.status != "thinking" or state.proposal is not None or ledger.novelty is None:
         return None
     if ledger.novelty >= LEAST_NOVELTY or ledger.gathered < LEAST_GATHERED:
         return None
     now = requirements_of(state, context)
+    if not now.open and _goes_through(state, context.input.to_do):
+        return None
     figure = f"the last results: {ledger.novelty:.0%} new information"
     deliver = how_to_deliver(state, context, now)
     if still_to_gather(now, context):
@@ -87,6 +98,40 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
         )
     enough = f"What has been gathered is sufficient ({figure}). Do not gather more. {deliver}"
     return Redirect(DIMINISHING_RETURNS, context.worded(enough, f"You have enough. {deliver}"))
+
+
+_EACH = lazy_pattern(
+    r"\b(?:all|each|every|both|alle[nrs]?|jede[nmrs]?|chaque|tou(?:te)?s|cada|tod[oa]s|ogni|tutt[ei]|elke?|każd\w*"
+    r"|wszystki\w*|кажд\w*|все[хм]?)\b|[每全各]|すべて|\b\d+\s*(?:to|through|-|–|bis|à|al?|até|tot|do|до)\s*\d",
+    re.IGNORECASE,
+)
+"""Words for each of several things, and a range of their numbers."""
+
+
+def _goes_through(state: KernelState, task: str) -> bool:
+    """Return whether the last calls go through several things of a task.
+
+    Each of them has a number, or is named in the task or in an earlier result; a search has other words.
+    """
+    from reactive_agents.kernel.open_items import names_items  # its expressions take a while to compile
+
+    if state.ledger.repeated or not (_EACH.search(task) or names_items(task)):
+        return False
+    turns = [each.tool_calls for each in state.messages if isinstance(each, AssistantMessage)]
+    *before, last = turns or [()]
+    known = "\n".join((task, *[*results_of(state)][: -len(last)]))
+    made = {call.fingerprint for turn in before for call in turn}
+    return bool(last) and all(
+        call.fingerprint not in made
+        and any(_is_particular(value, known) for value in call.arguments.values())
+        for call in last
+    )
+
+
+def _is_particular(value: object, known: str) -> bool:
+    """Return whether an argument names one thing, by a number or as it was shown."""
+    text = str(value)
+    return (len(text.split()) == 1 and any(map(str.isdigit, text))) or names(known, text)
 
 
 # --- Budgets: limits of tokens, dollars, model calls and tool calls of a run -----------------------------
