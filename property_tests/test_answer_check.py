@@ -13,6 +13,7 @@ from attrs import evolve
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from reactive_agents.core.figures import plain_numbers, read_number
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelState
@@ -20,7 +21,6 @@ from reactive_agents.kernel.answer_check import judge_text, unmade_call
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
 from reactive_agents.kernel.clauses import MANY_WORDS, QUESTION, asks_back, clauses_of, size_of
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
-from reactive_agents.kernel.figures import plain_numbers, read_number
 from reactive_agents.kernel.ordered_acts import parts_left
 from reactive_agents.kernel.policies.answers import MOST_TEXTS
 from reactive_agents.testing import FakeTools, Turn, call, forever, say

@@ -15,6 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Literal, TypeAlias
 
+from reactive_agents.core.figures import (
+    LIST_MARK,
+    NUMBER,
+    NUMBERED,
+    KnownNumbers,
+    numbers_and_names,
+    numerals,
+    occurs,
+)
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.announcements import (
@@ -75,15 +84,6 @@ from reactive_agents.kernel.evidence import (
     ends_with_evidence,
     follows_from_task,
     has_evidence,
-)
-from reactive_agents.kernel.figures import (
-    LIST_MARK,
-    NUMBER,
-    NUMBERED,
-    KnownNumbers,
-    numbers_and_names,
-    numerals,
-    occurs,
 )
 
 Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]

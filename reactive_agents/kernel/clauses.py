@@ -12,6 +12,7 @@ from functools import lru_cache
 from attrs import frozen
 
 from reactive_agents.core.content import shows_content
+from reactive_agents.core.figures import COUNTED, NUMBER, numerals, plain_numbers, without_list_marks
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.announcements import (
@@ -31,7 +32,6 @@ from reactive_agents.kernel.announcements import (
     speaks_to_reader,
     subjects_in,
 )
-from reactive_agents.kernel.figures import COUNTED, NUMBER, numerals, plain_numbers, without_list_marks
 
 _CLAUSE_END = lazy_pattern(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
 BLOCK = lazy_pattern(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)

@@ -16,10 +16,7 @@ from itertools import islice
 from attrs import frozen
 
 from reactive_agents.core.content import shows_content
-from reactive_agents.core.values import Value, computed, lazy_pattern
-from reactive_agents.kernel import clauses
-from reactive_agents.kernel.announcements import begins_words, composes
-from reactive_agents.kernel.figures import (
+from reactive_agents.core.figures import (
     NUMBER,
     SMALL,
     KnownNumbers,
@@ -39,6 +36,9 @@ from reactive_agents.kernel.figures import (
     read_number,
     sums_of_some,
 )
+from reactive_agents.core.values import Value, computed, lazy_pattern
+from reactive_agents.kernel import clauses
+from reactive_agents.kernel.announcements import begins_words, composes
 
 _NAME = lazy_pattern(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
 """A word with a capital letter that does not begin the clause."""

@@ -21,6 +21,7 @@ from reactive_agents.core.codec import from_json
 from reactive_agents.core.config import VerificationConfig
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.figures import column_sums, has_between
 from reactive_agents.core.governance import ClaimEvidence, Receipt, Verdict, VerificationReport
 from reactive_agents.core.json import Json, object_within
 from reactive_agents.core.json_schema import json_schema
@@ -58,6 +59,7 @@ class Observation:
         numbers: its numbers by each possible value, in the basic unit.
         ordered: the same values, sorted.
         combined: the first distinct numbers, for calculations.
+        written: the first numbers in their order, for sums.
     """
 
     key: str
@@ -66,6 +68,7 @@ class Observation:
     numbers: Mapping[Decimal, tuple[Number, ...]]
     ordered: tuple[Decimal, ...] = field(repr=False)
     combined: tuple[Decimal, ...] = field(repr=False)
+    written: tuple[Decimal, ...] = field(repr=False)
 
     def excerpt(self, start: int, end: int) -> str:
         """Return a place of the text with some context, on one line."""
@@ -82,13 +85,17 @@ def observation(key: str, text: str) -> Observation:
     """Return a text as searchable evidence."""
     numbers: dict[Decimal, dict[tuple[str, str], Number]] = {}
     combined: dict[Decimal, None] = {}
+    written: list[Decimal] = []
     for number in observed_numbers(text):
         for value in (*number.values, *number.quantities):
             numbers.setdefault(value, {}).setdefault((number.dimension, str(number.factor)), number)
         if len(combined) < _COMBINED_NUMBERS and len(number.values) == 1:
             combined.setdefault(number.values[0])
+        if len(written) < _COMBINED_NUMBERS:
+            written += number.values[:1]
     kept = {value: tuple(by_unit.values()) for value, by_unit in numbers.items()}
-    return Observation(key, text, f" {plain_words(text)} ", kept, tuple(sorted(kept)), tuple(combined))
+    words, ordered = f" {plain_words(text)} ", tuple(sorted(kept))
+    return Observation(key, text, words, kept, ordered, tuple(combined), tuple(written))
 
 
 def observations_of(task: Task, result: ReasoningResult) -> tuple[Observation, ...]:
@@ -215,7 +222,10 @@ def _is_rounded(claimed: Number, number: Number) -> bool:
 
 
 def _calculated(claimed: Number, observations: Sequence[Observation]) -> _Found | None:
-    """Return the sum, difference or ratio of observed numbers that equals a claim."""
+    """Return the sum, difference or ratio of observed numbers that equals a claim.
+
+    Of two numbers; or the sum or mean of neighbours in the results, or of every second, third … number.
+    """
     of_key = {value: seen.key for seen in reversed(observations) for value in seen.combined}
     values = sorted(of_key)
     half = Decimal(1).scaleb(-claimed.decimals) / 2 if claimed.decimals else Decimal(0)
@@ -230,6 +240,13 @@ def _calculated(claimed: Number, observations: Sequence[Observation]) -> _Found 
         for value in values:
             if value > 0 and (other := _within(values, target * value, share * value)) is not None:
                 return of_key[other], f"{other} / {value} = {target}"
+    results = [seen for seen in observations if seen.key != TASK_KEY]
+    every = [float(value) for seen in results for value in seen.written]
+    if len(every) <= _COMBINED_NUMBERS:
+        sums, slack = sorted({*column_sums(every)} - {*every}), float(half) + 1e-9
+        for target in map(float, claimed.values):
+            if has_between(sums, target - slack, target + slack):
+                return results[0].key, f"the sum or mean of observed numbers = {claimed.text}"
     return None
 
 

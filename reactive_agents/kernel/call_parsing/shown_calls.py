@@ -25,11 +25,11 @@ from urllib.parse import unquote
 from attrs import evolve, field, frozen
 
 from reactive_agents.core.encodings import encoded_texts, unseen_texts, unwrapped
+from reactive_agents.core.figures import has_between
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.texts import folded
 from reactive_agents.kernel.context import Provenance
-from reactive_agents.kernel.figures import has_between
 
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")

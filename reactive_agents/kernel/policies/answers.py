@@ -18,6 +18,7 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.figures import gives_figures, has_precise_figures, numbers_and_names, occurs
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.results import DEADLINE, ReasoningStep
@@ -42,7 +43,6 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.embedded_calls import calls_of_answer
-from reactive_agents.kernel.figures import gives_figures, has_precise_figures, numbers_and_names, occurs
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import describe_missing, failures_allowed, requirements_of
 from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left

@@ -11,13 +11,13 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.codec import decode
+from reactive_agents.core.figures import numbers_and_names
 from reactive_agents.core.json import Json
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepMetadata, failures_in
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.evidence import Seen, is_supported, unsupported_figures
-from reactive_agents.kernel.figures import numbers_and_names
 from reactive_agents.kernel.prompt import fence, stable_prefix
 from reactive_agents.kernel.termination import RETURN_DIRECT
 from reactive_agents.reasoning import passes

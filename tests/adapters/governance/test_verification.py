@@ -123,6 +123,32 @@ async def test_the_confidence_is_the_weighted_share_of_supported_claims() -> Non
     ).verified
 
 
+ORDERS = {
+    f"get_order-{number}": f'{{"id": {1000 + number}, "total": {9.5 + number}, "name": "c{number}"}}'
+    for number in (1, 2, 3)
+}
+ROWS = {"read-1": "tea 3.50\ncoffee 4.25\ncake 5.10\njam 2.75"}
+
+
+@pytest.mark.parametrize(
+    ("output", "results", "confidence"),
+    [
+        ("Together they are 34.50.", ORDERS, 1.0),
+        ("On average they are 11.50.", ORDERS, 1.0),
+        ("Together they are 35.00.", ORDERS, 0.0),
+        ("Together they are 34.60.", ORDERS, 0.0),
+        ("Together they are 46.75.", ORDERS, 0.0),
+        ("All of it costs 15.60.", ROWS, 1.0),
+        ("All of it costs 15.70.", ROWS, 0.0),
+    ],
+)
+async def test_a_sum_of_several_results_is_supported(
+    output: str, results: dict[str, str], confidence: float
+) -> None:
+    report = await verified(output, results, task="How much is it together?")
+    assert report.confidence == confidence
+
+
 async def test_an_answer_without_claims_has_the_neutral_confidence_which_does_not_pass() -> None:
     report = await verified("Roses are red.", {"a": "5"})
     assert report == VerificationReport(
