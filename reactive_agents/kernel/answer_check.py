@@ -99,6 +99,33 @@ _LEAST_SHARE = 3
 _LEAST_FINDINGS = 2
 _MOST_CLAUSES = 20
 """Clauses of a text that are looked at for evidence, the last ones."""
+_HELLO = lazy_pattern(
+    r"\A¡?(?:(?:hello|hi|hey|greetings|welcome|good (?:morning|afternoon|evening)"
+    r"|hallo|guten (?:tag|morgen|abend)|hoi|bonjour|bonsoir|salut|hola|buen[oa]s \w+"
+    r"|ciao|salve|buongiorno|buonasera|ol[áa]|bom dia|boa tarde|cześć|dzień dobry"
+    r"|привет|здравствуйте|merhaba)(?: there| again)?"
+    r"|sure|certainly|of course|(?:i'm|i am) (?:here|ready|happy) to (?:help|assist)(?: you)?"
+    r"|[您你]好|こんにちは)\b ?[.,!:;。！，、]*",
+    re.IGNORECASE,
+)
+_MAY_I_HELP = lazy_pattern(
+    r"(?:(?:how|what) (?:can|may|could|would) (?:i|you) (?:help|assist|do|like)"
+    r"(?: (?:you|me|with|for|to|know|do|today|now|help|about|discuss|ask))*"
+    r"|(?:please )?(?:let me know|tell me) (?:how i can (?:help|assist)|what you (?:need|want))"
+    r"(?: you| help| with)*"
+    r"|wie kann ich (?:ihnen|dir)(?: heute)? (?:weiter)?helfen|was kann ich(?: heute)? für (?:sie|dich) tun"
+    r"|(?:comment|en quoi) puis-je (?:vous |t')(?:aider|être utile)|que puis-je faire pour (?:vous|toi)"
+    r"|¿?(?:en qué|cómo) (?:te |le )?puedo ayudar(?:te|le)?"
+    r"|come posso (?:aiutar(?:ti|la)|esser(?:ti|le) utile)"
+    r"|(?:como|em que) posso (?:te |lhe )?ajudar(?: você)?"
+    r"|(?:hoe|waarmee) kan ik (?:je|u)(?: vandaag)? helpen"
+    r"|(?:jak|w czym) mogę (?:ci |panu |pani )?pomóc|(?:чем|как) я? ?могу (?:вам |тебе )?помочь"
+    r"|(?:请问)?有什么(?:我)?(?:可以|能)帮[助您你]*的?[吗嘛]?"
+    r"|何かお手伝い(?:できること)?は?(?:あります|ございます)か)"
+    r"(?: today| aujourd'hui| hoy| oggi| hoje| dzisiaj| сегодня)? ?[.?!？。]*",
+    re.IGNORECASE,
+)
+"""A greeting, and an offer of help that is about nothing in particular."""
 _CHEER = lazy_pattern(r"\A(?:\S+ ){0,2}\S+!\Z")
 """A remark such as "Keep going!"."""
 _LINES = 2
@@ -490,6 +517,17 @@ def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bo
         return True
     before = clauses[-_MOST_CLAUSES:-1] if not speaks_of_oneself(clauses[-1]) else []
     return any(read_clause(each).denies or _adds(each.rstrip("?"), seen) for each in before)
+
+
+def only_greets(text: str, task: str) -> bool:
+    """Return whether a text is a greeting with an offer of help, to a task that is none."""
+    is_greeting = len(task.split()) <= LONGEST_GREETING and not REQUEST_MARK.search(task)
+    if is_greeting or _HELLO.match(task.strip()):
+        return False
+    rest, before = text.replace("’", "'").strip(), ""
+    while rest != before:
+        before, rest = rest, _HELLO.sub("", rest, count=1).strip()
+    return _MAY_I_HELP.fullmatch(rest) is not None
 
 
 def is_told_at_length(text: str, seen: Seen) -> bool:

@@ -244,8 +244,8 @@ def _calculated(claimed: Number, observations: Sequence[Observation]) -> _Found 
     every = [float(value) for seen in results for value in seen.written]
     if len(every) <= _COMBINED_NUMBERS:
         sums, slack = sorted({*column_sums(every)} - {*every}), float(half) + 1e-9
-        for target in map(float, claimed.values):
-            if has_between(sums, target - slack, target + slack):
+        for sought in map(float, claimed.values):
+            if has_between(sums, sought - slack, sought + slack):
                 return results[0].key, f"the sum or mean of observed numbers = {claimed.text}"
     return None
 

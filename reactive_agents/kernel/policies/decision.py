@@ -20,7 +20,7 @@ from returns.maybe import Nothing
 from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
-from reactive_agents.core.texts import counted
+from reactive_agents.core.texts import counted, shortened
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel import answer_check
@@ -43,6 +43,8 @@ from reactive_agents.kernel.termination import last_words, stop_early
 
 MOST_EMPTY = 4
 """Empty replies without a call in between that are asked again."""
+_TASK_CHARS = 500
+"""Characters of the task that a model is told again."""
 STEPS_PER_ITERATION = 4
 """Kernel steps that one iteration may take; a kernel that needs more makes no progress."""
 
@@ -198,10 +200,19 @@ def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | Non
 def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
     """A turn with neither text nor calls is no answer: ask again, four times at most.
 
-    Where answers are asked about, so it is with one of dots alone, or of the question that was asked.
+    Where answers are asked about, so it is with one of dots alone, or of the question that was asked. A model
+    that greets and offers its help after it made calls has lost the task, and is told it once.
     """
     if state.proposal is None:
         return None
+    task = context.input.to_do
+    if state.ledger.counted.attempts and answer_check.only_greets(state.proposal.text, task):
+        if not state.ledger.told.get(EMPTY_REPLY):
+            return Redirect(
+                EMPTY_REPLY, f"Your last reply was no answer. The task is: {shortened(task, _TASK_CHARS)}"
+            )
+        reason = "The model offered its help in place of an answer. Missing: a final answer."
+        return Stop(EMPTY_REPLY, "partial", state.proposal.text, reason)
     if state.proposal.text.strip() and not answers.says_nothing(state.proposal.text, state, context):
         return None
     if state.ledger.told.get(EMPTY_REPLY, 0) >= MOST_EMPTY:
