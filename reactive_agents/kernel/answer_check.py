@@ -520,7 +520,7 @@ def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bo
 
 
 def only_greets(text: str, task: str) -> bool:
-    """Return whether a text is a greeting with an offer of help, to a task that is none."""
+    """Return whether a text only greets and offers help, to a task that does not."""
     is_greeting = len(task.split()) <= LONGEST_GREETING and not REQUEST_MARK.search(task)
     if is_greeting or _HELLO.match(task.strip()):
         return False

@@ -605,3 +605,18 @@ async def test_an_item_that_only_the_delivered_answer_names_was_not_looked_up() 
     looked = [call("get_price", item=each) for each in ("lamp", "desk", "sofa")]
     result, asked = await run(task, *looked[:2], answer(claim), looked[2], answer(claim))
     assert (result.status, "left_out" in asked) == ("completed", True)
+
+
+@pytest.mark.parametrize("found", [(), (call("get_price", item="tea"),)])
+async def test_figures_that_a_model_keeps_without_a_source_are_named(found: tuple[Turn, ...]) -> None:
+    invented = answer("Tea costs 7.75 euros and coffee 9.35 euros.")
+    result, asked = await run("What do tea and coffee cost?", *found, invented)
+    assert (result.status, "unsupported" in asked) == ("completed", True)
+    assert result.reason.endswith("These figures have no source: 7.75, 9.35.")
+
+
+async def test_figures_that_were_found_are_not_named() -> None:
+    seen = answer("Tea costs 39.90 euros.")
+    for turns in ([seen], [answer("Tea costs 7.75 euros."), seen]):
+        result, _ = await run("What does tea cost?", call("get_price", item="tea"), *turns)
+        assert (result.status, "no source" in result.reason) == ("completed", False)

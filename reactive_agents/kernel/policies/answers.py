@@ -618,6 +618,14 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(UNSUPPORTED, objection)
 
 
+def without_source(text: str, state: KernelState, context: KernelContext) -> str:
+    """Return which figures the model was asked about and kept; empty for none."""
+    if not state.ledger.told.get(UNSUPPORTED):
+        return ""
+    figures = evidence.unsupported_figures(text, _seen(state, context))
+    return f"These figures have no source: {', '.join(figures[:_MOST_NAMED])}." if figures else ""
+
+
 @_where_asked_again
 @about_answers
 def not_done(state: KernelState, context: KernelContext) -> Verdict | None:

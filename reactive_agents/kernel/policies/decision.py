@@ -245,6 +245,8 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             reason = "The model gave its final answer."
             if _called_nothing(state, context):
                 reason += " No tool was called."
+            if unsourced := answers.without_source(proposal.text, state, context):
+                reason += f" {unsourced}"
             undone = answers.undone_act(state, context)
             if undone is not None and not answers.is_foreseen(undone, proposal.text, context):
                 return _without_act(undone, proposal.text, state)
