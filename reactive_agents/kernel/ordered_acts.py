@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
+from reactive_agents.core.figures import occurs
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
     QUOTATION,
@@ -37,7 +38,6 @@ from reactive_agents.kernel.clauses import (
     names,
     takes_named,
 )
-from reactive_agents.kernel.figures import occurs
 from reactive_agents.kernel.open_items import open_items
 
 
