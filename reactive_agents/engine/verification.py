@@ -122,7 +122,10 @@ async def retry_loop(
 def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
     state = services.handle.kernel_state
     ran = [result for result in services.handle.tool_results if result.origin in TRIED]
-    made = NO_CALLS.with_calls((result.tool_name, result.success) for result in ran)
+    made = NO_CALLS.with_calls(
+        ((result.tool_name, result.success) for result in ran),
+        declined=[result.tool_name for result in ran if result.origin == "declined"],
+    )
     effects = state.ledger.counted.effects if state is not None else {}
     ledger = evolve(
         state.ledger if state is not None else CallLedger(),

@@ -40,20 +40,29 @@ class CallCounts(Value):
         succeeded: how often each tool succeeded.
         failed_in_a_row: how often each tool has failed since its last success.
         effects: the key of the result of each call that succeeded and changed something, by its fingerprint.
+        declined: how often a call of each tool was declined.
     """
 
     attempts: PersistentMap[str, int] = field(default=NO_ENTRIES, converter=as_map)
     succeeded: PersistentMap[str, int] = field(default=NO_ENTRIES, converter=as_map)
     failed_in_a_row: PersistentMap[str, int] = field(default=NO_ENTRIES, converter=as_map)
     effects: PersistentMap[str, str] = field(default=NO_ENTRIES, converter=as_map)
+    declined: PersistentMap[str, int] = field(default=NO_ENTRIES, converter=as_map)
 
     def __bool__(self) -> bool:
         return bool(self.attempts or self.succeeded or self.failed_in_a_row)
 
     def with_calls(
-        self, calls: Iterable[tuple[str, bool]], effects: Mapping[str, str] | None = None
+        self,
+        calls: Iterable[tuple[str, bool]],
+        effects: Mapping[str, str] | None = None,
+        declined: Iterable[str] = (),
     ) -> CallCounts:
-        """Return the counts after calls, each the name of its tool and whether it worked."""
+        """Return the counts after calls, each the name of its tool and whether it worked.
+
+        Args:
+            declined: the tool of each of the calls that was declined.
+        """
         attempts, succeeded, failed = self.attempts, self.succeeded, self.failed_in_a_row
         for name, worked in calls:
             attempts = attempts | {name: attempts.get(name, 0) + 1}
@@ -64,7 +73,8 @@ class CallCounts(Value):
             if name in failed:
                 failed = PersistentMap({each: times for each, times in failed.items() if each != name})
         changed = self.effects | effects if effects else self.effects
-        return replaced(self, attempts=attempts, succeeded=succeeded, failed_in_a_row=failed, effects=changed)
+        said_no = as_map(_sum(self.declined, Counter(declined))) if declined else self.declined
+        return CallCounts(attempts, succeeded, failed, changed, said_no)
 
     def then(self, later: CallCounts) -> CallCounts:
         """Return these counts and, after them, those of later calls."""
@@ -76,6 +86,7 @@ class CallCounts(Value):
             _sum(self.succeeded, later.succeeded),
             _sum(failed, later.failed_in_a_row),
             {**self.effects, **later.effects},
+            _sum(self.declined, later.declined),
         )
 
     def since(self, earlier: CallCounts) -> CallCounts:
@@ -87,6 +98,7 @@ class CallCounts(Value):
             succeeded,
             _difference(self.failed_in_a_row, before),
             self.effects,
+            _difference(self.declined, earlier.declined),
         )
 
     def at_least(self, known: CallCounts) -> CallCounts:
@@ -96,6 +108,7 @@ class CallCounts(Value):
             dict(Counter(self.succeeded) | Counter(known.succeeded)),
             self.failed_in_a_row,
             {**known.effects, **self.effects},
+            self.declined,
         )
 
 
@@ -176,6 +189,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
     outcomes: dict[str, str] = {}
     answers: dict[str, str] = {}
     executed: list[tuple[str, bool]] = []
+    declined: list[str] = []
     effects: dict[str, str] = {}
     questioned = ledger.questioned
     found: set[str] = set()
@@ -190,6 +204,8 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         asked, outcome = entry.call.fingerprint, digest(entry.text)
         questioned -= {asked}
         executed.append((entry.call.name, not entry.result.error))
+        if entry.result.origin == "declined":
+            declined.append(entry.call.name)
         volatile = entry.definition is not None and entry.definition.volatile
         before = outcomes.get(asked) or ledger.outcomes.get(asked)
         idle = idle and not volatile and before == outcome
@@ -210,7 +226,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         told = PersistentMap({name: times for name, times in told.items() if name != EMPTY_REPLY})
     return replaced(
         ledger,
-        calls=ledger.calls.with_calls(executed, effects) if executed else ledger.calls,
+        calls=ledger.calls.with_calls(executed, effects, declined) if executed else ledger.calls,
         # the calls of a turn run side by side: what one of them changed, any other may have seen before
         answers=ledger.answers | answers if settled else NO_ENTRIES,
         outcomes=ledger.outcomes | outcomes,

@@ -49,7 +49,8 @@ def open_requirements(
 ) -> OpenRequirements:
     """Return the open and the lost requirements; one that was met stays met.
 
-    A requirement of the ``final-answer`` tool is met by any answer.
+    A requirement of the ``final-answer`` tool is met by any answer. A call that was declined is not asked for
+    again: it makes the run partial by itself.
 
     Args:
         calls: the calls of the whole run.
@@ -62,7 +63,7 @@ def open_requirements(
     for requirement in required:
         name, wanted = requirement.name, requirement.min_calls
         done = calls.succeeded.get(name, 0)
-        if done >= wanted or name == FINAL_ANSWER:
+        if done + calls.declined.get(name, 0) >= wanted or name == FINAL_ANSWER:
             continue
         failures = calls.failed_in_a_row.get(name, 0)
         left = max(0, allowance(name, limits, toolset) - calls.attempts.get(name, 0))

@@ -38,7 +38,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
-from tests.support.plans import composite_step, plan, satisfied
+from tests.support.plans import composite_step, plan, satisfied, tool_step
 from tests.support.virtual_time import LoopClock, in_virtual_time
 from tests.support.waiting import until
 
@@ -360,6 +360,39 @@ async def test_a_call_stands_for_no_other_one_that_has_the_id_of_the_declined_on
     ids = {step.metadata.call_id for step in result.steps if step.metadata and step.metadata.origin}
     assert (len(ids), result.status) == (1, "partial")
     assert result.reason.startswith("The call of wipe was not approved")
+
+
+@pytest.mark.parametrize("said", ["The wiping of sda was declined: too risky.", "Wiped sda."])
+@pytest.mark.parametrize("required", [[], ["wipe"]])
+@pytest.mark.parametrize("timeout_s", [None, 60.0])
+@in_virtual_time
+async def test_nobody_is_asked_again_after_a_refusal_because_the_task_requires_the_call(
+    said: str, required: list[str], timeout_s: float | None
+) -> None:
+    again = call("wipe", disk="sda"), forever(answer(said))
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(call("wipe", disk="sda"), answer(said), *again))
+    builder = builder.with_reasoning().with_tools(wipe).with_required_tools(*required)
+    if timeout_s is None:
+        builder = builder.with_approval(lambda _: ApprovalDecision(False, "too risky"))
+    else:
+        builder = builder.with_approval(timeout_s=timeout_s)
+    agent, recorder = builder.build(), EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run("Wipe sda.")
+    assert len(recorder.of(ApprovalRequested)) == 1
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_approved")
+    assert result.output == said
+
+
+async def test_a_step_of_a_plan_that_was_declined_is_not_tried_again() -> None:
+    model = ScriptedLLM(plan(tool_step("wipe", disk="sda")), satisfied(), forever(answer("Not wiped.")))
+    builder = ReactiveAgents.create().with_llm(model).with_tools(wipe)
+    builder = builder.with_reasoning("plan-execute-reflect")
+    agent, recorder = builder.with_approval(lambda _: False).build(), EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run("Wipe sda.")
+    assert len(recorder.of(ApprovalRequested)) == 1
+    assert result.status == "partial", result.reason
 
 
 async def test_no_strategy_completes_what_was_declined() -> None:

@@ -48,6 +48,13 @@ def test_three_failures_in_a_row_are_for_good(failures: int, lost: bool) -> None
     assert names(now) == (([], ["look"]) if lost else (["look"], []))
 
 
+def test_a_declined_call_is_not_asked_for_again_and_the_others_are() -> None:
+    declined = moment(declined={"look": 1}, failed_in_a_row={"look": 1}, attempts={"look": 1})
+    assert requirements_of(declined, around({"look": 1})) == OpenRequirements()
+    assert requirements_of(declined, around({"look": 1}, limits={"look": 1})) == OpenRequirements()
+    assert names(requirements_of(declined, around({"look": 2}, limits={"look": 9}))) == (["look"], [])
+
+
 def test_what_was_met_stays_met_whatever_fails_later() -> None:
     later = moment(succeeded={"look": 1}, failed_in_a_row={"look": 9}, attempts={"look": 10})
     assert requirements_of(later, around({"look": 1})) == OpenRequirements()

@@ -201,7 +201,7 @@ def _required_calls(
 
 def _was_refused(state: KernelState) -> bool:
     last = state.steps[-1].metadata if state.steps else None
-    return last is not None and last.origin == "refused"
+    return last is not None and last.origin in ("refused", "declined")
 
 
 # --- the steps of a plan --------------------------------------------------------------------------------
