@@ -457,9 +457,15 @@ def publish_start(events: RunEvents, task: Task, owner: str | None = None) -> No
 
 
 def approver_of(engine: EnginePorts) -> Maybe[ports.Approver]:
-    """Return the engine's approver, or that of the run whose tool this run is."""
-    caller = CALLER.get()
-    return engine.approver if caller is None or engine.approver else caller.approver
+    """Return the engine's approver, or that of the run whose tool this run is.
+
+    An approver of the engine that has no handler leaves the decision to the one above, if there is one.
+    """
+    caller, own = CALLER.get(), engine.approver.value_or(None)
+    if caller is None or not caller.approver:
+        return engine.approver
+    decides = own is not None and getattr(own, "has_no_handler", False) is not True
+    return engine.approver if decides else caller.approver
 
 
 def desk_finder(engine: EnginePorts) -> Callable[[PersonRequest], ports.RequestDesk | None]:

@@ -939,7 +939,11 @@ class PersonaStore(PersonaQueue, Protocol):
 
 
 class Approver(Protocol):
-    """Decides on tool calls that need approval."""
+    """Decides on tool calls that need approval.
+
+    One with a true attribute ``has_no_handler`` leaves them to the approver of the agent that its agent works
+    for, if there is one.
+    """
 
     def decide(
         self, request: governance.ApprovalRequest

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 from returns.maybe import Some
 from returns.result import Failure, Success
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.governance.requests import ApprovalHandler
 from reactive_agents.core.errors import ApprovalNotPending
 from reactive_agents.core.events import (
@@ -289,6 +289,34 @@ async def test_a_cancelled_run_leaves_no_request_behind() -> None:
         group.cancel_scope.cancel()
     assert agent.pending_approvals() == ()
     assert agent.running() == ()
+
+
+@pytest.mark.parametrize("by", ["handoff", "tool"])
+@pytest.mark.parametrize("own_handler", [False, True])
+@in_virtual_time
+async def test_a_call_of_an_inner_agent_waits_on_the_desk_of_the_outermost_one_unless_it_has_a_handler(
+    by: str, own_handler: bool
+) -> None:
+    async def approve(_: ApprovalRequest) -> bool:
+        return True
+
+    inner_builder = ReactiveAgents.create().with_name("inner").with_llm(script()).with_reasoning()
+    inner = inner_builder.with_tools(wipe).with_approval(approve if own_handler else None).build()
+    outer_builder = ReactiveAgents.create().with_reasoning().with_approval()
+    if by == "handoff":
+        outer_builder = outer_builder.with_handoffs(inner).with_llm(ScriptedLLM(call("transfer-to-inner")))
+    else:
+        outer_builder = outer_builder.with_tools(agent_tool(inner))
+        outer_builder = outer_builder.with_llm(ScriptedLLM(call("inner", task="Wipe sda."), answer("Done.")))
+    outer, found = outer_builder.build(), list[tuple[int, int]]()
+
+    wiped.clear()
+    async for event in outer.stream("Wipe sda."):
+        if isinstance(event, ApprovalRequested) and not own_handler:
+            found.append((len(outer.pending_approvals()), len(inner.pending_approvals())))
+            outer.approve(event.run_id, event.approval_id)
+    assert wiped == ["sda"]
+    assert found == ([] if own_handler else [(1, 0)])
 
 
 async def test_deciding_without_approval_switched_on_is_a_typed_failure() -> None:

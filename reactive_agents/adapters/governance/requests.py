@@ -121,6 +121,11 @@ class LocalRequestDesk:
         self._approvals: dict[tuple[RunId, str], _Pending[ApprovalRequest, ApprovalDecision]] = {}
         self._others: dict[tuple[RunId, str], _Pending[Any, Reply]] = {}
 
+    @property
+    def has_no_handler(self) -> bool:
+        """Whether approvals wait for another part of the program."""
+        return self._handler is None
+
     def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
         """Return the decision; fails with ``ServiceFailed`` for a request already pending.
 
