@@ -866,18 +866,20 @@ class SqliteRunRecord:
             self._seal.check()
             where, values = sql.where({"run_id = ?": run_id})
             rows = file.execute(
-                "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
+                'SELECT run_id, key, at_us, body, "user", parent'
+                " FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
                 f" WHERE {_IS_OPEN} AND status = 'open' AND {where} ORDER BY at_us, run, number",
                 values,
             )
             found: list[OpenQuestion] = []
-            for name, key, at_us, text in rows:
+            for name, key, at_us, text, user, parent in rows:
                 try:
                     body = json.loads(self._seal.open(text))
                     kind, request = body["kind"], body["request"]
                 except (ValueError, TypeError, KeyError):
                     kind, request = "unreadable", {}
-                found.append(OpenQuestion(RunId(name), key, kind, sqlite.moment_of(at_us), request))
+                asked_at, whose = sqlite.moment_of(at_us), _user_of(file, user, parent)
+                found.append(OpenQuestion(RunId(name), key, kind, asked_at, request, whose, parent))
             return tuple(found)
 
         return await self._file.read("questions", work)
@@ -1017,6 +1019,20 @@ _IS_OPEN = (
     " (SELECT 1 FROM run_entries WHERE run = asked.run AND key = asked.key || '=')"
 )
 """The condition that an entry ``asked`` is a question without an answer."""
+_WAITS = (
+    "WITH RECURSIVE below (id, run_id) AS (SELECT id, run_id FROM runs WHERE id = ? UNION"
+    " SELECT runs.id, runs.run_id FROM below JOIN runs ON runs.parent = below.run_id WHERE status = 'open')"
+    f" SELECT EXISTS (SELECT 1 FROM run_entries AS asked JOIN below ON asked.run = below.id WHERE {_IS_OPEN})"
+)
+"""Whether an open run, or a run below it, waits for an answer."""
+
+
+def _user_of(file: sql.Transaction, user: str | None, parent: RunId | None) -> str | None:
+    """Return the user of a run, or of the next run above it that has one."""
+    while user is None and parent is not None:
+        above = file.execute('SELECT "user", parent FROM runs WHERE run_id = ?', (parent,)).fetchone()
+        user, parent = (None, None) if above is None else above
+    return user
 
 
 def _without_secrets(task: Task) -> Task:
@@ -1138,9 +1154,7 @@ def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedR
 
 def _state_of(file: sql.Transaction, row: _Row | _Candidate, now: int) -> RunState:
     if row.status == "open":
-        (waiting,) = file.execute(
-            f"SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND {_IS_OPEN})", (row.id,)
-        ).fetchone()
+        (waiting,) = file.execute(_WAITS, (row.id,)).fetchone()
         if waiting:
             return "waiting"
     elif row.status != "queued":

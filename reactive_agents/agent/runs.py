@@ -569,6 +569,13 @@ async def settle_question(
             problem = f"waits for several answers, expected the key of one: {listed}"
         elif any(each.kind == "unreadable" for each in asked.unwrap()):
             problem = "has a question that cannot be read, since it is encrypted with another key"
+        else:
+            below = [
+                each for each in (await attempt(record.questions())).value_or(()) if each.parent == run_id
+            ]
+            if below:
+                waiting = ", ".join(dict.fromkeys(each.run_id for each in below))
+                problem = f"{problem}, but a run that it began does: {waiting}"
         return Failure(errors.RunRefused(run_id, problem))
     (question,) = fitting
     value = body.get("value")

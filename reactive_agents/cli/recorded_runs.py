@@ -119,11 +119,13 @@ def questions(file: RecordOption) -> None:
             each.key,
             each.kind,
             f"{each.asked_at:%Y-%m-%d %H:%M}",
+            each.user or "",
+            each.parent or "",
             _asked(each.request) if each.kind != "unreadable" else "encrypted with another key",
         )
         for each in found
     )
-    output.print_found(found, ("run", "key", "kind", "asked", "what"), rows)
+    output.print_found(found, ("run", "key", "kind", "asked", "user", "parent", "what"), rows)
 
 
 @runs.command()
@@ -484,7 +486,11 @@ def _order(file: str, run: str, order: RunOrder, told: str) -> None:
 
 def _settle(file: str, run: str, key: str | None, body: JsonObject) -> None:
     settled = _ask(file, lambda record: settle_question(record, RunId(run), key, body, SystemClock.now()))
-    output.report({"run_id": run, "key": settled.key}, f"Settled {settled.key} of {run}.")
+    known = _ask(file, lambda record: record.find(RunId(run)))
+    is_held = known is not None and known.is_held
+    told = "" if is_held else " No process continues the run now: runs resume or a worker does."
+    document: JsonObject = {"run_id": run, "key": settled.key, "is_held": is_held}
+    output.report(document, f"Settled {settled.key} of {run}.{told}")
 
 
 def _asked(request: JsonObject) -> str:

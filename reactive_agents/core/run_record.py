@@ -220,6 +220,8 @@ class OpenQuestion(Value):
             is encrypted with another key.
         asked_at: the time of day in UTC.
         request: what is asked, as JSON data.
+        user: of the run, or of the next run above it that has one.
+        parent: the run that began the run, by a tool or a handoff.
     """
 
     run_id: RunId
@@ -227,6 +229,8 @@ class OpenQuestion(Value):
     kind: QuestionKind
     asked_at: datetime
     request: JsonObject
+    user: str | None = None
+    parent: RunId | None = None
 
 
 @frozen(eq=False, repr=False)

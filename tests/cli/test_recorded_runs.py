@@ -13,7 +13,7 @@ import anyio
 import pytest
 from attrs import evolve
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.telemetry.console import describe, text_of
 from reactive_agents.adapters.tools.builtin import calculator
 from reactive_agents.agent.runs import Runs
@@ -21,6 +21,7 @@ from reactive_agents.core.events import ApprovalRequested
 from reactive_agents.testing import EventRecorder, RecordedRunPlayer, ScriptedLLM, answer, call, say
 from tests.support.command_line import command
 from tests.support.sqlite_files import sqlite_file
+from tests.support.waiting import until
 
 QUESTION = "What is 17 * 23?"
 
@@ -208,11 +209,40 @@ def test_an_approval_is_given_by_the_command(tmp_path: Path, decision: str, told
     anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann"))))
     listed = json.loads(command("runs", "questions", "--runs", record, "--json").stdout)
     assert [(each["run_id"], each["kind"]) for each in listed] == [("mail", "approval")]
-    assert command("runs", verb, "mail", "--runs", record, *options).exit_code == 0
+    settled = command("runs", verb, "mail", "--runs", record, *options)
+    assert (settled.exit_code, "No process continues the run now" in settled.stdout) == (0, True)
     assert command("runs", verb, "mail", "--runs", record, *options).exit_code == 1
     llm = ScriptedLLM(*[answer("It is settled.")] * 3)
     anyio.run(mailer(record, llm).runs.resume, "mail")
     assert told in llm.requests[0].messages[-1].content
+
+
+@pytest.mark.parametrize("by", ["handoff", "tool"])
+def test_a_run_waits_where_one_that_it_began_does(tmp_path: Path, by: str) -> None:
+    record = tmp_path / "runs.db"
+    clerk = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(call("send", to="Ann")))
+    inner = clerk.with_reasoning().with_tools(send).with_durability(record, recover=False).build()
+    outer = ReactiveAgents.create().with_reasoning().with_approval().with_durability(record, recover=False)
+    if by == "handoff":
+        outer = outer.with_handoffs(inner).with_llm(ScriptedLLM(call("transfer-to-clerk")))
+    else:
+        outer = outer.with_tools(agent_tool(inner)).with_llm(ScriptedLLM(call("clerk", task="Send.")))
+
+    async def begin(agent: ReactiveAgent) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: agent.run("Send.", run_id="mail", user="ada"))
+            await until(agent.pending_approvals)
+            group.cancel_scope.cancel()
+
+    anyio.run(begin, outer.build())
+    listed = json.loads(command("runs", "list", "--runs", record, "--state", "waiting", "--json").stdout)
+    assert [each["run_id"] for each in listed] == ["mail"]
+    (asked,) = json.loads(command("runs", "questions", "--runs", record, "--json").stdout)
+    assert (asked["user"], asked["parent"]) == ("ada", "mail")
+    refused = command("runs", "approve", "mail", "--runs", record)
+    assert (refused.exit_code, asked["run_id"] in refused.stderr) == (1, True)
+    assert command("runs", "approve", asked["run_id"], "--runs", record).exit_code == 0
+    assert json.loads(command("runs", "list", "--runs", record, "--state", "waiting", "--json").stdout) == []
 
 
 def test_an_approval_without_the_key_of_the_record_says_so(tmp_path: Path) -> None:
