@@ -353,7 +353,9 @@ class _Pages:
         A first request, also after a restart, gets the possible actions; later ones when they may have
         changed.
         """
-        timeline = known.timeline
+        timeline, run = known.timeline, known.run
+        if is_first and not self.library.is_opened(run.run_id):
+            (run,) = await self.library.current([run])
         document = timeline.document(after)
         is_settled = not is_first and known.run.ended_at is None and "waiting" not in document
         drawn: dict[str, Json] = {}
@@ -362,7 +364,7 @@ class _Pages:
         if document.get("tree"):
             drawn["tree"] = diagrams.tree_diagram(timeline.tree or {}).document()
         return {
-            "run": await self._summary(known.run),
+            "run": await self._summary(run),
             "document": document,
             "diagrams": drawn,
             "children": list(run_document.place_children(timeline, known.children)),

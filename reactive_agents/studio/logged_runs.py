@@ -6,6 +6,7 @@ The timeline of a run is cached, and updated with new events only.
 from __future__ import annotations
 
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,8 +15,9 @@ from typing import Any
 
 import anyio.to_thread
 from attrs import define, evolve, field
-from returns.result import Failure
+from returns.result import Failure, Success
 
+from reactive_agents.adapters.run_record import states_in
 from reactive_agents.adapters.sql import is_made, shown_place
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog
 from reactive_agents.core.codec import decode, encode
@@ -26,6 +28,7 @@ from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFil
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.studio.run_document import KnownEvents, RunTimeline, turn_before
 
+_log = logging.getLogger("reactive_agents")
 MOST_OPENED = 50
 _MOST_KEPT = 12
 """The maximum of cached timelines."""
@@ -65,6 +68,7 @@ class RunLibrary:
         self.place = shown_place(path)
         self._is_made = partial(is_made, path, RUN_LOG)
         self._has_log = not read_only
+        self._path = path
         self._log = SqliteRunLog(path, read_only=read_only)
         self._opened: OrderedDict[str, tuple[LoggedRun, tuple[LoggedEvent, ...]]] = OrderedDict()
         self._known: OrderedDict[str, KnownRun] = OrderedDict()
@@ -87,7 +91,17 @@ class RunLibrary:
         """Return the matching runs: first those from files, then the latest."""
         opened = [run for run, _ in reversed(self._opened.values()) if _fits(run, chosen)]
         logged = await _read(self._log.runs(chosen)) if await self.has_log() else ()
-        return [*opened, *logged][: chosen.limit]
+        return [*opened, *await self.current(logged)][: chosen.limit]
+
+    async def current(self, logged: Iterable[LoggedRun]) -> list[LoggedRun]:
+        """Return runs of the log with their states in the record beside it, if any."""
+        runs = list(logged)
+        unended = [each.run_id for each in runs if each.status == "running"]
+        read = await anyio.to_thread.run_sync(states_in, self._path, unended) if unended else Success({})
+        if isinstance(read, Failure):
+            _log.warning("The studio shows the states of the run log. %s", read.failure())
+        states = read.value_or({})
+        return [evolve(each, status=states.get(each.run_id, each.status)) for each in runs]
 
     async def find(self, run_id: str) -> LoggedRun | None:
         """Return a run by its id, or by its beginning."""

@@ -358,6 +358,34 @@ async def test_a_call_is_approved_and_another_denied(tmp_path: Path) -> None:
         }
 
 
+async def test_a_studio_without_the_agent_shows_which_runs_wait_and_which_are_interrupted(
+    tmp_path: Path,
+) -> None:
+    path, reached = tmp_path / "runs.db", anyio.Event()
+
+    async def nap() -> str:
+        """Sleep."""
+        reached.set()
+        await anyio.sleep_forever()
+        return ""
+
+    model = ScriptedLLM(call("send", text="one"), call("nap"))
+    builder = ReactiveAgents.create().with_name("sums").with_llm(model).with_reasoning().with_approval()
+    builder = builder.with_tools(send, nap).with_run_log(path).with_durability(path, recover=False)
+    async with builder.build() as agent:
+        for run_id, is_there in (("waits", agent.pending_approvals), ("naps", reached.is_set)):
+            async with anyio.create_task_group() as group:
+                group.start_soon(lambda name=run_id: agent.run("Do it.", run_id=name))
+                await until(is_there)
+                group.cancel_scope.cancel()
+    async with studio(path) as client:
+        assert await states(client) == ["interrupted", "waiting"]
+        opened = [
+            (await client.get(f"/api/runs/{each}")).json()["run"]["status"] for each in ("naps", "waits")
+        ]
+        assert opened == ["interrupted", "waiting"]
+
+
 async def test_a_run_is_paused_stopped_and_cancelled(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     waits = call("send", text="one")

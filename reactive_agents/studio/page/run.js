@@ -173,7 +173,7 @@ class RunView {
     const { run, document: known } = this;
     const { totals } = known;
     const overall = (ended, sofar) => (run.ended_at ? ended : sofar); // with sub-agents, once it has ended
-    const shown = run.ended_at ? run.status : this.can.resume ? "interrupted" : known.waiting.length ? "waiting" : known.status;
+    const shown = run.ended_at ? run.status : this.can.resume ? "interrupted" : known.waiting.length ? "waiting" : ["interrupted", "waiting"].includes(run.status) ? run.status : known.status;
     const took = run.duration_s === null ? Date.now() - Date.parse(run.started_at) : run.duration_s * 1000;
     const focused = document.activeElement?.dataset?.key;
     replace(this.head,
