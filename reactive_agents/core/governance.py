@@ -62,6 +62,8 @@ class ApprovalRequest(Value):
             MCP servers and other programs, those that are sent. A copy that nothing else holds.
         copied: which arguments were copied from a tool result or a recalled note, one sentence each.
         notice: a warning about the tool, for example that its definition changed; empty for none.
+        user: of the run; ``None`` for none.
+        parent_run_id: the run that began the run, by a tool or a handoff.
     """
 
     run_id: RunId
@@ -74,6 +76,8 @@ class ApprovalRequest(Value):
     risk: Risk
     copied: tuple[str, ...] = ()
     notice: str = ""
+    user: str | None = None
+    parent_run_id: RunId | None = None
 
     @property
     def described(self) -> str:

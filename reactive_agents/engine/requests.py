@@ -64,7 +64,10 @@ class RunApprover:
 
         An approval that cannot be entered into the audit log is a failure, and so the call does not run.
         """
-        services, own = self._services, evolve(request)  # a copy: the handler keeps the other one
+        services = self._services
+        user, parent = services.handle.context.task.user, services.events.origin["parent_run_id"]
+        request = evolve(request, user=user, parent_run_id=parent)
+        own = evolve(request)  # a copy: the handler keeps the other one
         about = request.approval_id, request.call_id, request.tool_name
         arguments = redacted_arguments(own.arguments, services)
 

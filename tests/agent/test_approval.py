@@ -311,9 +311,13 @@ async def test_a_call_of_an_inner_agent_waits_on_the_desk_of_the_outermost_one_u
     outer, found = outer_builder.build(), list[tuple[int, int]]()
 
     wiped.clear()
-    async for event in outer.stream("Wipe sda."):
+    user = "ada" if by == "handoff" else None  # an agent that is a tool has no user
+    async for event in outer.stream("Wipe sda.", user="ada"):
         if isinstance(event, ApprovalRequested) and not own_handler:
             found.append((len(outer.pending_approvals()), len(inner.pending_approvals())))
+            (request,) = outer.pending_approvals()
+            assert (request.user, request.parent_run_id) == (user, event.parent_run_id)
+            assert request.parent_run_id is not None
             outer.approve(event.run_id, event.approval_id)
     assert wiped == ["sda"]
     assert found == ([] if own_handler else [(1, 0)])
