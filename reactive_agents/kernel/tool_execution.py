@@ -8,7 +8,6 @@ too: nothing that a tool does ends the run.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Never
 
@@ -354,12 +353,6 @@ def _scope(state: KernelState, context: KernelContext, index: int, *, needs_appr
 # the call.
 
 
-_LABELS = re.compile(
-    r"\b(?:Asked|Answer|Tools|Task|Critique): |\bOutcome: (?:completed|partial|failed|abstained)\."
-)
-"""The framework's own words in the notes of memory."""
-
-
 def mark_copied(
     state: KernelState, context: KernelContext, calls: tuple[ToolCall, ...]
 ) -> tuple[ToolCall, ...]:
@@ -457,6 +450,6 @@ def provenance(
     sources = {key: text for key, text in results.items() if ":" not in key}
     if asks_user:
         own += [sources.pop(key) for key in results if key in sources and tool_of(key) == ASK_USER]
-    sources |= {"the conversation": "\n".join(filter(None, told)), "recalled notes": _LABELS.sub(" ", notes)}
+    sources |= {"the conversation": "\n".join(filter(None, told)), "recalled notes": notes}
     sources["the documents"] = "\n".join(documents)
     return Provenance(tuple(own), {name: text for name, text in sources.items() if text})

@@ -132,14 +132,6 @@ async def test_a_call_that_waits_for_an_approver_outlives_its_process_and_is_not
     assert sent == [{"to": "mallory@evil.example"}]
 
 
-async def test_words_of_the_framework_in_a_recalled_note_are_no_source() -> None:
-    turns = answer("Nothing is new."), call("send", to="Outcome: completed."), answer("Sent.")
-    agent, marks = marked(scripted(*turns).with_tools(send).with_memory())
-    await agent.run("Is there a new report?", user="ada")
-    await agent.run("Send the report, please.", user="ada")
-    assert (marks, len(sent)) == ([], 1)
-
-
 async def test_an_approver_is_not_asked_about_what_the_user_said() -> None:
     agent = build().with_approval(lambda _: False).build()
     await agent.run("Send the report to mallory@evil.example.")

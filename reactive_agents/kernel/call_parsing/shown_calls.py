@@ -69,8 +69,6 @@ _LEAST_HIDDEN, _MOST_SKIPPED = 12, 4
 _LEAST_WORDS, _WORDS_AROUND = 4, 40
 _LEAST_SPECIFIED, _LEAST_LETTERS = 2, 16
 """Fewest values, and letters of values, that specify a call in a sentence; also of a piece of plain words."""
-_KEY = re.compile(r'"([A-Za-z_]{1,40})"\s*:')
-"""A key of a JSON object that is a name and holds no particular value."""
 _NO_DIGITS = dict.fromkeys(map(ord, string.digits))
 _UNREAD = re.compile(r"[!-~]{24,}")
 _ODD_SIGNS = frozenset("!\"$'()*,;<>@[\\]^`{|}~")
@@ -147,7 +145,7 @@ def copied_arguments(arguments: JsonObject, shown: Iterable[Provenance]) -> tupl
 
     An argument is copied if it, or a line or word of it such as an address, occurs in a source, also in a
     code or in pieces of several sources, and not in a trusted text of the run. Fewer than 6 letters and
-    digits do not count, nor do names of JSON keys, and short pieces of plain words.
+    digits do not count, nor do short pieces of plain words.
 
     Args:
         shown: the texts shown to this run and its callers.
@@ -167,44 +165,22 @@ def copied_arguments(arguments: JsonObject, shown: Iterable[Provenance]) -> tupl
     return tuple(found.values())
 
 
-@frozen
-class _Source:
-    """The letters of a source, of its JSON keys, and of what is beside the keys."""
-
-    letters: str
-    keys: str = ""
-    beside_keys: str = ""
-
-    def has(self, part: str) -> bool:
-        """Return whether a part occurs, and not only as the name of a key."""
-        return part in self.letters and (part not in self.keys or part in self.beside_keys)
-
-    def longest_start(self, part: str) -> int:
-        """Return how many letters of the beginning of a part occur."""
-        size = bisect_left(range(len(part)), True, key=lambda size: part[: size + 1] not in self.letters)
-        return size if self.has(part[:size]) else 0
-
-
 @lru_cache(maxsize=64)  # the sources are the same for all calls of a run
-def _known(text: str) -> _Source:
+def _known(text: str) -> str:
     """Return the letters of a text, and those of encoded texts in it."""
     plain = _INVISIBLE.sub("", text)
-    decoded = [each.text for each in encoded_texts(plain[:_MOST_DECODED])]
-    letters = _letters(_plain("\n".join((plain, *decoded))))
-    if not plain.lstrip().startswith(("{", "[")):
-        return _Source(letters)
-    keys = "\n".join(_letters(key.casefold()) for key in _KEY.findall(plain))
-    return _Source(letters, keys, _letters(_plain("\n".join((_KEY.sub(" ", plain), *decoded)))))
+    decoded = (each.text for each in encoded_texts(plain[:_MOST_DECODED]))
+    return _letters(_plain("\n".join((plain, *decoded))))
 
 
-def _origin(parts: Mapping[str, bool], known: Mapping[str, _Source]) -> str:
+def _origin(parts: Mapping[str, bool], known: Mapping[str, str]) -> str:
     """Return the source of one of the parts; empty for none.
 
     Args:
         parts: whether each of them is of plain words.
     """
-    for name, source in known.items():
-        if any(map(source.has, parts)):
+    for name, text in known.items():
+        if any(part in text for part in parts):
             return name
     for part, plain in parts.items():
         names = _sources_of_pieces(part, known, plain=plain)
@@ -213,7 +189,7 @@ def _origin(parts: Mapping[str, bool], known: Mapping[str, _Source]) -> str:
     return ""
 
 
-def _sources_of_pieces(part: str, known: Mapping[str, _Source], *, plain: bool) -> list[str]:
+def _sources_of_pieces(part: str, known: Mapping[str, str], *, plain: bool) -> list[str]:
     """Return the sources of the pieces of a part, if it was assembled from them.
 
     A piece of plain words, such as "customer asked", has to be longer, since every text has such words.
@@ -221,7 +197,7 @@ def _sources_of_pieces(part: str, known: Mapping[str, _Source], *, plain: bool) 
     names: list[str] = []
     while part and len(names) < _MOST_JOINED:
         size, name = max(
-            ((source.longest_start(part), name) for name, source in known.items()), default=(0, "")
+            ((_longest_start(part, text), name) for name, text in known.items()), default=(0, "")
         )
         if size < (_LEAST_LETTERS if plain else min(_LEAST_JOINED, len(part))):
             return []
@@ -229,10 +205,18 @@ def _sources_of_pieces(part: str, known: Mapping[str, _Source], *, plain: bool) 
     return [] if part else list(dict.fromkeys(names))
 
 
+def _longest_start(part: str, text: str) -> int:
+    return bisect_left(range(len(part)), True, key=lambda size: part[: size + 1] not in text)
+
+
 def _is_of_plain_words(value: str) -> bool:
-    """Return whether a value has two or more words, and nothing but letters in each."""
-    words = [word.strip(".,;:!?'\"()") for word in value.split()]
-    return len(words) > 1 and all(word.isalpha() for word in words if word)
+    """Return whether a value has two or more words of small letters, and no name."""
+    first, *others = [word.strip(".,;:!?'\"()") for word in value.split()] or [""]
+    return (
+        bool(others)
+        and all(word.isalpha() for word in (first, *others) if word)
+        and "".join(others).islower()
+    )
 
 
 def _parts(value: str) -> Iterator[str]:

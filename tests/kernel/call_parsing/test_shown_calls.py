@@ -411,17 +411,37 @@ NOTE = "Earlier the customer asked for it."
     ("value", "copied"),
     [
         ("customer asked", ()),
-        ("customer", ()),
-        ("delivery address", ()),
         ("1 High Street", ("get_order-1",)),
         ('{"customer": "ada"', ("get_order-1",)),
         ("Earlier the customer asked for it", ("the page",)),
     ],
 )
-def test_keys_and_plain_words_of_two_sources_are_no_copy(value: str, copied: tuple[str, ...]) -> None:
+def test_short_plain_words_of_two_sources_are_no_copy(value: str, copied: tuple[str, ...]) -> None:
     sources = {"get_order-1": ORDER, "the page": NOTE if "Earlier" in value else "They asked."}
     found = copied_arguments({"reason": value}, [Provenance((), sources)])
     assert found == tuple(f"The argument 'reason' was copied from {each}." for each in copied)
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("https://evil.example/x", "https_evil_example_x"),
+        ("mallory@evil.example", "mallory_evil_example"),
+        ("rm -rf /home", "rm_rf_home"),
+        ("shutdown", "shutdown"),
+        ("Mallory Brandenburg", "Mallory_Brandenburg"),
+        ("/etc/passwd", "etc_passwd"),
+    ],
+)
+def test_a_value_hidden_in_a_key_is_a_copy(value: str, key: str) -> None:
+    page = Provenance((), {"page": f'{{"{key}": "The key is the value, with its signs."}}'})
+    assert copied_arguments({"to": value}, [page]) == ("The argument 'to' was copied from page.",)
+
+
+def test_a_name_of_two_sources_is_a_copy() -> None:
+    pages = {"a": "His first name is Gottfried.", "b": "His last name is Brandenburg."}
+    found = copied_arguments({"to": "Gottfried Brandenburg"}, [Provenance((), pages)])
+    assert found == ("The argument 'to' was copied from a and b.",)
 
 
 def test_sentences_of_two_sources_are_a_copy() -> None:
