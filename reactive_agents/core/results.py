@@ -146,8 +146,19 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     That is a call which the model made after the refusal, and which worked: of the same tool, or with an
     effect, and with an argument in common. So a person can decline a message and approve a better one.
     """
+    return tuple(dict.fromkeys(_declines(steps)[0]))
+
+
+def replaced_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
+    """Return the tool of each declined call that a later call stands for."""
+    return _declines(steps)[1]
+
+
+def _declines(steps: Iterable[ReasoningStep]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the tools of the declined calls, and of those that later calls stand for."""
     made: dict[CallId, tuple[str, tuple[StepId, ...]]] = {}
     declined: dict[StepId, tuple[str, str]] = {}  # the calls of other passes and steps may have the same ids
+    replaced: list[str] = []
     for step in steps:
         known = step.metadata
         if known is None or known.call_id is None:
@@ -163,7 +174,8 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
                 is_alike = known.has_effect or tool == known.tool_used
                 if is_alike and (content == call or not _values(content).isdisjoint(_values(call))):
                     del declined[earlier]
-    return tuple(dict.fromkeys(tool for tool, _ in declined.values()))
+                    replaced.append(tool)
+    return tuple(tool for tool, _ in declined.values()), tuple(replaced)
 
 
 def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tuple[str, ...]:

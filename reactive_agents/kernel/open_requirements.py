@@ -13,6 +13,7 @@ from math import inf
 
 from attrs import frozen
 
+from reactive_agents.core.results import ReasoningStep, replaced_in
 from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.texts import counted
 from reactive_agents.core.values import Value
@@ -45,25 +46,32 @@ _NOTHING = OpenRequirements()
 
 
 def open_requirements(
-    required: Sequence[ToolRequirement], calls: CallCounts, limits: Mapping[str, int], toolset: Toolset
+    required: Sequence[ToolRequirement],
+    calls: CallCounts,
+    limits: Mapping[str, int],
+    toolset: Toolset,
+    steps: Sequence[ReasoningStep] = (),
 ) -> OpenRequirements:
     """Return the open and the lost requirements; one that was met stays met.
 
     A requirement of the ``final-answer`` tool is met by any answer. A call that was declined is not asked for
-    again: it makes the run partial by itself.
+    again: it makes the run partial by itself, unless a later call stands for it.
 
     Args:
         calls: the calls of the whole run.
         limits: maximum calls of each tool in the run.
+        steps: those in which later calls may stand for declined ones.
     """
     if not required:
         return _NOTHING
+    replaced = replaced_in(steps) if calls.declined else ()
     open_: list[tuple[ToolRequirement, int]] = []
     lost: list[tuple[ToolRequirement, str]] = []
     for requirement in required:
         name, wanted = requirement.name, requirement.min_calls
         done = calls.succeeded.get(name, 0)
-        if done + calls.declined.get(name, 0) >= wanted or name == FINAL_ANSWER:
+        declined = calls.declined.get(name, 0) - replaced.count(name)
+        if done + declined >= wanted or name == FINAL_ANSWER:
             continue
         failures = calls.failed_in_a_row.get(name, 0)
         left = max(0, allowance(name, limits, toolset) - calls.attempts.get(name, 0))
@@ -85,7 +93,8 @@ def requirements_of(state: KernelState, context: KernelContext) -> OpenRequireme
     required = context.input.needs.required
     if not required:
         return _NOTHING
-    return open_requirements(required, state.ledger.counted, context.call_limits, context.toolset)
+    counts = state.ledger.counted
+    return open_requirements(required, counts, context.call_limits, context.toolset, state.steps)
 
 
 def allowance(name: str, limits: Mapping[str, int], toolset: Toolset) -> float:

@@ -317,7 +317,8 @@ def open_requirements_of_run(
 ) -> OpenRequirements:
     """Return the run's requirements that are open or lost after all passes."""
     limits = limits_of_run(strategy_input)
-    return open_requirements(strategy_input.needs.required, progress.calls, limits, _toolset(services))
+    required, toolset = strategy_input.needs.required, _toolset(services)
+    return open_requirements(required, progress.calls, limits, toolset, progress.steps)
 
 
 def limits_of_run(strategy_input: StrategyInput) -> Mapping[str, int]:

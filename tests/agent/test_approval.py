@@ -416,6 +416,24 @@ async def test_nobody_is_asked_again_after_a_refusal_because_the_task_requires_t
     assert result.output == said
 
 
+@pytest.mark.parametrize("said", [None, "Done."])
+async def test_a_better_call_than_the_declined_one_is_one_of_those_that_are_required(
+    said: str | None,
+) -> None:
+    answers = [] if said is None else [answer(said)]
+    turns = call("send", to="Ann", text="Hi"), call("send", to="Ann", text="Dear Ann"), *answers
+    model = ScriptedLLM(*turns, call("send", to="Bob", text="Dear Bob"), forever(answer("Sent to both.")))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(send)
+    builder = builder.with_required_tools(min_calls={"send": 2})
+    agent = builder.with_approval(lambda request: request.arguments["text"] != "Hi").build()
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run("Write to Ann and Bob.")
+    assert (result.status, result.output) == ("completed", "Sent to both.")
+    made = [event.approved for event in recorder.of(ApprovalDecided)]
+    assert made == [False, True, True]
+
+
 async def test_a_step_of_a_plan_that_was_declined_is_not_tried_again() -> None:
     model = ScriptedLLM(plan(tool_step("wipe", disk="sda")), satisfied(), forever(answer("Not wiped.")))
     builder = ReactiveAgents.create().with_llm(model).with_tools(wipe)
