@@ -203,6 +203,17 @@ def test_an_option_of_ollama_goes_before_the_setting_of_the_same_thing() -> None
     assert sent["extra_body"] == {"options": {"temperature": 0.9, "top_k": 5}}
 
 
+def test_options_of_ollama_that_are_no_table_are_refused_by_its_server() -> None:
+    refused = Raw(400, json.dumps({"error": "options: cannot unmarshal string"}))
+    with OpenAIServer(refused) as server:
+        settings = ModelSettings(extra_body={"options": "num_ctx 16384"})
+        base_url = server.base_url.removesuffix("/v1")
+        clerk = ReactiveAgents.create().with_model("ollama_chat/m", base_url=base_url, settings=settings)
+        with pytest.raises(AgentError, match="cannot unmarshal string"):
+            clerk.build().run_sync("Hello?")
+    assert server.requests[0].body["options"] == "num_ctx 16384"
+
+
 @pytest.mark.parametrize("for_the_run", [False, True])
 def test_the_window_that_is_set_for_ollama_is_counted_with(*, for_the_run: bool) -> None:
     def chapter(number: int) -> str:

@@ -402,8 +402,11 @@ def with_tags_apart(line: bytes) -> bytes:
         return line
     if not begun:
         return line
-    said = [{"message": {"role": "assistant", "content": text}, "done": False} for text in begun]
-    lines = [*({**chunk, **each} for each in said), {**chunk, "message": {**message, "content": last}}]
+    model = chunk.get("model")  # the other fields of the line, which may be long, are in the last one
+    said = [
+        {"model": model, "message": {"role": "assistant", "content": text}, "done": False} for text in begun
+    ]
+    lines = [*said, {**chunk, "message": {**message, "content": last}}]
     return b"".join(json.dumps(each).encode() + b"\n" for each in lines)
 
 

@@ -138,9 +138,12 @@ def for_provider(
 
 def _with_all_options(body: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return further fields for Ollama; its ``options`` would replace the settings."""
+    given = body.get("options") or {}
+    if not isinstance(given, Mapping):
+        return dict(body)  # for the server to refuse
     own = {option: arguments[name] for name, option in _OPTIONS.items() if name in arguments}
     moved = {name: value for name, value in body.items() if name == "num_ctx"}
-    options = {**own, **moved, **(body.get("options") or {})}
+    options = {**own, **moved, **given}
     return {**{name: value for name, value in body.items() if name not in moved}, "options": options}
 
 

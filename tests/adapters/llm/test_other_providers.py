@@ -12,6 +12,7 @@ from attrs import evolve
 from returns.result import Result
 
 from reactive_agents import ReactiveAgents
+from reactive_agents.adapters.llm.chat_format import with_tags_apart
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import AuthenticationFailed, LLMErrors, MalformedResponse, RateLimited
@@ -230,6 +231,15 @@ async def test_tags_in_a_stream_of_ollama_stay_in_the_text(text: str, model: str
     assert isinstance(last, StreamCompleted)
     assert "".join(each.text for each in deltas if isinstance(each, TextDelta)) == text
     assert (last.response.content, last.response.thinking) == (text, "")
+
+
+def test_lines_that_break_tags_do_not_repeat_the_other_fields() -> None:
+    line = {**CHAT, "context": [7] * 10_000, "message": {"role": "assistant", "content": "<think>" * 100}}
+    lines = with_tags_apart(json.dumps(line).encode()).splitlines()
+    assert len(lines) == 101
+    assert sum(map(len, lines)) < 2 * len(json.dumps(line))
+    assert json.loads(lines[-1])["context"] == line["context"]
+    assert "".join(json.loads(each)["message"]["content"] for each in lines) == "<think>" * 100
 
 
 async def test_the_field_for_thinking_in_a_stream_of_ollama_is_exposed_reasoning() -> None:
