@@ -163,6 +163,8 @@ class SqliteRunLog:
         self._file = sql.open_database(
             path, RUN_LOG, RunLogFailed, patience_s=patience_s, read_only=read_only
         )
+        # a file has one writer; on a server, one that deletes the run waits, and deletes what is written here
+        self._is_there = f"{_IS_THERE} FOR KEY SHARE" if sql.is_postgres(path) else _IS_THERE
         self._keep_days, self._keep_runs = keep_days, keep_runs
         self._ended = _PRUNE_EVERY  # the first ended run triggers a deletion
         self._texts: dict[RunId, _Texts] = {}
@@ -263,7 +265,7 @@ class SqliteRunLog:
                 if isinstance(event, events.TaskStarted):
                     _insert_run(file, event)
                 if event.run_id not in there:
-                    if not file.execute(_IS_THERE, (event.run_id,)).fetchone():
+                    if not file.execute(self._is_there, (event.run_id,)).fetchone():
                         self._texts.pop(event.run_id, None)
                         continue  # it was deleted while it was under way, and nothing of it comes back
                     there.add(event.run_id)

@@ -33,7 +33,7 @@ from reactive_agents.adapters.postgres import MOST_CONNECTIONS, PostgresDatabase
 from reactive_agents.adapters.run_record import RUNS, SqliteRunRecord
 from reactive_agents.adapters.sql import shown_place
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.adapters.telemetry.run_log import RUN_LOG
+from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog
 from reactive_agents.core.content import ContentOwner, Image, stored
 from reactive_agents.core.conversation import SessionKey, SessionTurn
 from reactive_agents.core.errors import (
@@ -923,3 +923,41 @@ async def test_a_server_is_not_away_before_its_last_answer(place: str, server: S
     server.run("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
     assert later < database.away_since < float("inf")
     await database.aclose()
+
+
+async def test_what_another_process_writes_into_the_run_log_as_a_user_is_forgotten_is_deleted_too(
+    place: str, proxy: Proxy
+) -> None:
+    @tool
+    async def look() -> str:
+        """Look."""
+        await agent.container.core.run_log().unwrap().flush()
+        proxy.keeps = lambda sent: b"12 Elm Street" in sent and not proxy.kept.is_set()
+        return "12 Elm Street"
+
+    model = ScriptedLLM(call("look"), answer("It is 12 Elm Street."))
+    described = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look)
+    agent, other = described.with_run_log(proxy.url).build(), SqliteRunLog(place)
+    ended = anyio.Event()
+
+    async def forget() -> None:
+        assert (await attempt(other.forget("ada"))).unwrap() == 1
+        ended.set()
+
+    def waits() -> bool:
+        with psycopg.connect(place) as connection:
+            waiting = connection.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone()
+        return waiting is not None
+
+    async with agent, anyio.create_task_group() as group:
+        group.start_soon(lambda: agent.run("Where does she live?", user="ada"))
+        await anyio.to_thread.run_sync(proxy.kept.wait)
+        group.start_soon(forget)
+        await until(lambda: ended.is_set() or waits())
+        proxy.goes_on.set()
+    await other.aclose()
+    with psycopg.connect(place) as connection:
+        for table in ("logged_runs", "run_events", "run_texts"):
+            assert connection.execute(f"SELECT count(*) FROM {postgres.SCHEMA}.{table}").fetchone() == (0,), (
+                table
+            )
