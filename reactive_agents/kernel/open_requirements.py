@@ -8,10 +8,11 @@ Limits and requirements are always those of the whole run, never the remaining o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from reactive_agents.core.results import ReasoningStep, replaced_in
 from reactive_agents.core.settings import BudgetConfig, ToolNeeds, ToolRequirement
@@ -46,11 +47,7 @@ _NOTHING = OpenRequirements()
 
 
 def open_requirements(
-    required: Sequence[ToolRequirement],
-    calls: CallCounts,
-    limits: Mapping[str, int],
-    toolset: Toolset,
-    steps: Sequence[ReasoningStep] = (),
+    required: Sequence[ToolRequirement], calls: CallCounts, limits: Mapping[str, int], toolset: Toolset
 ) -> OpenRequirements:
     """Return the open and the lost requirements; one that was met stays met.
 
@@ -60,18 +57,15 @@ def open_requirements(
     Args:
         calls: the calls of the whole run.
         limits: maximum calls of each tool in the run.
-        steps: those in which later calls may stand for declined ones.
     """
     if not required:
         return _NOTHING
-    replaced = replaced_in(steps) if calls.declined else ()
     open_: list[tuple[ToolRequirement, int]] = []
     lost: list[tuple[ToolRequirement, str]] = []
     for requirement in required:
         name, wanted = requirement.name, requirement.min_calls
         done = calls.succeeded.get(name, 0)
-        declined = calls.declined.get(name, 0) - replaced.count(name)
-        if done + declined >= wanted or name == FINAL_ANSWER:
+        if done + calls.declined.get(name, 0) >= wanted or name == FINAL_ANSWER:
             continue
         failures = calls.failed_in_a_row.get(name, 0)
         left = max(0, allowance(name, limits, toolset) - calls.attempts.get(name, 0))
@@ -93,8 +87,14 @@ def requirements_of(state: KernelState, context: KernelContext) -> OpenRequireme
     required = context.input.needs.required
     if not required:
         return _NOTHING
-    counts = state.ledger.counted
-    return open_requirements(required, counts, context.call_limits, context.toolset, state.steps)
+    calls = without_replaced(state.ledger.counted, state.steps)
+    return open_requirements(required, calls, context.call_limits, context.toolset)
+
+
+def without_replaced(calls: CallCounts, steps: Sequence[ReasoningStep]) -> CallCounts:
+    """Return the counts without the declined calls that later calls stand for."""
+    replaced = Counter(replaced_in(steps)) if calls.declined else None
+    return evolve(calls, declined=Counter(calls.declined) - replaced) if replaced else calls
 
 
 def allowance(name: str, limits: Mapping[str, int], toolset: Toolset) -> float:

@@ -35,6 +35,7 @@ from reactive_agents.kernel.open_requirements import (
     call_limits,
     calls_left,
     open_requirements,
+    without_replaced,
 )
 from reactive_agents.kernel.policies.answers import call_missing
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
@@ -79,7 +80,7 @@ class Progress(Value):
         """Return the progress after another kernel run, however that ended."""
         return evolve(
             self,
-            calls=self.calls.then(state.ledger.calls),
+            calls=self.calls.then(without_replaced(state.ledger.calls, state.steps)),
             steps=self.steps + state.steps,
             tool_results={**self.tool_results, **tool_results(state.scratchpad)},
             iterations=self.iterations + state.iteration,
@@ -317,8 +318,7 @@ def open_requirements_of_run(
 ) -> OpenRequirements:
     """Return the run's requirements that are open or lost after all passes."""
     limits = limits_of_run(strategy_input)
-    required, toolset = strategy_input.needs.required, _toolset(services)
-    return open_requirements(required, progress.calls, limits, toolset, progress.steps)
+    return open_requirements(strategy_input.needs.required, progress.calls, limits, _toolset(services))
 
 
 def limits_of_run(strategy_input: StrategyInput) -> Mapping[str, int]:
