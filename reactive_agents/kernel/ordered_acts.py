@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
-from reactive_agents.core.figures import occurs
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
     QUOTATION,
@@ -33,7 +32,6 @@ from reactive_agents.kernel.clauses import (
     asks_for_text,
     clauses_of,
     is_english,
-    is_named_in,
     may_act,
     names,
     takes_named,
@@ -196,8 +194,6 @@ _ID = re.compile(
     r"(?:\A|_)(?:id|ids|number|no|nr|code|order|ticket|invoice|booking|issue|case)s?\Z", re.IGNORECASE
 )
 """Names of parameters for what is named by a number."""
-_SET_TO = re.compile(r"\bto\s+(?P<value>\d+(?:\.\d+)?)(?=[.!]?\s*\Z|[,;.]\s|\s+and\b)", re.IGNORECASE)
-_PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _TOLD = re.compile(r"\b(?:told|informed|contacted)\b", re.IGNORECASE)
 _SHARED = 4
 """Letters of a noun that its forms share."""
@@ -345,36 +341,6 @@ def things_left(
             ):
                 return found
     return ()
-
-
-def values_left(
-    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[Call], earlier: str = ""
-) -> tuple[str, ...]:
-    """Return the figure that a task sets, if an answer has it and no call had.
-
-    "Set the price of tea to 4.20", and the call had 2.4. None where the figure may have been converted: it
-    has a unit, another tool or the conversation told one, or the digits are the same, as in cents.
-    """
-    (*found,) = _SET_TO.finditer(task)
-    if len(found) != 1 or CONDITION.search(task) or _DOUBT.search(task) or any(map(denies, (task, text))):
-        return ()
-    value, known = found[0]["value"], {tool.name: tool for tool in tools if is_named_in(tool, task)}
-    given = [
-        each
-        for name, arguments, _ in calls
-        if name in known and may_act(known[name])
-        for parameter, values in arguments.items()
-        if re.search(rf"\b{re.escape(parameter)}\b", task, re.IGNORECASE)
-        for each in values
-    ]
-    others = "".join(told for name, _, told in calls if name not in known) + earlier
-    if not given or any(map(str.isdigit, others)) or not occurs(value, text) or "?" in text:
-        return ()
-    told = {float(each) for each in _PLAIN_NUMBER.findall(f"{task} {text}")}
-    if any(not _PLAIN_NUMBER.fullmatch(each) or float(each) in told for each in given):
-        return ()
-    digits, *had = (each.replace(".", "").strip("0") for each in (value, *given))
-    return () if digits in had else (value,)
 
 
 def _tells(clause: Clause) -> bool:

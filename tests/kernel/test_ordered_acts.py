@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.ordered_acts import Call, act_left, parts_left, things_left, values_left
+from reactive_agents.kernel.ordered_acts import Call, act_left, parts_left, things_left
 from tests.support.operations import assert_linear
 
 
@@ -673,42 +673,6 @@ def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
 )
 def test_where_another_thing_may_be_meant_nothing_is_left(task: str, text: str, calls: list[str]) -> None:
     assert things_left(task, text, NAMED, with_arguments(*calls)) == ()
-
-
-PRICES = (
-    tool("set_price", "Set the price of an article.", "article", "price"),
-    tool("set_timer", "Set the timer.", "seconds"),
-    tool("convert", "Convert an amount.", "amount"),
-)
-PRICE = "Set the price of tea to 4.20."
-
-
-@pytest.mark.parametrize(
-    ("task", "text", "calls", "left"),
-    [
-        (PRICE, "The price of tea is now 4.20.", ["set_price article=tea price=2.4"], "4.20"),
-        (PRICE, "Tea costs 4.20.", ["set_price article=tea price=4.2"], ""),
-        (PRICE, "Tea costs 4.20.", ["set_price article=tea price=420"], ""),
-        (PRICE, "Tea costs 4.20.", ["set_price article=tea price=4.20€"], ""),
-        (
-            PRICE,
-            "Tea costs 4.20.",
-            ["set_price article=tea price=2.4", "set_price article=tea price=4.2"],
-            "",
-        ),
-        (PRICE, "Tea costs 4.20, or 3.90 net.", ["set_price article=tea price=3.9"], ""),
-        (PRICE, "Tea costs 4.20.", ["convert amount=4.20 -> 3.9", "set_price article=tea price=3.9"], ""),
-        (PRICE, "The price is set.", ["set_price article=tea price=2.4"], ""),
-        (PRICE, "The price was not set to 4.20.", ["set_price article=tea price=2.4"], ""),
-        ("Set the price of tea to 4.20 EUR.", "It is 4.20 EUR.", ["set_price article=tea price=4.9"], ""),
-        ("Set the price of tea to 4 % more.", "It is 4 % more.", ["set_price article=tea price=5.2"], ""),
-        ("Set the timer to 5.", "The timer is set to 5.", ["set_timer seconds=300"], ""),
-        ("Set the price of tea to 5 and of coffee to 6.", "5 and 6.", ["set_price article=tea price=7"], ""),
-    ],
-)
-def test_a_figure_that_was_set_otherwise_is_left(task: str, text: str, calls: list[str], left: str) -> None:
-    assert values_left(task, text, PRICES, with_arguments(*calls)) == tuple(left.split())
-    assert values_left(task, text, PRICES, with_arguments(*calls), "All prices are without 8 % tax.") == ()
 
 
 def test_what_was_told_before_the_task_may_stand_for_a_number() -> None:

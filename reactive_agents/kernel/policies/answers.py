@@ -712,7 +712,7 @@ def call_missing(
 
     if is_called and told is None and not names_items(task):
         return ""
-    from reactive_agents.kernel.ordered_acts import act_left, parts_left, things_left, values_left
+    from reactive_agents.kernel.ordered_acts import act_left, parts_left, things_left
 
     if not is_called and (left := act_left(task, text, offered, called, results.values())):
         return f"no call of {' or '.join(left)} was made"
@@ -721,7 +721,7 @@ def call_missing(
     calls = _calls_made(made, results)
     parts = parts_left(task, text, offered, calls)
     if not parts and told is not None:
-        parts = things_left(task, text, offered, calls, told) or values_left(task, text, offered, calls, told)
+        parts = things_left(task, text, offered, calls, told)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
 
 
