@@ -108,6 +108,11 @@ _HELLO = lazy_pattern(
     r"|[您你]好|こんにちは)\b ?[.,!:;。！，、]*",
     re.IGNORECASE,
 )
+_GREETING = lazy_pattern(
+    r"\b(?:greet|hello\b|welcom|(?:be)?grüß|salu(?:t|e|d)|bonjour|accueil|bien?ven)|你好|问候|挨拶",
+    re.IGNORECASE,
+)
+"""In tasks for which a greeting may be the answer."""
 _MAY_I_HELP = lazy_pattern(
     r"(?:(?:how|what) (?:can|may|could|would) (?:i|you) (?:help|assist|do|like)"
     r"(?: (?:you|me|with|for|to|know|do|today|now|help|about|discuss|ask))*"
@@ -522,7 +527,7 @@ def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bo
 def only_greets(text: str, task: str) -> bool:
     """Return whether a text only greets and offers help, to a task that does not."""
     is_greeting = len(task.split()) <= LONGEST_GREETING and not REQUEST_MARK.search(task)
-    if is_greeting or _HELLO.match(task.strip()):
+    if is_greeting or _HELLO.match(task.strip()) or _GREETING.search(task):
         return False
     rest, before = text.replace("’", "'").strip(), ""
     while rest != before:

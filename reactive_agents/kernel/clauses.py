@@ -311,6 +311,8 @@ def lacks_figure(text: str, task: str) -> bool:
     if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
         return False
     figures = _NUMBER_ALONE.findall(plain_numbers(without_list_marks(_NUMBERED_STEP.sub(" ", text))))
+    if figures and not asks and not (REQUEST_MARK.search(task) or is_reading(act_of(task))):
+        return False  # "Set the price to 4.20" gives the figure
     given = {found[0] for found in COUNTED.finditer(task)}
     return all(each.lstrip("-+~#$€£") in given for each in figures)
 
@@ -333,6 +335,7 @@ def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[s
         for pattern, words in _TAKERS
         for found in pattern.findall(text)
         if found in pattern.findall(task) and any(words.search(_described(tool)) for tool in tools)
+        if not re.search(rf"\b(?:from|by|von|de) {re.escape(found)}", task)
     ]
     return tuple(dict.fromkeys(named))
 

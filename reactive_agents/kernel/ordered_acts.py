@@ -144,6 +144,9 @@ _INTO_FILE = re.compile(
     r"\S+\.[a-z]{2,4}\b|\S+\.[a-z]{2,4}\s*(?:に|へ|中|里)",
     re.IGNORECASE,
 )
+_CONFIRM = re.compile(
+    r"\b(?:please|bitte|por favor|veuillez)\b[^.!?]{0,40}\b(?:confirm|bestätig)", re.IGNORECASE
+)
 _ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже)\b", re.IGNORECASE)
 """In an answer by which the speaker need not have done anything."""
 _SOME = re.compile(
@@ -245,7 +248,7 @@ def act_left(
     if found:
         said = [each for each in said if speaks_of_oneself(each.text) or not _ALREADY.search(each.text)]
     evades = not said or any(each.denies or QUESTION.search(each.text) for each in said)
-    evades = evades or asks_back(text, task)
+    evades = evades or asks_back(text, task) or _CONFIRM.search(text) is not None
     is_vague = text.strip() == task.strip() or any(
         (_DONE.search(each.said) and _NOT_YET.isdisjoint(each.words)) or sign_of(each, set(), task) == "plain"
         for each in said

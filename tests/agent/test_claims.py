@@ -615,3 +615,81 @@ async def test_figures_that_were_found_are_not_named() -> None:
     for turns in ([seen], [answer("Tea costs 7.75 euros."), seen]):
         result, _ = await run("What does tea cost?", call("get_price", item="tea"), *turns)
         assert (result.status, "no source" in result.reason) == ("completed", False)
+
+
+@tool(risk="high")
+def cancel_orders(order_ids: str) -> str:
+    """Cancel orders."""
+    return "ok"
+
+
+@tool(risk="high")
+def cancel_range(first: int, last: int) -> str:
+    """Cancel the orders of a range."""
+    return "ok"
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+@pytest.mark.parametrize(
+    ("made", "status"),
+    [
+        (call("cancel_orders", order_ids="1001-1003"), "completed"),
+        (call("cancel_orders", order_ids="1001..1003"), "completed"),
+        (call("cancel_range", first=1001, last=1003), "completed"),
+        (call("cancel_orders", order_ids="1001,1003"), "partial"),
+        (call("cancel_range", first=1001, last=1002), "partial"),
+    ],
+)
+async def test_a_call_for_a_range_is_for_all_within_it(made: Turn, status: str, deliver: Deliver) -> None:
+    llm = ScriptedLLM(made, forever(deliver("Orders 1001, 1002 and 1003 were cancelled.")))
+    able = {each.name: each for each in (cancel_orders, cancel_range)}[made.calls[0].name]
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(able).build()
+    result = await agent.run("Cancel orders 1001, 1002 and 1003.")
+    assert (result.status, result.metadata.model_calls) == (status, 2 + (status == "partial"))
+
+
+@pytest.mark.parametrize("strategy", ["reactive", "direct"])
+async def test_who_asks_for_confirmation_claims_nothing(strategy: str) -> None:
+    @tool(risk="low")
+    def get_order(order_id: int) -> str:
+        """Get an order by its id."""
+        return "total: 10.50"
+
+    text = "Order 1001 has a total of 10.50. Before I cancel it, please confirm."
+    llm = ScriptedLLM(
+        call("get_order", order_id=1001), forever((say if strategy == "direct" else answer)(text))
+    )
+    agent = (
+        ReactiveAgents.create().with_llm(llm).with_reasoning(strategy).with_tools(get_order, cancel_orders)
+    )
+    result = await agent.build().run("Look up order 1001 and cancel it.")
+    assert (result.status, result.metadata.model_calls) == ("completed", 2)
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Set the price of tea to 4.20.", "The price of tea is set to 4.20."),
+        ("Setze den Preis von Tee auf 4,20.", "Der Preis von Tee ist auf 4,20 gesetzt."),
+        ("Raise the price of tea from 4.00 to 4.40 EUR, by 10%.", "Tea went from 4.00 to 4.40 EUR (+10%)."),
+    ],
+)
+async def test_a_figure_that_the_order_gives_is_one(task: str, text: str, deliver: Deliver) -> None:
+    @tool(risk="medium")
+    def set_price(item: str, price: str) -> str:
+        """Set the price of an item."""
+        return "updated"
+
+    llm = ScriptedLLM(call("set_price", item="tea", price="x"), forever(deliver(text)))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(set_price).build()
+    result = await agent.run(task)
+    assert (result.status, result.metadata.model_calls) == ("completed", 2)
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_the_sender_of_a_mail_needs_no_call(deliver: Deliver) -> None:
+    sent = call("send_email", to="bob@x.org", body="The invoice.")
+    text = "The invoice from ann@x.org was forwarded to bob@x.org."
+    result, asked = await run("Forward the invoice from ann@x.org to bob@x.org.", sent, deliver(text))
+    assert (result.status, asked) == ("completed", [])

@@ -51,6 +51,15 @@ async def test_an_offer_of_help_after_calls_is_no_answer(texts: list[str], deliv
     assert TASK in llm.requests[-1].messages[-1].content  # which it may have lost
 
 
+@pytest.mark.parametrize("deliver", [say, answer])
+@pytest.mark.parametrize(
+    "task", ["Read note 8 and greet our guests.", "Schreibe eine Begrüßung wie in Notiz 8."]
+)
+async def test_a_greeting_that_the_task_asks_for_is_an_answer(task: str) -> None:
+    result, _ = await run(task, *READS[-1:], answer("Hello! How can I help you today?"))
+    assert result.status == "completed"
+
+
 async def test_a_model_that_is_told_its_task_again_can_answer() -> None:
     found = answer("Note 8 mentions Rome.")
     result, _ = await run(TASK, *READS, say("Hello! How can I assist you today?"), found)

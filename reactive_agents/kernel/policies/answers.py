@@ -68,6 +68,8 @@ _NO_CALL = (
     f"You called no tool. If this is your answer, deliver it with {FINAL_ANSWER}. Otherwise make the call."
 )
 _MOST_NAMED = 8
+_RANGE = lazy_pattern(r"(\d{1,9})(?: ?- ?| ?– ?| ?\.{2,3} ?| to )(\d{1,9})\b")
+_MOST_IN_RANGE = 1_000
 _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
 _ONLY_DONE = lazy_pattern(
@@ -734,12 +736,23 @@ def _calls_made(
         (
             about.tool_used or "",
             {name: tuple(map(str, values)) for name, values in _named_arguments_of(call.content).items()},
-            f"{call.content}\n{results.get(about.result_key or '', '')}",
+            f"{call.content}\n{results.get(about.result_key or '', '')}\n{_between_ends(call.content)}",
         )
         for step in steps
         if step.type == "observation" and (about := step.metadata) and about.success
         if (call := made.get(about.call_id)) is not None and not _delivers(step)
     ]
+
+
+def _between_ends(call: str) -> str:
+    """Return the whole numbers between the ends of a range: "1001-1003", or two arguments."""
+    ends = _RANGE.search(" to ".join(_texts_of_one(call)))
+    first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
+    return " ".join(map(str, range(first, min(last, first + _MOST_IN_RANGE))))
+
+
+def _texts_of_one(call: str) -> Iterable[str]:
+    return (str(values[0]) for values in _named_arguments_of(call).values() if len(values) == 1)
 
 
 def _may_have_figures(results: Sequence[str]) -> bool:
