@@ -693,3 +693,26 @@ async def test_the_sender_of_a_mail_needs_no_call(deliver: Deliver) -> None:
     text = "The invoice from ann@x.org was forwarded to bob@x.org."
     result, asked = await run("Forward the invoice from ann@x.org to bob@x.org.", sent, deliver(text))
     assert (result.status, asked) == ("completed", [])
+
+
+async def test_what_an_earlier_turn_of_the_conversation_did_is_not_left() -> None:
+    first = call("cancel_orders", order_ids="1001"), answer("Order 1001 was cancelled.")
+    second = (
+        call("cancel_orders", order_ids="1003"),
+        forever(answer("Orders 1001 and 1003 are cancelled now.")),
+    )
+    llm = ScriptedLLM(*first, *second)
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(cancel_orders).build()
+    await agent.run("Cancel order 1001.", session="s")
+    result = await agent.run("Cancel the orders 1001 and 1003.", session="s")
+    assert (result.status, result.metadata.model_calls) == ("completed", 2)
+
+
+async def test_an_address_that_a_call_of_the_conversation_had_is_not_asked_about() -> None:
+    first = call("send_email", to="ann@x.org", body="Closed."), answer("Sent to ann@x.org.")
+    claim = answer("The mail was sent to ann@x.org and bob@x.org.")
+    llm = ScriptedLLM(*first, call("send_email", to="bob@x.org", body="Closed."), forever(claim))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send_email).build()
+    await agent.run("Mail ann@x.org that we are closed.", session="s")
+    result = await agent.run("The mail has to go to ann@x.org and bob@x.org. Send it.", session="s")
+    assert (result.status, result.metadata.model_calls) == ("completed", 2)

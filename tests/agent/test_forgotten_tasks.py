@@ -51,7 +51,6 @@ async def test_an_offer_of_help_after_calls_is_no_answer(texts: list[str], deliv
     assert TASK in llm.requests[-1].messages[-1].content  # which it may have lost
 
 
-@pytest.mark.parametrize("deliver", [say, answer])
 @pytest.mark.parametrize(
     "task", ["Read note 8 and greet our guests.", "Schreibe eine Begrüßung wie in Notiz 8."]
 )

@@ -421,7 +421,8 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
     calls = [
         step.content for step in state.steps if step.type in ("action", "observation") and not _delivers(step)
     ]
-    known = "\n".join((*calls, *results_of(state))).casefold()
+    before = _arguments_before(context.input.history.messages, {each.name for each in offered})
+    known = "\n".join((*calls, *results_of(state), before)).casefold()
     return tuple(each for each in named if each.casefold() not in known)
 
 
@@ -705,7 +706,7 @@ def call_missing(
     acting = {each.name for each in offered if clauses.may_act(each)}
     if not acting:
         return ""
-    made, said = tuple(steps), (each for each in history if isinstance(each, AssistantMessage))
+    made, said = tuple(steps), tuple(each for each in history if isinstance(each, AssistantMessage))
     called = {*attempts, *(step.metadata.tool_used or "" for step in made if step.metadata)}
     called |= {each.name for message in said for each in message.tool_calls}
     is_called = acting <= called
@@ -721,10 +722,19 @@ def call_missing(
     if called.isdisjoint(acting) or not acting.isdisjoint(earlier):
         return ""
     calls = _calls_made(made, results)
-    parts = parts_left(task, text, offered, calls)
+    before = _arguments_before(said, acting)
+    parts = tuple(each for each in parts_left(task, text, offered, calls) if not clauses.names(before, each))
     if not parts and told is not None:
         parts = things_left(task, text, offered, calls, told)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
+
+
+def _arguments_before(history: Iterable[Message], tools: Collection[str]) -> str:
+    """Return the arguments of the calls of some tools in earlier messages."""
+    said = (each for each in history if isinstance(each, AssistantMessage))
+    return "\n".join(
+        [str(each.arguments) for message in said for each in message.tool_calls if each.name in tools]
+    )
 
 
 def _calls_made(
@@ -745,7 +755,7 @@ def _calls_made(
 
 
 def _between_ends(call: str) -> str:
-    """Return the whole numbers between the ends of a range: "1001-1003", or two arguments."""
+    """Return the whole numbers of a range: "1001-1003", or two arguments."""
     ends = _RANGE.search(" to ".join(_texts_of_one(call)))
     first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
     return " ".join(map(str, range(first, min(last, first + _MOST_IN_RANGE))))
