@@ -97,6 +97,8 @@ _FILE = lazy_pattern(
 )
 _PERSON = lazy_pattern(r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]", re.ASCII)
 _PAGE = lazy_pattern(r"https?://[^\s\"'<>()]*\w")
+_DATA = lazy_pattern(r"[:：]\s+(?![\w.+-]+@).*")
+"""What follows a colon, other than an address."""
 _TAKERS = (
     (_PERSON, re.compile(r"mail|recipient|contact|message|invit|send|\bto\b", re.IGNORECASE)),
     (_FILE, re.compile(r"file|path|document", re.IGNORECASE)),
@@ -330,11 +332,12 @@ def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[s
     """
     if REQUEST_MARK.search(task) or composes(task) or size_of(text) >= 2 * MANY_WORDS or denies(text):
         return ()
+    ordered = _DATA.sub(" ", QUOTATION.sub(" ", task))
     named = [
         found
         for pattern, words in _TAKERS
         for found in pattern.findall(text)
-        if found in pattern.findall(task) and any(words.search(_described(tool)) for tool in tools)
+        if found in pattern.findall(ordered) and any(words.search(_described(tool)) for tool in tools)
         if not re.search(rf"\b(?:from|by|von|de) {re.escape(found)}", task)
     ]
     return tuple(dict.fromkeys(named))

@@ -292,7 +292,8 @@ def parts_left(
         if not all(any(names(task, value) for value in values) for values in given):
             continue
         asked = [value for values in given for value in values]
-        items = open_items(task, asked, "\n".join(told for _, _, told in own))
+        done = "\n".join(told for _, _, told in own)
+        items = [each for each in open_items(task, asked, done) if " " in each or not _holds(done, each)]
         if left := tuple(each for each in items if any(_is_said_of(each, claim, act) for claim in claims)):
             return left
     return ()

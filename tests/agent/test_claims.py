@@ -716,3 +716,30 @@ async def test_an_address_that_a_call_of_the_conversation_had_is_not_asked_about
     await agent.run("Mail ann@x.org that we are closed.", session="s")
     result = await agent.run("The mail has to go to ann@x.org and bob@x.org. Send it.", session="s")
     assert (result.status, result.metadata.model_calls) == ("completed", 2)
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+@pytest.mark.parametrize("ids", [(1001, 1002, 1003), ("1001", "1002", "1003")])
+async def test_a_number_sign_is_no_part_of_a_number(ids: tuple[object, ...], deliver: Deliver) -> None:
+    @tool(risk="high")
+    def cancel_order(order_id: str | int) -> str:
+        """Cancel an order."""
+        return "ok"
+
+    made = [call("cancel_order", order_id=each) for each in ids]
+    llm = ScriptedLLM(*made, forever(deliver("Orders #1001, #1002 and #1003 of customer 9 were cancelled.")))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(cancel_order).build()
+    result = await agent.run("Cancel the orders #1001, #1002, and #1003 of customer 9.")
+    assert (result.status, result.metadata.model_calls) == ("completed", 4)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Extract the addresses as JSON: Ann (ann@x.org), Bob (bob@x.org)", '["ann@x.org", "bob@x.org"]'),
+        ("Correct the grammar: 'He send mail to ann@x.org.'", "He sent a mail to ann@x.org."),
+    ],
+)
+async def test_an_address_in_given_data_needs_no_call(task: str, text: str) -> None:
+    result, asked = await run(task, answer(text))
+    assert (result.status, "not_done" not in asked) == ("completed", True)
