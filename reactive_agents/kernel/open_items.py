@@ -146,7 +146,7 @@ def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
 
 def _is_known(words: list[str], known: str, number: int, count: int) -> bool:
     """Return whether a part, or its inner end, was asked about."""
-    words = [word.casefold() for word in words]
+    words = [re.sub(r"['’]s\Z", "", word.casefold()) for word in words]  # "Ann's and Bob's"
     if " ".join(words) in known:
         return True
     most = min(len(words), 2 * _LONGEST_NAME)

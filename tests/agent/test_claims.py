@@ -720,7 +720,7 @@ async def test_an_address_that_a_call_of_the_conversation_had_is_not_asked_about
 
 @pytest.mark.parametrize("deliver", [say, answer])
 @pytest.mark.parametrize("ids", [(1001, 1002, 1003), ("1001", "1002", "1003")])
-async def test_a_number_sign_is_no_part_of_a_number(ids: tuple[object, ...], deliver: Deliver) -> None:
+async def test_a_number_sign_is_no_part_of_a_number(ids: tuple[int | str, ...], deliver: Deliver) -> None:
     @tool(risk="high")
     def cancel_order(order_id: str | int) -> str:
         """Cancel an order."""

@@ -725,6 +725,11 @@ def test_figures_are_not_questioned_where_no_tool_has_to_do_with_the_task(
         assert model.remaining == 2
 
 
+@pytest.mark.parametrize("s", ["'s", "’s"])
+def test_a_possessive_names_the_same_item(s: str) -> None:
+    assert open_items(f"Cancel Ann{s} and Bob{s} bookings.", ["Ann", "Bob"], "Ann: 1\nBob: 2") == ()
+
+
 def test_a_comparison_is_no_item_of_the_list_after_it() -> None:
     task = "Which account holds more, savings or giro?"
     assert open_items(task, ["savings"], "savings: 8,214.70") == ("giro",)
