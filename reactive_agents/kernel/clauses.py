@@ -90,6 +90,7 @@ _ONE_WORDS = "one once both half none eins ein eine un une uno una um uma één 
 _ONE = frozenset(_ONE_WORDS.split())
 """Common words that are also figures: they count only in the shortest answers."""
 _FEWEST_WORDS = 4
+_MANY_FIGURES = 10
 _IDENTIFIER = lazy_pattern(r"(?<![\w-])[A-Z]{1,4}-?\d{2,}(?!\w)")
 _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
@@ -316,6 +317,8 @@ def lacks_figure(text: str, task: str) -> bool:
     if figures and not asks and not (REQUEST_MARK.search(task) or is_reading(act_of(task))):
         return False  # "Set the price to 4.20" gives the figure
     given = {found[0] for found in COUNTED.finditer(task)}
+    if len(given) > _MANY_FIGURES:
+        return not figures  # it may be one of the data in the task
     return all(each.lstrip("-+~#$€£") in given for each in figures)
 
 

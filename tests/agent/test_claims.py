@@ -743,3 +743,11 @@ async def test_a_number_sign_is_no_part_of_a_number(ids: tuple[int | str, ...], 
 async def test_an_address_in_given_data_needs_no_call(task: str, text: str) -> None:
     result, asked = await run(task, answer(text))
     assert (result.status, "not_done" not in asked) == ("completed", True)
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_a_figure_of_the_data_in_a_task_is_an_answer(deliver: Deliver) -> None:
+    data = "\n".join(f"lamp {number}: total {number - 990}.50 EUR" for number in range(1001, 1012))
+    task = f"{data}\n\nWhat is the total of lamp 1004?"
+    result, _ = await run(task, deliver("The total of lamp 1004 is 14.50 EUR."))
+    assert (result.status, result.metadata.model_calls <= 2) == ("completed", True)
