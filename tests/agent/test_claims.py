@@ -648,6 +648,19 @@ async def test_a_call_for_a_range_is_for_all_within_it(made: Turn, status: str, 
     assert (result.status, result.metadata.model_calls) == (status, 2 + (status == "partial"))
 
 
+async def test_the_number_and_the_amount_of_a_call_are_no_range() -> None:
+    @tool(risk="high")
+    def pay_invoice(number: str, amount: float) -> str:
+        """Pay an invoice."""
+        return "ok"
+
+    paid = forever(say("Invoices R-17 and R-18 have been paid."))
+    llm = ScriptedLLM(call("pay_invoice", number="R-17", amount=120.0), paid)
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay_invoice).build()
+    result = await agent.run("Pay invoices R-17 and R-18.")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "not_done")
+
+
 @pytest.mark.parametrize("strategy", ["reactive", "direct"])
 async def test_who_asks_for_confirmation_claims_nothing(strategy: str) -> None:
     @tool(risk="low")

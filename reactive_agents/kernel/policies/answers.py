@@ -69,6 +69,8 @@ _NO_CALL = (
 )
 _MOST_NAMED = 8
 _RANGE = lazy_pattern(r"(\d{1,9})(?: ?- ?| ?– ?| ?\.{2,3} ?| to )(\d{1,9})\b")
+_END = lazy_pattern(r"(?:^|_)(?:first|last|start|end|begin|until|min|max)(?:_|$)", re.IGNORECASE)
+"""In the name of an argument that is an end of a range."""
 _MOST_IN_RANGE = 1_000
 _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
@@ -755,14 +757,12 @@ def _calls_made(
 
 
 def _between_ends(call: str) -> str:
-    """Return the whole numbers of a range: "1001-1003", or two arguments."""
-    ends = _RANGE.search(" to ".join(_texts_of_one(call)))
+    """Return the whole numbers of a range: "1001-1003", or two ends by name."""
+    one_each = {name: str(given[0]) for name, given in _named_arguments_of(call).items() if len(given) == 1}
+    by_name = " to ".join(text for name, text in one_each.items() if _END.search(name))
+    ends = next(filter(None, map(_RANGE.search, (*one_each.values(), by_name))), None)
     first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
     return " ".join(map(str, range(first, min(last, first + _MOST_IN_RANGE))))
-
-
-def _texts_of_one(call: str) -> Iterable[str]:
-    return (str(values[0]) for values in _named_arguments_of(call).values() if len(values) == 1)
 
 
 def _may_have_figures(results: Sequence[str]) -> bool:
