@@ -23,7 +23,7 @@ from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.json import JSON_DATA, json_copy
+from reactive_agents.core.json import JSON_DATA, json_object_of
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.run_context import wrong_deps
@@ -155,7 +155,7 @@ def task_fields(options: Mapping[str, Any]) -> Result[dict[str, Any], str]:
             return Failure(budget.failure().message)
         fields["budget"] = budget.unwrap()
     if "metadata" in fields:
-        metadata = json_copy(fields["metadata"])
+        metadata = json_object_of(fields["metadata"])
         if metadata is None:
             return Failure(_wrong_metadata(fields["metadata"]))
         fields["metadata"] = metadata
@@ -177,7 +177,7 @@ def _wrong_metadata(given: object) -> str:
     for key, value in given.items():
         if not isinstance(key, str):
             return f"metadata: got the key {abbreviated(key)}, expected {expected}."
-        if json_copy({key: value}) is None:
+        if json_object_of({key: value}) is None:
             return f"metadata[{abbreviated(key)}]: got {abbreviated(value)}, expected {JSON_DATA}."
     return f"metadata: got data that changes or is too large or deep, expected {expected}."
 

@@ -47,7 +47,7 @@ def copied_json(value: _T) -> _T:
     return copied
 
 
-def json_copy(given: object) -> JsonObject | None:
+def json_object_of(given: object) -> JsonObject | None:
     """Return a copy of a JSON object; ``None`` if the value is not one."""
     if not isinstance(given, Mapping):
         return None

@@ -30,7 +30,7 @@ from typing_extensions import TypeVar
 
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
-from reactive_agents.core.json import JSON_DATA, Json, JsonObject, abbreviated, copied_json, json_copy
+from reactive_agents.core.json import JSON_DATA, Json, JsonObject, abbreviated, copied_json, json_object_of
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
@@ -120,11 +120,11 @@ class SessionState(MutableMapping[str, Any]):
         return self._values.values()
 
     def __setitem__(self, key: str, value: Any) -> None:
-        copy = json_copy({key: value}) if isinstance(key, str) else None
+        copy = json_object_of({key: value}) if isinstance(key, str) else None
         if copy is None:
             raise TypeError(f"state[{abbreviated(key)}]: got {abbreviated(value)}, expected {JSON_DATA}")
         with self._lock:
-            self._put({**self._values, **copy}, key)
+            self._put({**self._values, key: _fixed(copy[key])}, key)
 
     def __delitem__(self, key: str) -> None:
         with self._lock:
@@ -164,7 +164,7 @@ class SessionState(MutableMapping[str, Any]):
         if size > MOST_STATE:
             most = f"expected a state of at most {MOST_STATE:,} characters"
             raise ValueError(f"state[{abbreviated(key)}]: got {size:,} characters of JSON in all, {most}")
-        self._values, self._is_new = {name: _fixed(value) for name, value in values.items()}, True
+        self._values, self._is_new = values, True
 
 
 def _as_state(given: Mapping[str, Any]) -> SessionState:

@@ -147,11 +147,11 @@ _INTO_FILE = re.compile(
 _CONFIRM = re.compile(
     r"\b(?:please|bitte|por favor|veuillez)\b[^.!?]{0,40}\b(?:confirm|bestätig)", re.IGNORECASE
 )
-_ALREADY = re.compile(r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже)\b", re.IGNORECASE)
+_ALREADY_WORDS = "already|bereits|schon|déjà|già|reeds|już|уже"
+_ALREADY = re.compile(rf"\b(?:{_ALREADY_WORDS})\b", re.IGNORECASE)
 """In an answer by which the speaker need not have done anything."""
 _SOME = re.compile(
-    r"\b(?:already|bereits|schon|déjà|già|reeds|już|уже|only|except|nur|außer|seule\w*|sauf|s[oó]lo|salvo|apenas"
-    r"|alleen|tylko|только|ya)\b",
+    rf"\b(?:{_ALREADY_WORDS}|only|except|nur|außer|seule\w*|sauf|s[oó]lo|salvo|apenas|alleen|tylko|только|ya)\b",
     re.IGNORECASE,
 )
 """In an answer that does not speak of all that was ordered."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 from returns.result import Success
@@ -49,6 +50,9 @@ from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+
+if TYPE_CHECKING:
+    from reactive_agents.kernel.ordered_acts import Call
 
 CUT_OFF = "cut_off"
 WRITTEN_CALL = "written_call"
@@ -739,9 +743,7 @@ def _arguments_before(history: Iterable[Message], tools: Collection[str]) -> str
     )
 
 
-def _calls_made(
-    steps: Sequence[ReasoningStep], results: Mapping[str, str]
-) -> list[tuple[str, dict[str, tuple[str, ...]], str]]:
+def _calls_made(steps: Sequence[ReasoningStep], results: Mapping[str, str]) -> list[Call]:
     """Return the tool, the arguments and the texts of each call that worked."""
     made = {step.metadata.call_id: step for step in steps if step.type == "action" and step.metadata}
     return [
