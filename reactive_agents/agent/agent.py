@@ -505,8 +505,8 @@ class ReactiveAgent(Generic[R, D]):
     async def forget(self, *, user: str) -> int:
         """Delete the sessions, memories and runs of a user; return how many they were.
 
-        The user's data of other agents in the same files is deleted as well. Cost records and the audit log
-        stay.
+        The user's data of other agents in the same files is deleted as well. The usage and cost of the runs
+        stay, without the user's name, and so does the audit log.
 
         Raises:
             AgentError: a store failed, is missing, or cannot forget; or no run can have this user.
@@ -520,6 +520,9 @@ class ReactiveAgent(Generic[R, D]):
         run_log = self.container.core.run_log().value_or(None)
         if run_log is not None:
             forgotten += await value_of(run_log.forget(user))
+        costs = self.container.governance.cost_tracker().value_or(None)
+        if hasattr(costs, "forget"):
+            await value_of(costs.forget(user))
         memory = self.container.memory.memory().value_or(None)
         if memory is None:
             return forgotten

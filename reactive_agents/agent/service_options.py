@@ -321,6 +321,8 @@ class ServiceOptions(AgentDescription):
         run_usd: float | None = None,
         daily_usd: float | None = None,
         monthly_usd: float | None = None,
+        user_daily_usd: float | None = None,
+        user_monthly_usd: float | None = None,
         warn_at: Sequence[float] = (0.5, 0.8),
         on_failure: config.OnFailure = "report",
     ) -> Self:
@@ -336,6 +338,7 @@ class ServiceOptions(AgentDescription):
             run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit.
             daily_usd: US dollars for a day in UTC; ``None`` for no limit.
             monthly_usd: US dollars for a month in UTC; ``None`` for no limit.
+            user_daily_usd, user_monthly_usd: those for the runs of each user, by their ``user``.
             warn_at: shares of a limit at which ``BudgetWarning`` is published, above 0 and up to 1.
             on_failure: usage that cannot be recorded is an event and a warning in the log (``report``), or
                 also fails the run (``stop``).
@@ -348,6 +351,8 @@ class ServiceOptions(AgentDescription):
             run_usd=run_usd,
             daily_usd=daily_usd,
             monthly_usd=monthly_usd,
+            user_daily_usd=user_daily_usd,
+            user_monthly_usd=user_monthly_usd,
             warn_at=warn_at,
         )._with_required("cost", on_failure)
 

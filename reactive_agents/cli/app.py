@@ -39,7 +39,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "learnings": ("persona_records", "List, show, change and delete the learnings of a persona."),
     "explain": ("persona_records", "Explain what a persona did about an event, and why."),
     "audit": ("governance", "Verify or read an audit log."),
-    "cost": ("governance", "Show the cost of past runs by model, agent, day or run."),
+    "cost": ("governance", "Show the cost of past runs by model, agent, user, day or run."),
     "memory": ("memory", "Search, show, export and delete the entries of a memory file."),
 }
 """The module and the one-line summary of each subcommand, in the order of ``--help``."""

@@ -170,6 +170,7 @@ class CostGrouping(StrEnum):
 
     model = "model"
     agent = "agent"
+    user = "user"
     day = "day"
     run = "run"
 
@@ -195,7 +196,7 @@ def cost(
         ),
     ] = None,
 ) -> None:
-    """Show the cost of past runs by model, agent, day or run."""
+    """Show the cost of past runs by model, agent, user, day or run."""
     grouping: cost_tracker.Grouping = by.value
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
     totals = output.ask_store(

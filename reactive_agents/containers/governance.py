@@ -120,6 +120,8 @@ def _open_budget(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> Sqli
         run_usd=config.run_usd,
         daily_usd=config.daily_usd,
         monthly_usd=config.monthly_usd,
+        user_daily_usd=config.user_daily_usd,
+        user_monthly_usd=config.user_monthly_usd,
         warn_at=config.warn_at,
         clock=clock,
     )

@@ -136,5 +136,5 @@ class ServiceFailed(Value):
     operation: str
 
 
-BudgetPeriod: TypeAlias = Literal["run", "day", "month"]
+BudgetPeriod: TypeAlias = Literal["run", "day", "month", "user_day", "user_month"]
 ConfigErrors: TypeAlias = DecodeError | InvalidConfig | ServiceMissing

@@ -288,6 +288,8 @@ class CostConfig(Value):
         run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit.
         daily_usd: US dollars that all runs in the file may spend in a day in UTC; ``None`` for no limit.
         monthly_usd: US dollars that they may spend in a month in UTC; ``None`` for no limit.
+        user_daily_usd: US dollars that the runs of each user may spend in a day; ``None`` for no limit.
+        user_monthly_usd: US dollars that they may spend in a month; ``None`` for no limit.
         warn_at: shares of a limit to warn at, above 0 and up to 1.
     """
 
@@ -296,12 +298,15 @@ class CostConfig(Value):
     run_usd: float | None = field(default=None, validator=optional(_dollars))
     daily_usd: float | None = field(default=None, validator=optional(_dollars))
     monthly_usd: float | None = field(default=None, validator=optional(_dollars))
+    user_daily_usd: float | None = field(default=None, validator=optional(_dollars))
+    user_monthly_usd: float | None = field(default=None, validator=optional(_dollars))
     warn_at: tuple[float, ...] = field(default=(0.5, 0.8), validator=deep_iterable(and_(gt(0.0), le(1.0))))
 
     @property
     def has_limits(self) -> bool:
         """Return whether any budget is set."""
-        return any(limit is not None for limit in (self.run_usd, self.daily_usd, self.monthly_usd))
+        of_all = (self.run_usd, self.daily_usd, self.monthly_usd)
+        return any(limit is not None for limit in (*of_all, self.user_daily_usd, self.user_monthly_usd))
 
 
 @frozen(eq=False, repr=False)

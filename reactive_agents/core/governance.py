@@ -238,6 +238,7 @@ class SpendingRecord(Value):
     agent_id: AgentId
     models: tuple[RunUsage, ...]
     at: datetime
+    user: str | None = None
 
     @property
     def total(self) -> RunUsage:

@@ -20,7 +20,7 @@ class BudgetExceeded(Value):
     """A reservation would exceed a budget, so nothing was reserved or spent.
 
     Of ``limit_usd``, ``spent_usd`` are spent or reserved already, and ``needed_usd`` were to be reserved. The
-    ``period`` is the run, or a day or month in UTC.
+    ``period`` is the run, or a day or month in UTC, of all runs or of the user's.
     """
 
     period: bases.BudgetPeriod
@@ -29,9 +29,14 @@ class BudgetExceeded(Value):
     needed_usd: float = 0.0
 
     message = sentence(
-        "The budget of the {0.period} is exhausted: {0.spent_usd:.6g} of {0.limit_usd:.6g} US dollars are "
-        "spent or reserved, and the next call may cost {0.needed_usd:.6g}."
+        "The budget of the {0.named_period} is exhausted: {0.spent_usd:.6g} of {0.limit_usd:.6g} US dollars "
+        "are spent or reserved, and the next call may cost {0.needed_usd:.6g}."
     )
+
+    @property
+    def named_period(self) -> str:
+        """The period as a sentence names it."""
+        return self.period.replace("_", "'s ")
 
 
 @frozen(eq=False, repr=False)

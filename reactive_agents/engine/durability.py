@@ -1137,7 +1137,7 @@ class _ReadersBus:
 def _started(settings: RunSettings, ports: EnginePorts, task: Task, run_id: RunId) -> RunEvents:
     """Publish the start of a run of which nothing is done here; return its events."""
     events = events_of(task, run_id, settings, ports, NO_OVERRIDES)
-    publish_start(events, task)
+    publish_start(events, task, task.user)
     return events
 
 

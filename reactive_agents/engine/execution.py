@@ -34,7 +34,7 @@ from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
-from reactive_agents.engine.memory import OWNER, learn_from, owner_within
+from reactive_agents.engine.memory import OWNER, learn_from, owner_within, user_within
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run, publish_gaps
@@ -273,7 +273,7 @@ class ExecutionEngine:
 
     def _publish_start(self, services: EngineServices) -> None:
         events, journal, task = services.events, services.journal, services.handle.context.task
-        publish_start(events, task, owner_within(task)[0])
+        publish_start(events, task, user_within(task))
         if journal is not None and journal.run.attempt > 1:
             from reactive_agents.core.control_events import RunContinued  # of durable runs
 
@@ -324,7 +324,7 @@ class ExecutionEngine:
             events,
             ports.clock,
             streaming=streaming or bool(events.readers),
-            budget=_budget_of(settings, ports, events, account, caller),
+            budget=_budget_of(settings, ports, events, account, caller, user_within(task)),
             redactor=redactor,
             hold=control.hold,
             account=account,
@@ -457,7 +457,12 @@ def _as_run_under_way(services: EngineServices) -> Iterator[None]:
 
 
 def _budget_of(
-    settings: RunSettings, ports: EnginePorts, events: RunEvents, account: UsageAccount, caller: Caller | None
+    settings: RunSettings,
+    ports: EnginePorts,
+    events: RunEvents,
+    account: UsageAccount,
+    caller: Caller | None,
+    user: str | None,
 ) -> RunBudget | None:
     """Return what the run reserves from; ``None`` where nothing limits its spending."""
     guard = ports.budget.value_or(None)
@@ -472,6 +477,7 @@ def _budget_of(
         limits=settings.budget,
         account=account,
         caller=callers_budget,
+        user=user,
     )
 
 

@@ -45,6 +45,11 @@ def owner_within(task: Task) -> tuple[str | None, str | None]:
     return OWNER.get() if own == (None, None) else own
 
 
+def user_within(task: Task) -> str | None:
+    """Return the user of a task, or of the run above it."""
+    return task.user or owner_within(task)[0]
+
+
 def _owned(task: Task) -> Task:
     user, session = OWNER.get()
     return evolve(task, user=user, session=session)

@@ -447,12 +447,8 @@ def events_of(
     return events
 
 
-def publish_start(events: RunEvents, task: Task, owner: str | None = None) -> None:
-    """Publish the first event of a run.
-
-    ``owner``: the user of the run above, if the task names none.
-    """
-    user = task.user or owner
+def publish_start(events: RunEvents, task: Task, user: str | None) -> None:
+    """Publish the first event of a run."""
     events.publish(TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, user)
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import aclosing
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
 import anyio
 from attrs import evolve, frozen
@@ -61,9 +61,6 @@ if TYPE_CHECKING:
     from reactive_agents.core.governance import BudgetUse, Reservation
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
-_FOR_RUN_ALONE: Final[Mapping[str, Any]] = {"for_run_alone": True}
-"""Where a caller with the same budget has entered an amount already: it counts for the run alone."""
-
 
 @frozen(eq=False, repr=False)
 class CallBound(Value):
@@ -104,6 +101,7 @@ class RunBudget:
             of calls side by side their number is held here; so are the calls of runs that its tools begin.
         account: the usage of the run, which the limits are compared with.
         caller: the budget of the run that began this one.
+        user: for whom the run is, given to a guard that counts users.
     """
 
     def __init__(
@@ -116,7 +114,9 @@ class RunBudget:
         limits: BudgetConfig | None = None,
         account: UsageAccount | None = None,
         caller: RunBudget | None = None,
+        user: str | None = None,
     ) -> None:
+        self._user = user if getattr(guard, "counts_users", False) else None
         self._guard = guard
         self._events = events
         self._prices = prices.value_or(None)
@@ -172,11 +172,20 @@ class RunBudget:
                 tuple,
                 self._events.run_id,
                 cost_usd,
-                **(_FOR_RUN_ALONE if place in before else {}),
+                **self._counted_for(shared=place in before),
             )
             self._tell(entered, cost_usd, 0.0)
         if self._caller is not None:
             await self._caller.spend(cost_usd, (*before, place) if place else before)
+
+    def _counted_for(self, *, shared: bool) -> dict[str, Any]:
+        """Return the options for a guard whose budgets other agents share.
+
+        Args:
+            shared: whether another run has entered the amount there, so that it counts for this run alone.
+        """
+        for_user = {} if self._user is None else {"user": self._user}
+        return {**for_user, "for_run_alone": True} if shared else for_user
 
     @property
     def _place(self) -> str:
@@ -217,7 +226,7 @@ class RunBudget:
             Reservation,
             self._events.run_id,
             bound.usd,
-            **(_FOR_RUN_ALONE if shared else {}),
+            **self._counted_for(shared=shared),
         )
         return reserved.alt(
             lambda refused: (

@@ -588,7 +588,8 @@ class RunTimeline:
 
     def _BudgetWarning(self, event: LoggedEvent, body: JsonObject) -> None:
         limit, spent = _number(body, "limit_usd") or 0.0, _number(body, "spent_usd") or 0.0
-        title = f"Budget of the {_text(body, 'period')}"
+        period = _text(body, "period").replace("_", "'s ")
+        title = f"Budget of the {period}"
         self._row(event, "policy", title, f"{dollars(spent)} of ${limit:.2f} are used", depth=1)
 
     def _ContextLost(self, event: LoggedEvent, body: JsonObject) -> None:

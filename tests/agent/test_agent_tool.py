@@ -538,9 +538,10 @@ async def test_agents_that_share_a_daily_budget_count_each_call_once(
         inner.build(), call("worker", task="All.", cost_usd=0.05), forever(answer("Done.", cost_usd=0.05))
     )
     async with outer.with_cost(path, daily_usd=limit_usd, run_usd=5.0).build() as agent:
-        result = await agent.run("Do it.")
+        result = await agent.run("Do it.", user="Ada")
     budget = SqliteBudget(path, daily_usd=None, monthly_usd=None, clock=SystemClock())
     state = (await attempt(budget.state())).unwrap()
+    assert (await attempt(budget.state(user="Ada"))).unwrap() == state
     assert state.day_usd == state.month_usd == pytest.approx(result.metadata.cost_usd) == pytest.approx(0.15)
     with sqlite_file(path) as file:
         runs = file.execute(

@@ -50,6 +50,7 @@ from reactive_agents.testing import (
     say,
 )
 from tests.support.openai_server import Answer, OpenAIServer, refusal
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 DOWN = ServiceFailed("Out of order.", "budget", "settle")
@@ -99,6 +100,34 @@ async def test_a_call_that_the_budget_has_no_room_for_is_not_made(tmp_path: Path
     (refused,) = recorder.of(ModelCallAbandoned)
     assert isinstance(refused.error, BudgetExceeded)
     assert (refused.error.period, refused.error.limit_usd, refused.error.needed_usd) == (period, 0.3, 0.1)
+
+
+@pytest.mark.parametrize("period", ["day", "month"])
+async def test_the_runs_of_each_user_have_a_budget(tmp_path: Path, period: str) -> None:
+    path, limits = tmp_path / "cost.db", {"day": "user_daily_usd", "month": "user_monthly_usd"}
+    results = []
+    for user in ("Ada", "Bo", "Ada", None, None):
+        builder, _ = looking(answer("Here.", usage=USED, cost_usd=0.1))
+        async with builder.with_cost(path, **{limits[period]: 0.15}).build() as agent:  # type: ignore[arg-type]
+            recorder = watched(agent)
+            results.append(await agent.run("Where are the keys?", user=user))
+        if user is not None:
+            assert {each.period for each in recorder.of(BudgetWarning)} <= {f"user_{period}"}
+    statuses = [each.status for each in results]
+    assert statuses == ["completed", "completed", "partial", "completed", "completed"]
+    assert results[2].reason == (
+        f"The budget of the user's {period} is exhausted: 0.1 of 0.15 US dollars are spent or reserved, "
+        "and the next call may cost 0.1. Missing: a final answer."
+    )
+    budget = SqliteBudget(path, daily_usd=None, monthly_usd=None, clock=SystemClock())
+    states = [(await attempt(budget.state(user=user))).unwrap() for user in ("Ada", "Bo", None)]
+    await budget.aclose()
+    assert [each.day_usd for each in states] == [pytest.approx(0.1), pytest.approx(0.1), pytest.approx(0.4)]
+    assert [each.month_usd for each in states] == [each.day_usd for each in states]
+    with sqlite_file(path) as file:
+        names = [name for (name,) in file.execute("SELECT name FROM periods")]
+    assert len(names) == 10
+    assert not any("Ada" in name for name in names)
 
 
 async def test_a_budget_outlives_the_agent(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Budgets of a run, a day and a month; processes share the last two."""
+"""Budgets of a run, and of the days and months of all runs or of a user."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import UTC, date, timedelta
+from hashlib import blake2b
 from typing import TypeVar
 
 from attrs import frozen
@@ -30,6 +31,7 @@ BUDGET = Store(
             " settled INTEGER NOT NULL DEFAULT 0)",
         ),
         ("ALTER TABLE periods ADD COLUMN day TEXT NOT NULL DEFAULT ''",),  # of the last change
+        ("ALTER TABLE reservations ADD COLUMN of_user TEXT NOT NULL DEFAULT ''",),
     ),
     postgres=(
         (
@@ -38,9 +40,10 @@ BUDGET = Store(
             " day text NOT NULL, month text NOT NULL, nano_usd bigint NOT NULL,"
             " settled bigint NOT NULL DEFAULT 0)",
         ),
+        ("ALTER TABLE reservations ADD COLUMN of_user text NOT NULL DEFAULT ''",),
     ),
 )
-"""Money that is spent or reserved, by run, day and month."""
+"""Money that is spent or reserved, by run, by day and month, and those of each user."""
 
 _NO_MONTH = ""
 """The day of a reservation that counts for its run only."""
@@ -55,7 +58,10 @@ _ADD = (
 
 @frozen
 class BudgetState:
-    """US dollars spent or reserved in the current day and month."""
+    """US dollars spent or reserved in the current day and month.
+
+    By all runs, or by those of a user.
+    """
 
     day_usd: float
     month_usd: float
@@ -70,12 +76,15 @@ class SqliteBudget:
     Args:
         path: the SQLite file, created with its directories if missing, or Postgres URL, shared by all
             processes with this budget.
-        daily_usd, monthly_usd, run_usd, warn_at: as in ``CostConfig``.
+        daily_usd, monthly_usd, run_usd, user_daily_usd, user_monthly_usd, warn_at: as in ``CostConfig``.
         patience_s: seconds to wait for other writers before it fails, 0 or more.
 
     Raises:
         ValueError: a limit is out of its range.
     """
+
+    counts_users = True
+    """Whether the methods take the user of the run."""
 
     def __init__(
         self,
@@ -84,15 +93,20 @@ class SqliteBudget:
         daily_usd: float | None,
         monthly_usd: float | None,
         run_usd: float | None = None,
+        user_daily_usd: float | None = None,
+        user_monthly_usd: float | None = None,
         warn_at: Collection[float] = (),
         clock: Clock,
         patience_s: float = DEFAULT_PATIENCE_S,
     ) -> None:
-        self._limits: dict[BudgetPeriod, int | None] = {
-            "run": None if run_usd is None else nano_usd(run_usd),
-            "day": None if daily_usd is None else nano_usd(daily_usd),
-            "month": None if monthly_usd is None else nano_usd(monthly_usd),
+        limits: dict[BudgetPeriod, float | None] = {
+            "run": run_usd,
+            "user_day": user_daily_usd,
+            "user_month": user_monthly_usd,
+            "day": daily_usd,
+            "month": monthly_usd,
         }
+        self._limits = {period: nano_usd(limit) for period, limit in limits.items() if limit is not None}
         self._warn_at = sorted(warn_at)
         self._clock = clock
         self._file = open_database(path, BUDGET, _failed, patience_s=patience_s, traced=True)
@@ -105,29 +119,32 @@ class SqliteBudget:
 
     @effect
     async def reserve(
-        self, run_id: RunId, amount_usd: float, *, for_run_alone: bool = False
+        self, run_id: RunId, amount_usd: float, *, for_run_alone: bool = False, user: str | None = None
     ) -> Result[Reservation, BudgetErrors]:
         """As the port says.
 
         Args:
             for_run_alone: whether the amount counts for this run only, since it is already reserved in this
                 file for a sub-run, for the day and the month.
+            user: for whom the run is, if it is for a user; stored as a hash.
         """
 
         def work(connection: Transaction) -> Reservation | BudgetExceeded:
             amount = nano_usd(amount_usd)
-            names = self._periods(run_id)
+            day, month, who = *self._days(), _pseudonym(user)
+            names = _periods(run_id, day, month, who)
             for period, name in names.items():
-                limit = self._limits[period]
+                if (limit := self._limits.get(period)) is None:
+                    continue
                 spent = _spent(connection, name)
                 more = 0 if for_run_alone and period != "run" else amount
-                if limit is not None and spent + more > limit:
+                if spent + more > limit:
                     return BudgetExceeded(period, usd(limit), usd(spent), usd(amount))
             for name in [names["run"]] if for_run_alone else names.values():
-                connection.execute(_ADD, (name, amount, names["day"]))
+                connection.execute(_ADD, (name, amount, day))
             (number,) = connection.execute(
-                "INSERT INTO reservations (day, month, nano_usd) VALUES (?, ?, ?) RETURNING id",
-                (names["day"], _NO_MONTH if for_run_alone else names["month"], amount),
+                "INSERT INTO reservations (day, month, nano_usd, of_user) VALUES (?, ?, ?, ?) RETURNING id",
+                (day, _NO_MONTH if for_run_alone else month, amount, who),
             ).fetchone()
             return Reservation(number, run_id, usd(amount))
 
@@ -146,45 +163,51 @@ class SqliteBudget:
         def work(connection: Transaction) -> tuple[BudgetUse, ...]:
             actual = nano_usd(actual_usd)
             row = connection.execute(
-                "SELECT day, month, nano_usd, settled FROM reservations WHERE id = ?", (reservation.id,)
+                "SELECT day, month, nano_usd, settled, of_user FROM reservations WHERE id = ?",
+                (reservation.id,),
             ).fetchone()
             if row is None:
                 raise ValueError(f"there is no reservation {reservation.id}")
-            day, month, reserved, settled = row
+            day, month, reserved, settled, who = row
             if not settled:
                 today, _ = self._days()
-                run = _run(reservation.run_id)
-                for name in (run,) if month == _NO_MONTH else (run, day, month):
+                names = _periods(reservation.run_id, day, month, who)
+                for name in [names["run"]] if month == _NO_MONTH else names.values():
                     connection.execute(_ADD, (name, actual - reserved, today))
                 connection.execute(
                     "UPDATE reservations SET settled = 1, nano_usd = ? WHERE id = ?", (actual, reservation.id)
                 )
-            return self._uses(connection, reservation.run_id)
+            return self._uses(connection, reservation.run_id, who)
 
         return await self._transact("settle", work)
 
     @effect
     async def spend(
-        self, run_id: RunId, amount_usd: float, *, for_run_alone: bool = False
+        self, run_id: RunId, amount_usd: float, *, for_run_alone: bool = False, user: str | None = None
     ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
-        """As the port says; ``for_run_alone`` as for :meth:`reserve`."""
+        """As the port says; ``for_run_alone`` and ``user`` as for :meth:`reserve`."""
 
         def work(connection: Transaction) -> tuple[BudgetUse, ...]:
-            amount = nano_usd(amount_usd)
-            names = self._periods(run_id)
+            amount, who = nano_usd(amount_usd), _pseudonym(user)
+            day, month = self._days()
+            names = _periods(run_id, day, month, who)
             for name in [names["run"]] if for_run_alone else names.values():
-                connection.execute(_ADD, (name, amount, names["day"]))
-            return self._uses(connection, run_id)
+                connection.execute(_ADD, (name, amount, day))
+            return self._uses(connection, run_id, who)
 
         return await self._transact("spend", work)
 
     @effect
-    async def state(self) -> Result[BudgetState, ServiceFailed]:
-        """Return the amounts spent or reserved today and this month."""
+    async def state(self, *, user: str | None = None) -> Result[BudgetState, ServiceFailed]:
+        """Return what all runs, or those of a user, spent or reserved.
+
+        It is that of today and this month.
+        """
 
         def work(connection: Transaction) -> BudgetState:
             day, month = self._days()
-            return BudgetState(usd(_spent(connection, day)), usd(_spent(connection, month)))
+            names = (day, month) if user is None else _of_user(_pseudonym(user), day, month)
+            return BudgetState(*(usd(_spent(connection, name)) for name in names))
 
         return await self._transact("state", work)
 
@@ -208,24 +231,31 @@ class SqliteBudget:
         now = self._clock.now().astimezone(UTC)
         return f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
 
-    def _periods(self, run_id: RunId) -> dict[BudgetPeriod, str]:
-        day, month = self._days()
-        return {"run": _run(run_id), "day": day, "month": month}
-
-    def _uses(self, connection: Transaction, run_id: RunId) -> tuple[BudgetUse, ...]:
+    def _uses(self, connection: Transaction, run_id: RunId, who: str) -> tuple[BudgetUse, ...]:
         uses = []
-        for period, name in self._periods(run_id).items():
-            limit = self._limits[period]
-            if limit is not None:
+        for period, name in _periods(run_id, *self._days(), who).items():
+            if (limit := self._limits.get(period)) is not None:
                 spent = _spent(connection, name)
                 reached = [share for share in self._warn_at if spent >= share * limit]
                 uses.append(BudgetUse(period, usd(limit), usd(spent), max(reached, default=0.0)))
         return tuple(uses)
 
 
-def _run(run_id: RunId) -> str:
-    """Return the name of a run's own period."""
-    return storable(f"run {run_id}")
+def _periods(run_id: RunId, day: str, month: str, who: str) -> dict[BudgetPeriod, str]:
+    """Return the names of the periods that an amount counts for."""
+    names: dict[BudgetPeriod, str] = {"run": storable(f"run {run_id}"), "day": day, "month": month}
+    if who:
+        names["user_day"], names["user_month"] = _of_user(who, day, month)
+    return names
+
+
+def _of_user(who: str, day: str, month: str) -> tuple[str, str]:
+    return f"user {who} {day}", f"user {who} {month}"
+
+
+def _pseudonym(user: str | None) -> str:
+    """Return a hash in place of a user's name; empty for no user."""
+    return "" if user is None else blake2b(user.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def _prune(connection: Transaction, today: str) -> None:

@@ -19,7 +19,7 @@ from reactive_agents.ports import Clock
 
 _T = TypeVar("_T")
 
-Grouping: TypeAlias = Literal["model", "agent", "day", "run"]
+Grouping: TypeAlias = Literal["model", "agent", "user", "day", "run"]
 
 _failed = sqlite.failure_of("cost-tracker")
 
@@ -53,6 +53,7 @@ COST = sqlite.Store(
             " PRIMARY KEY (run_id, model))",
             _split_by_model,
         ),
+        ("ALTER TABLE spending_runs ADD COLUMN user_id TEXT NOT NULL DEFAULT ''",),
     ),
     postgres=(
         (
@@ -65,12 +66,14 @@ COST = sqlite.Store(
             " input_tokens bigint NOT NULL, output_tokens bigint NOT NULL, total_tokens bigint NOT NULL,"
             " reported bigint NOT NULL, PRIMARY KEY (run_id, model))",
         ),
+        ("ALTER TABLE spending_runs ADD COLUMN user_id text COLLATE \"C\" NOT NULL DEFAULT ''",),
     ),
 )
 """Tokens and money of each run, by model."""
 
-_INSERT_RUN = "INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING"
+_INSERT_RUN = "INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING"
 _INSERT_MODEL = "INSERT INTO spending_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_FORGET = "UPDATE spending_runs SET user_id = '' WHERE user_id = ?"
 _HALF = 2**32
 _SUMMED = ("nano_usd", "unpriced_calls", "input_tokens", "output_tokens", "total_tokens")
 _SUMS = ", ".join(
@@ -85,6 +88,7 @@ _FROM = "FROM spending_runs runs {} JOIN spending_models models USING (run_id) W
 _QUERIES: dict[Grouping, str] = {
     "model": f"SELECT model, {_SUMS} {_FROM.format('')} GROUP BY model ORDER BY {_BY_COST}",
     "agent": f"SELECT agent, {_SUMS} {_FROM.format('LEFT')} GROUP BY agent ORDER BY {_BY_COST}",
+    "user": f"SELECT user_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY user_id ORDER BY {_BY_COST}",
     "day": f"SELECT day, {_SUMS} {_FROM.format('LEFT')} GROUP BY day ORDER BY 1",
     "run": f"SELECT run_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY run_id ORDER BY {_BY_COST}",
 }
@@ -96,8 +100,8 @@ class SpendingTotal:
     """Usage and cost of a group of runs.
 
     Attributes:
-        name: the model, the agent, the run, or the UTC day as ``2026-01-31``. The model is empty if a tool
-            did not report its models.
+        name: the model, the agent, the user, the run, or the UTC day as ``2026-01-31``. The model is empty
+            if a tool did not report its models, the user for runs without one.
         runs: number of runs in the group, 1 or more. A run counts for each model that it used.
         cost_usd: US dollars, for calls with a known price.
         unpriced_calls: calls with an unknown price.
@@ -143,7 +147,7 @@ class SqliteCostTracker:
     async def totals(
         self, by: Grouping, *, since: datetime | None = None
     ) -> Result[tuple[SpendingTotal, ...], ServiceFailed]:
-        """Return totals by model, agent or run, most expensive first, or by day in order.
+        """Return totals of runs, the most expensive first, or by day in order.
 
         Args:
             since: only runs that ended at or after this time; with its time zone.
@@ -159,6 +163,16 @@ class SqliteCostTracker:
             return tuple(map(_total, connection.execute(_QUERIES[by], (earliest,))))
 
         return await self._file.read("totals", work)
+
+    @effect
+    async def forget(self, user: str) -> Result[int, ServiceFailed]:
+        """Remove a user's name from the usage of runs; return their number."""
+
+        def work(connection: sql.Transaction) -> int:
+            named = connection.execute(_FORGET, (sqlite.storable(user),))
+            return int(named.rowcount)
+
+        return await self._file.write("forget", work)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
@@ -192,6 +206,7 @@ def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:
         f"{spending.at.astimezone(UTC):%Y-%m-%d}",
         _microseconds(spending.at),
         _microseconds(now),
+        sqlite.storable(spending.user or ""),
     )
 
 

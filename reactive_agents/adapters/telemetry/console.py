@@ -174,7 +174,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             outcome = "needs approval" if needs_approval else "is left out"
             return Line("failure", f"the tool {tool} of the MCP server {server} {outcome}: {reason}")
         case events.BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
-            return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: {dollars(spent)}")
+            whose = period.replace("_", "'s ")
+            return Line("budget", f"{share:.0%} of the {whose}'s ${limit:.2f} is used: {dollars(spent)}")
         case events.BudgetNotSettled(error=error):
             return Line("failure", f"budget: {error.message} The reserved amount stays counted.")
         case events.ExecutionPaused(next_step=next_step):

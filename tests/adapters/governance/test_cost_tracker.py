@@ -103,8 +103,8 @@ async def test_totals_since_a_moment_hold_it(tracker: SqliteCostTracker) -> None
             "2026-01-31",
             "The argument since: got '2026-01-31', expected a moment with a time zone, or None.",
         ),
-        ("nope", None, "The argument by: got 'nope', expected one of model, agent, day, run."),
-        (["day"], None, "The argument by: got ['day'], expected one of model, agent, day, run."),
+        ("nope", None, "The argument by: got 'nope', expected one of model, agent, user, day, run."),
+        (["day"], None, "The argument by: got ['day'], expected one of model, agent, user, day, run."),
     ],
 )
 async def test_totals_name_an_argument_that_is_wrong(
