@@ -54,6 +54,35 @@ async def test_what_is_reserved_is_gone_until_it_is_settled(budget: SqliteBudget
     assert (await reserved(budget, 0.75)).id != reservation.id
 
 
+async def test_a_reservation_counts_for_its_user_on_the_day_that_it_was_made(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    path = tmp_path / "users.db"
+    budget = SqliteBudget(
+        path, daily_usd=9.0, monthly_usd=None, user_daily_usd=1.0, user_monthly_usd=1.5, clock=clock
+    )
+    first = (await attempt(budget.reserve(RUN, 0.75, user="Ada"))).unwrap()
+    refused = Failure(BudgetExceeded("user_day", 1.0, 0.75, 0.5))
+    assert await attempt(budget.reserve(RunId("other"), 0.5, user="Ada")) == refused
+    assert isinstance(await attempt(budget.reserve(RUN, 0.5, user="Bo")), Success)
+    assert isinstance(await attempt(budget.reserve(RUN, 0.5)), Success)
+    clock.advance(24 * 3600)
+    uses = (await attempt(budget.settle(first, 0.5))).unwrap()
+    assert [(each.period, each.spent_usd) for each in uses] == [
+        ("day", 0.0),
+        ("user_day", 0.0),
+        ("user_month", 0.5),
+    ]
+    assert (
+        await attempt(budget.reserve(RUN, 0.9, for_run_alone=True, user="Ada"))
+    ).unwrap().amount_usd == 0.9
+    assert await attempt(budget.state(user="Ada")) == Success(BudgetState(0.0, 0.5))
+    assert isinstance(await attempt(budget.spend(RUN, 0.25, user="Ada")), Success)
+    assert await attempt(budget.state(user="Ada")) == Success(BudgetState(0.25, 0.75))
+    assert await attempt(budget.state()) == Success(BudgetState(0.25, 1.75))
+    await budget.aclose()
+
+
 async def test_of_many_reservations_at_once_there_are_as_many_as_dollars(
     tmp_path: Path, clock: FakeClock
 ) -> None:

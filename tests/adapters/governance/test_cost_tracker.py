@@ -68,6 +68,20 @@ async def test_totals_count_more_tokens_than_a_database_can_add_up(tracker: Sqli
     assert (await attempt(tracker.totals("model"))).unwrap()[-1].usage == Usage(2**63, 2, 2**63 + 2)
 
 
+async def test_totals_by_user_stay_when_a_user_is_forgotten(tracker: SqliteCostTracker) -> None:
+    for name, user in (("r4", "Ada"), ("r5", "Bo"), ("r6", "Ada")):
+        record = tracker.record(evolve(FIRST, run_id=RunId(name), models=(BIG,), user=user))
+        assert await attempt(record) == Success(None)
+
+    async def by_user() -> list[tuple[str, int, float]]:
+        totals = (await attempt(tracker.totals("user"))).unwrap()
+        return [(each.name, each.runs, each.cost_usd) for each in totals]
+
+    assert await by_user() == [("Ada", 2, 4.0), ("", 3, 2.3), ("Bo", 1, 2.0)]
+    assert await attempt(tracker.forget("Ada")) == Success(2)
+    assert await by_user() == [("", 5, 6.3), ("Bo", 1, 2.0)]
+
+
 async def test_totals_by_agent(tracker: SqliteCostTracker) -> None:
     totals = (await attempt(tracker.totals("agent"))).unwrap()
     assert [(each.name, each.runs, each.cost_usd) for each in totals] == [("a1", 2, 2.1), ("a2", 1, 0.2)]
