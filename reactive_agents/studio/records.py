@@ -37,6 +37,7 @@ from reactive_agents.studio.diagrams import persona_diagram
 
 _MOST_ENTRIES = 500
 _MOST_PLANS = 20
+_MOST_USERS = 50
 
 
 @define(eq=False)
@@ -72,12 +73,14 @@ class StudioRecords:
             return int(_value(await attempt(archive.forget(ForgetEntry(MemoryId(entry))))))
 
     def spending(self, runs: Sequence[LoggedRun]) -> dict[str, Json]:
-        """Return the totals of runs, by agent and by UTC day."""
+        """Return the totals of runs, by agent, by user and by UTC day."""
         days = _totals((f"{each.started_at:%Y-%m-%d}", each) for each in runs)
         days.sort(key=lambda each: str(each["name"]), reverse=True)
-        agents = _totals((each.agent, each) for each in runs)
-        agents.sort(key=lambda each: float(str(each["cost_usd"])), reverse=True)
-        return {"by_agent": list(agents), "by_day": list(days[:31])}
+        agents, users = (
+            sorted(_totals(named), key=lambda each: float(str(each["cost_usd"])), reverse=True)
+            for named in (((each.agent, each) for each in runs), ((each.user or "", each) for each in runs))
+        )
+        return {"by_agent": list(agents), "by_user": list(users[:_MOST_USERS]), "by_day": list(days[:31])}
 
     async def limits(self, name: str, config: AgentConfig) -> list[JsonObject]:
         """Return the budgets of an agent, with the amount spent per day and month."""
@@ -92,8 +95,14 @@ class StudioRecords:
             if limit is not None:
                 spent = await self._spent(cost.path, since)
                 limits.append({"agent": name, "period": period, "limit_usd": limit, "spent_usd": spent})
-        if cost.run_usd is not None:
-            limits.append({"agent": name, "period": "each run", "limit_usd": cost.run_usd, "spent_usd": None})
+        of_each = {
+            "each run": cost.run_usd,
+            "each user, a day": cost.user_daily_usd,
+            "each user, a month": cost.user_monthly_usd,
+        }
+        for period, limit in of_each.items():
+            if limit is not None:
+                limits.append({"agent": name, "period": period, "limit_usd": limit, "spent_usd": None})
         return limits
 
     async def _spent(self, place: str, since: datetime) -> float:

@@ -648,7 +648,7 @@ async def test_conversations_memory_budgets_and_the_audit_log_are_shown(tmp_path
     options = {
         "memory": MemoryConfig(str(tmp_path / "memory.db")),
         "audit": AuditConfig(str(tmp_path / "audit.db")),
-        "cost": CostConfig(str(tmp_path / "cost.db"), daily_usd=5.0),
+        "cost": CostConfig(str(tmp_path / "cost.db"), daily_usd=5.0, user_daily_usd=2.0),
     }
     async with studio(path, summing(path, *SUM, **options), records=StudioRecords()) as client:
         task = "My name is Ann, and I live in Vienna. Add 1 and 2."
@@ -672,7 +672,10 @@ async def test_conversations_memory_budgets_and_the_audit_log_are_shown(tmp_path
         assert audit["entries"][0]["run_id"] == run_id
         budgets = (await client.get("/api/budgets")).json()
         assert budgets["by_agent"][0]["runs"] == 1
-        assert budgets["limits"] == [{"agent": "sums", "period": "day", "limit_usd": 5.0, "spent_usd": 0.0}]
+        assert [(each["name"], each["runs"]) for each in budgets["by_user"]] == [("", 1)]
+        of_user = {"agent": "sums", "period": "each user, a day", "limit_usd": 2.0, "spent_usd": None}
+        of_day = {"agent": "sums", "period": "day", "limit_usd": 5.0, "spent_usd": 0.0}
+        assert budgets["limits"] == [of_day, of_user]
         assert (await client.get("/api/memory?agent=nobody")).status_code == 404
 
 

@@ -162,8 +162,8 @@ export async function budgetsPage(main, { isHere, state }) {
     h("tbody", {}, groups.map((each) => h("tr", {}, h("td", {}, each.name || "(unnamed)"), h("td", { class: "number" }, whole(each.runs)), h("td", { class: "number" }, whole(each.tokens)), h("td", { class: "number" }, money(each.cost_usd)))))));
   replace(main, h("div", { class: "page" }, h("h1", {}, "Budgets and spending"),
     chapter("Limits", known.limits.length ? known.limits.map((each) => h("div", { class: "limit" }, h("div", { class: "step-line" }, h("strong", {}, each.agent), h("span", {}, each.spent_usd === null ? `${each.period}: at most ${money(each.limit_usd)}` : `${{ day: "today", month: "this month" }[each.period]}: ${money(each.spent_usd)} of ${money(each.limit_usd)}`)),
-      each.spent_usd !== null && h("meter", { min: 0, max: each.limit_usd, value: each.spent_usd, high: each.limit_usd * 0.8, "aria-label": `${each.agent}, ${each.period}` }))) : h("p", { class: "quiet" }, state.agents.length ? "No loaded agent has a budget. Limits in dollars are daily_usd, monthly_usd and run_usd in the table [cost] of the configuration." : "No agent is loaded.")),
-    known.by_agent.length ? [table("Agent", known.by_agent), table("Day", known.by_day)] : notice("Nothing is spent yet", "The totals are those of the run log."),
+      each.spent_usd !== null && h("meter", { min: 0, max: each.limit_usd, value: each.spent_usd, high: each.limit_usd * 0.8, "aria-label": `${each.agent}, ${each.period}` }))) : h("p", { class: "quiet" }, state.agents.length ? "No loaded agent has a budget. Limits in dollars are daily_usd, monthly_usd, run_usd, user_daily_usd and user_monthly_usd in the table [cost] of the configuration." : "No agent is loaded.")),
+    known.by_agent.length ? [table("Agent", known.by_agent), known.by_user.some((each) => each.name) && table("User", known.by_user), table("Day", known.by_day)] : notice("Nothing is spent yet", "The totals are those of the run log."),
   ));
   return null;
 }
