@@ -15,7 +15,7 @@ function missing(main, title, what, ...how) {
 
 const command = (line) => h("pre", { class: "text" }, line);
 const chapter = (title, ...content) => h("section", { class: "part" }, h("h2", {}, title), ...content);
-const framed = (...content) => h("div", { class: "table-frame" }, h("table", {}, ...content));
+const framed = (label, ...content) => h("div", { class: "table-frame", tabindex: "0", role: "region", "aria-label": label }, h("table", {}, ...content));
 
 // --- conversations -----------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ export async function memoryPage(main, { state, isHere }) {
 export async function budgetsPage(main, { isHere, state }) {
   const known = await get("budgets");
   if (!isHere()) return null;
-  const table = (name, groups) => chapter(`By ${name.toLowerCase()}`, framed(h("thead", {}, h("tr", {}, [name, "Runs", "Tokens", "Cost"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each)))),
+  const table = (name, groups) => chapter(`By ${name.toLowerCase()}`, framed(`By ${name.toLowerCase()}`, h("thead", {}, h("tr", {}, [name, "Runs", "Tokens", "Cost"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each)))),
     h("tbody", {}, groups.map((each) => h("tr", {}, h("td", {}, each.name || "(unnamed)"), h("td", { class: "number" }, whole(each.runs)), h("td", { class: "number" }, whole(each.tokens)), h("td", { class: "number" }, money(each.cost_usd)))))));
   replace(main, h("div", { class: "page" }, h("h1", {}, "Budgets and spending"),
     chapter("Limits", known.limits.length ? known.limits.map((each) => h("div", { class: "limit" }, h("div", { class: "step-line" }, h("strong", {}, each.agent), h("span", {}, each.spent_usd === null ? `${each.period}: at most ${money(each.limit_usd)}` : `${{ day: "today", month: "this month" }[each.period]}: ${money(each.spent_usd)} of ${money(each.limit_usd)}`)),
@@ -182,7 +182,7 @@ export async function auditPage(main, { state, isHere }) {
       announce(known.valid ? "The log is valid" : "The log was tampered with");
       replace(place, h("div", { class: `verdict ${known.valid ? "done" : "failed"}` }, h("h2", {}, known.valid ? "The log is valid" : "The log is not valid"), h("p", {}, known.valid ? `${count(known.entries_count, "entry").replace("entrys", "entries")}: none was changed, removed or inserted.` : known.problem),
         facts([["Head", known.head], ["Signed", known.signed === null ? "" : known.signed ? "yes" : "no"]])),
-        known.entries.length > 0 && framed(h("caption", { class: "unseen" }, "Entries, the latest first"), h("thead", {}, h("tr", {}, ["#", "When", "Run", "Action", "Subject", "Detail"].map((each) => h("th", { scope: "col" }, each)))),
+        known.entries.length > 0 && framed("Entries", h("caption", { class: "unseen" }, "Entries, the latest first"), h("thead", {}, h("tr", {}, ["#", "When", "Run", "Action", "Subject", "Detail"].map((each) => h("th", { scope: "col" }, each)))),
           h("tbody", {}, known.entries.map((each) => h("tr", {}, h("td", { class: "number" }, whole(each.sequence)), h("td", { class: "when" }, when(each.at)), h("td", {}, link(`run/${part(each.run_id)}`, { class: "id" }, each.run_id.slice(-8))), h("td", {}, each.action), h("td", {}, each.subject), h("td", { class: "wrap" }, each.detail))))));
     } catch (error) {
       if (isHere()) replace(place, failure(error, load));
@@ -208,7 +208,7 @@ export async function personasPage(main, { state, rest: [chosen], isHere }) {
   } })),
     chapter("Plans", known.plans.length ? known.plans.map((each) => folded(`${when(each.at)}  ${each.goal}  (${each.status})`, () => h("div", {}, h("p", { class: "quiet" }, each.event), diagram(each.diagram, { label: "Steps of the plan" }),
       h("ol", { class: "steps" }, each.explanation.map((line) => h("li", {}, h("span", { class: "label" }, line.stage), " ", line.text)))), each === known.plans[0])) : h("p", { class: "quiet" }, "No plan yet.")),
-    chapter("Learnings", known.learnings.length ? framed(h("thead", {}, h("tr", {}, ["Pattern", "Confidence", "Succeeded", "Failed", ""].map((each, at) => h("th", { scope: "col", class: at && at < 4 ? "number" : null }, each || h("span", { class: "unseen" }, "Delete"))))),
+    chapter("Learnings", known.learnings.length ? framed("Learnings", h("thead", {}, h("tr", {}, ["Pattern", "Confidence", "Succeeded", "Failed", ""].map((each, at) => h("th", { scope: "col", class: at && at < 4 ? "number" : null }, each || h("span", { class: "unseen" }, "Delete"))))),
       h("tbody", {}, known.learnings.map((each) => h("tr", {}, h("td", { class: "wrap" }, each.pattern, h("div", { class: "hint" }, beside(each.domain, each.tenant && `tenant ${each.tenant}`, each.room && `room ${each.room} alone`, each.pinned && "set by hand"))), h("td", { class: "number" }, each.confidence.toFixed(2)), h("td", { class: "number" }, whole(each.success_count)), h("td", { class: "number" }, whole(each.failure_count)), h("td", {}, button("Delete", () => forget(each), { class: "quiet danger", "aria-label": `Delete: ${each.pattern.slice(0, 60)}` })))))) : h("p", { class: "quiet" }, "Nothing is learned yet."))));
   return null;
 }
