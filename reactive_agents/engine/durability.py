@@ -176,6 +176,7 @@ class RunJournal:
         account: counts the cost of recorded answers.
         events: publishes how calls in doubt were settled.
         control: receives the orders of other processes.
+        fail: publishes and returns the failure of the run, with what it has done.
         state: the state of the session, which is recorded with the results of calls.
         reader: the record in which a replay finds sub-runs.
         elsewhere: unfinished sub-runs in records of their own.
@@ -200,6 +201,7 @@ class RunJournal:
         self.account: UsageAccount | None = None
         self.events: RunEvents | None = None
         self.control: ExecutionControl | None = None
+        self.fail: Callable[[errors.RuntimeErrors], TaskFailed] | None = None
         self.state: SessionState | None = None
         self.in_doubt = in_doubt
         self.begun_at = run.created_at or clock.now()
@@ -974,7 +976,9 @@ async def _conducted(
             error = evolve(
                 error, run_id=run_id, reason=f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
             )
-        return refused_run(engine, task, run_id, error, events=journal.events)
+        if journal.fail is None:
+            return refused_run(engine, task, run_id, error)
+        return Failure(journal.fail(error))
     except GeneratorExit:  # no await is allowed from here on
         record.abandon(holder)
         ended = True
@@ -1097,20 +1101,18 @@ def refused_run(
     run_id: RunId,
     error: errors.RuntimeErrors,
     readers: Sequence[EventReader] = (),
-    events: RunEvents | None = None,
 ) -> Failure[TaskFailed]:
-    """Publish and return the failure of a run that is refused or was interrupted.
+    """Publish and return the failure of a run that is refused or could not begin.
 
     A refusal is no event of the run of that id, which may be under way: it is published to the readers alone.
 
     Args:
         readers: those of the stream of the call that is refused.
-        events: those of the run, if it has begun.
     """
-    if events is None and isinstance(error, errors.RunRefused):
-        ports = evolve(engine.ports, events=_ReadersBus(readers, engine.ports.redactor))
-        events = _started(engine.settings, ports, task, run_id)
-    events = events or _started(engine.settings, engine.ports, task, run_id)
+    ports = engine.ports
+    if isinstance(error, errors.RunRefused):
+        ports = evolve(ports, events=_ReadersBus(readers, ports.redactor))
+    events = _started(engine.settings, ports, task, run_id)
     metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", engine.ports.llm.model, "error")
     failed = TaskFailed(*events.stamp(), error=error, steps=(), metadata=metadata, **events.origin)
     events.deliver(failed)

@@ -347,9 +347,12 @@ class ExecutionEngine:
             selected_model=overrides.model,
         )
         handle = RunHandle(context, meter, started, control, faults, caller=caller)
-        return EngineServices(
+        services = EngineServices(
             settings, ports, meter, events, handle, self._progress, overrides, journal, redactor
         )
+        if journal is not None:
+            journal.fail = lambda error: self._fail(error, handle.fail(error), services)
+        return services
 
     def _settings_of(self, task: Task, overrides: RunOverrides) -> RunSettings:
         settings = self.settings

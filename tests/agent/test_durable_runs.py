@@ -233,6 +233,10 @@ async def test_a_record_that_breaks_its_port_is_named_and_loses_no_answer(
     with pytest.raises(AgentError, match=r"record service BrokenRecord (raised KeyError|has no)") as failed:
         await one.run("Pay.", run_id="order-1")
     assert isinstance(root_cause(failed.value.error), RecordFailed)
+    did = failed.value.metadata
+    assert did is not None
+    assert (did.model_calls, did.tokens_used) == (len(llm.requests), 15 * len(llm.requests))
+    assert bool(failed.value.steps) == (method == "end")  # the call of pay was not begun without a record
     again = agent(tmp_path / "r.db", Bank(), later := ScriptedLLM(call("pay", number=1), answer("Paid.")))
     assert (await again.run("Pay.", run_id="order-1")).output == "Paid."
     asked = {"claim": (0, 2), "append": (1, 2), "end": (2, 0)}  # the first time, and again
