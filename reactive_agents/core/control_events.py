@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core import errors
 from reactive_agents.core.bases import CompactionReason, Event
 from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import OMITTED
 
 
 @frozen(eq=False, repr=False)
@@ -154,12 +155,14 @@ class ModelCallAbandoned(Event):
     """A model did not answer, or the end of the run cancelled the call.
 
     ``model_call``: the number in its ``ModelCallStarted``; 0 if there was none, for example without budget.
+    ``replayed``: whether the failure comes from the record of a durable run: the call was made before.
     """
 
     purpose: str
     error: errors.LLMErrors
     duration_ms: float
     model_call: int = 0
+    replayed: bool = field(default=False, metadata=OMITTED)
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:

@@ -24,6 +24,7 @@ from reactive_agents.core.stored_forms import TAGS
 from reactive_agents.core.tasks import AgentResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin
 from reactive_agents.core.usage import RunUsage, answer_usage
+from reactive_agents.core.values import OMITTED
 
 
 @frozen(eq=False, repr=False)
@@ -150,6 +151,7 @@ class ToolCallCompleted(Event):
         error: empty when it worked.
         origin: whether the tool was run for this call, or its result comes from elsewhere.
         result: the full result; the model may have been shown a part of it.
+        replayed: whether the result comes from the record of a durable run: the call was made before.
     """
 
     tool_name: str
@@ -159,6 +161,7 @@ class ToolCallCompleted(Event):
     error: str = ""
     origin: CallOrigin = "executed"
     result: Json = None
+    replayed: bool = field(default=False, metadata=OMITTED)
 
 
 @frozen(eq=False, repr=False)
@@ -204,6 +207,7 @@ class ModelCallCompleted(Event):
         response: the whole response; ``None`` unless a handler wants requests.
         model_call: the number in its ``ModelCallStarted``; 0 if there was none.
         finish_reason: why the model stopped; ``None`` for a call that another service made.
+        replayed: whether the answer comes from the record of a durable run: the call was made before.
     """
 
     purpose: str
@@ -216,6 +220,7 @@ class ModelCallCompleted(Event):
     response: ModelResponse | None = None
     model_call: int = 0
     finish_reason: FinishReason | None = None
+    replayed: bool = field(default=False, metadata=OMITTED)
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:

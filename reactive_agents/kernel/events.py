@@ -180,6 +180,7 @@ class KernelHooks:
             result.error,
             result.origin,
             result.result,
+            result.replayed,
         )
 
     def on_done(self, state: KernelState) -> None:

@@ -465,7 +465,7 @@ class MeteredLLM:
     ) -> Result[ModelResponse, LLMErrors]:
         key, known = record.find_answer(request)
         if known is not None:
-            self._account(request, known, self._clock.monotonic(), self._tell_of(request))
+            self._account(request, known, self._clock.monotonic(), self._tell_of(request), replayed=True)
             return known
         answer = await self._complete(await record.prepared(request))
         await record.keep_answer(key, request, answer)
@@ -494,7 +494,7 @@ class MeteredLLM:
         if self._record is not None:
             key, known = self._record.find_answer(asked)
             if known is not None:
-                self._account(asked, known, self._clock.monotonic(), self._tell_of(asked))
+                self._account(asked, known, self._clock.monotonic(), self._tell_of(asked), replayed=True)
                 yield known.map(StreamCompleted)
                 return
             request = await self._record.prepared(asked)
@@ -632,7 +632,13 @@ class MeteredLLM:
         return Failure(errors.MalformedResponse(message, self.model, refused=refused))
 
     def _account(
-        self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors], started: float, number: int = 0
+        self,
+        request: ModelRequest,
+        answer: Result[ModelResponse, LLMErrors],
+        started: float,
+        number: int = 0,
+        *,
+        replayed: bool = False,
     ) -> None:
         duration_ms = (self._clock.monotonic() - started) * 1000
         match answer:
@@ -656,10 +662,12 @@ class MeteredLLM:
                     said,
                     number,
                     response.finish_reason,
+                    replayed,
                 )
             case Failure(error):
                 self.account.add(errors.refused_attempts(error))
-                self._events.publish(events.ModelCallAbandoned, request.purpose, error, duration_ms, number)
+                abandoned = request.purpose, error, duration_ms, number, replayed
+                self._events.publish(events.ModelCallAbandoned, *abandoned)
 
 
 def without_written_thinking(response: ModelResponse) -> ModelResponse:

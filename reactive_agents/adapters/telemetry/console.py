@@ -90,6 +90,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("phase", phase)
         case events.ExecutionPhaseSkipped(phase=phase, reason=reason):
             return Line("phase", f"{phase}, skipped: {reason}")
+        case events.RunContinued(attempt=attempt):
+            return Line("phase", f"the run is continued, attempt {attempt}")
         case events.ExecutionLoopIteration(iteration=iteration):
             return Line("phase", f"think, act, observe: turn {iteration + 1}")
         case events.ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
@@ -119,7 +121,9 @@ def describe(event: events.AgentEvent) -> Line | None:
         case events.ReasoningStepCompleted():
             return _step(event)
         case events.ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
-            return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {_duration(duration_ms)}")
+            again = ", from the record" if event.replayed else ""
+            told = f"{name} {'succeeded' if success else 'failed'} in {_duration(duration_ms)}{again}"
+            return Line("tool", told)
         case events.ToolProgressed(tool_name=name, progress=part, message=message):
             done = "" if part is None else f" {part:.0%}"
             return Line("tool", f"{name}{done}{f': {message}' if message else ''}")
@@ -148,7 +152,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("failure", reason)
         case events.ModelCallCompleted(model=model, usage=usage, cost_usd=cost_usd, duration_ms=duration_ms):
             tokens = f"{usage.total_tokens} tokens" if usage.reported else "tokens unknown"
-            figures = f"{tokens}, {_price(cost_usd)}, {_duration(duration_ms)}"
+            took = "from the record" if event.replayed else _duration(duration_ms)
+            figures = f"{tokens}, {_price(cost_usd)}, {took}"
             return Line("model", f"{model}: {figures}{_failed_attempts(event.refused)}")
         case events.ModelCallAbandoned(error=error):
             return Line("failure", f"model: {error.message}{_failed_attempts(event.spent)}")

@@ -503,7 +503,7 @@ def _log_decision(event: Any) -> None:
             text, told = ": guidance by %s", (event.policy,)
         case events.ToolCallCompleted():
             text, told = ": %s took %.0f ms", (event.tool_name, event.duration_ms)
-        case events.ModelCallCompleted(usage=usage):
+        case events.ModelCallCompleted(replayed=False, usage=usage):
             text = ": %s answered (%s) after %.0f ms, %d tokens"
             told = (event.model, event.purpose, event.duration_ms, usage.total_tokens)
         case events.ModelCallAbandoned():

@@ -5,7 +5,8 @@ from events, and an event is published in the task in which it happens: the span
 current while the tool runs, and the parent of requests and runs that the tool begins. Only the API package is
 needed; the program's SDK exports the spans.
 
-Content, which the bus has redacted, is included only if requested.
+Content, which the bus has redacted, is included only if requested. A call that a continued run takes from its
+record has no span, since the process that made it has sent one: a span that does not end is not exported.
 """
 
 from __future__ import annotations
@@ -193,6 +194,9 @@ class OpenTelemetryHandler:
         opened = _current_model_call(spans)
         if opened is None:
             return
+        if event.replayed:
+            contexts.attach(opened.before)
+            return
         opened.attributes["gen_ai.response.model"] = event.model.rpartition("/")[2]
         attributes = _usage(event.usage)
         if event.finish_reason is not None:
@@ -213,7 +217,8 @@ class OpenTelemetryHandler:
     def _abandon_model_call(self, event: events.ModelCallAbandoned, spans: _RunSpans) -> None:
         opened = _current_model_call(spans)
         if opened is not None:
-            self._close(opened, event.at, {}, _kind(event.error), event.error.message)
+            if not event.replayed:
+                self._close(opened, event.at, {}, _kind(event.error), event.error.message)
             contexts.attach(opened.before)
 
     def _begin_tool_call(self, event: events.ToolCallStarted, spans: _RunSpans) -> None:
@@ -240,7 +245,8 @@ class OpenTelemetryHandler:
         if opened is None:
             return
         is_current = trace.get_current_span() is opened.span
-        self._close(opened, event.at, {}, "" if event.success else "tool_error", event.error)
+        if not event.replayed:
+            self._close(opened, event.at, {}, "" if event.success else "tool_error", event.error)
         if is_current:  # parallel calls have separate contexts
             contexts.attach(opened.before)
 

@@ -7,12 +7,15 @@ import json
 import logging
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from attrs import define, evolve, field
 from opentelemetry import baggage, context, trace
@@ -21,19 +24,20 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from reactive_agents import AgentError, McpServer, ReactiveAgents, agent_tool, tool
+from reactive_agents import AgentError, McpServer, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import trace_headers
+from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.core.errors import ModelUnavailable
-from reactive_agents.core.events import ToolCallStarted
+from reactive_agents.core.events import ModelCallCompleted, ToolCallCompleted, ToolCallStarted
 from reactive_agents.core.models import Usage
 from reactive_agents.server import create_app
-from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, fail, say
 from tests.support.mcp_server import PROGRAM
 from tests.support.servers import asking
 from tests.support.waiting import until
@@ -290,6 +294,53 @@ def test_a_run_that_is_cut_off_leaves_no_open_span() -> None:
     assert built.run_sync("Go.").status == "partial"
     assert handler._runs == {}
     assert "execute_tool stop" in traced.spans()
+
+
+@pytest.mark.anyio
+async def test_what_a_continued_run_takes_from_its_record_is_traced_and_counted_once(
+    tmp_path: Path,
+) -> None:
+    traced, reader, made = Traced(), InMemoryMetricReader(), anyio.Event()
+    meters = MeterProvider([reader], shutdown_on_exit=False)
+
+    @tool(idempotent=True)
+    async def wait() -> str:
+        """Wait once."""
+        if not made.is_set():
+            made.set()
+            await anyio.sleep_forever()
+        return "waited"
+
+    def described(*turns: Any) -> ReactiveAgent:
+        builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(add, wait)
+        builder = builder.with_telemetry(traced.provider, meters)
+        return builder.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(call("add", a=1, b=2), call("wait"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Add, and wait.", run_id="order-1"))
+        await made.wait()
+        group.cancel_scope.cancel()
+    again, seen = described(answer("It is 3.")), EventRecorder()
+    again.subscribe(seen)
+    result = await again.run("Add, and wait.", run_id="order-1")
+    assert (result.metadata.model_calls, result.metadata.tokens_used) == (3, 45)
+
+    assert [each.replayed for each in seen.of(ModelCallCompleted)] == [True, True, False]
+    assert [each.replayed for each in seen.of(ToolCallCompleted)] == [True, False]
+    lines = [line.text for line in map(describe, seen.events) if line is not None]
+    assert "the run is continued, attempt 2" in lines
+    assert sum("from the record" in each for each in lines) == 3
+    names = Counter(span.name for span in traced.exporter.get_finished_spans())
+    assert (names["chat test"], names["execute_tool add"], names["execute_tool wait"]) == (3, 1, 1)
+    assert trace.get_current_span() is trace.INVALID_SPAN
+    points: dict[str, Any] = {
+        metric.name: metric.data.data_points
+        for of_resource in reader.get_metrics_data().resource_metrics
+        for of_scope in of_resource.scope_metrics
+        for metric in of_scope.metrics
+    }
+    assert sum(each.sum for each in points["gen_ai.client.token.usage"]) == 45
 
 
 @pytest.mark.anyio
