@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from reactive_agents.core import errors
+from reactive_agents.core import errors, values
 from reactive_agents.core.bases import CompactionReason as CompactionReason
 from reactive_agents.core.bases import Event as Event
 from reactive_agents.core.bases import PlanChange as PlanChange
@@ -24,7 +24,6 @@ from reactive_agents.core.stored_forms import TAGS
 from reactive_agents.core.tasks import AgentResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin
 from reactive_agents.core.usage import RunUsage, answer_usage
-from reactive_agents.core.values import OMITTED
 
 
 @frozen(eq=False, repr=False)
@@ -161,7 +160,7 @@ class ToolCallCompleted(Event):
     error: str = ""
     origin: CallOrigin = "executed"
     result: Json = None
-    replayed: bool = field(default=False, metadata=OMITTED)
+    replayed: bool = field(default=False, metadata=values.OMITTED)
 
 
 @frozen(eq=False, repr=False)
@@ -220,7 +219,7 @@ class ModelCallCompleted(Event):
     response: ModelResponse | None = None
     model_call: int = 0
     finish_reason: FinishReason | None = None
-    replayed: bool = field(default=False, metadata=OMITTED)
+    replayed: bool = field(default=False, metadata=values.OMITTED)
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
