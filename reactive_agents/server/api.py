@@ -358,8 +358,12 @@ def routes(service: runs.AgentService) -> list[BaseRoute]:
     async def show(request: Request) -> Response:
         return web.JsonText({**document, "servers": [{"url": service.address(request)}]})
 
+    whole = "{request_id:path}"  # the id of a call that is made beside others contains a "/"
     own: list[BaseRoute] = [
-        web.PartsRoute(each.path, each.endpoint(service), methods=[each.method]) for each in OPERATIONS
+        web.PartsRoute(
+            each.path.replace("{request_id}", whole), each.endpoint(service), methods=[each.method]
+        )
+        for each in OPERATIONS
     ]
     return [*own, Route("/openapi.json", show)]
 

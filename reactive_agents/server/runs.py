@@ -690,7 +690,8 @@ class AgentService:
             return
         try:
             asked_ones = await agent.runs.questions(run.run_id)
-            key = next((each.key for each in asked_ones if question_id(each) == request), None)
+            known = ((each.key, (question_id(each), _digest_of(each))) for each in asked_ones)
+            key = next((key for key, ids in known if request in ids), None)
             if key is None:
                 raise _not_waiting()
             match answer:
@@ -849,7 +850,13 @@ class WaitingRuns(Generic[_State]):
 
 
 def question_id(question: OpenQuestion) -> str:
-    """Return an id for a recorded question that, unlike its key, fits into paths."""
+    """Return the id of a recorded question, which it had already while its process was there."""
+    own = (question.request.get(name) for name in ("approval_id", "question_id", "tool_call_id"))
+    return next((each for each in own if isinstance(each, str)), _digest_of(question))
+
+
+def _digest_of(question: OpenQuestion) -> str:
+    """Return the id of a question that cannot be read; earlier versions gave it to all."""
     return hashlib.sha256(question.key.encode("utf-8", "replace")).hexdigest()[:24]
 
 

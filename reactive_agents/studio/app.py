@@ -33,7 +33,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import LoggedRun, LoggedRunFilter, RecordedRun
 from reactive_agents.server import web
-from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, question_id, shown_name
+from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, shown_name
 from reactive_agents.studio import diagrams, run_document
 from reactive_agents.studio.logged_runs import KnownRun, RunLibrary, RunUnreadable
 from reactive_agents.studio.logged_runs import run_document as run_summary
@@ -51,7 +51,6 @@ _TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/c
 _BODY_S, _MOST_BODY, _MOST_FILE = 30.0, 2_000_000, 200_000_000
 _POLL_S, _PAUSE_S, _PAUSES, _SILENCE_S = 0.25, 0.04, 75, 15.0
 _LONGEST_LIVE = 40_000
-_REQUEST_IDS = ("approval_id", "question_id", "tool_call_id")
 _STRANGER = """\
 This studio belongs to another person, or was started again.
 Open the address that the command printed.
@@ -544,11 +543,7 @@ class _Pages:
                 answer = ("question", str(given.value or ""))
             case "call":
                 answer = ("call", given.value, "")
-        request_id = given.id
-        for each in await self.service.open_questions(found):
-            if given.id in [each.request.get(name) for name in _REQUEST_IDS]:
-                request_id = question_id(each)
-        await self.service.settle(found, run_id, request_id, answer)
+        await self.service.settle(found, run_id, given.id, answer)
         return web.JsonText({"run_id": run_id})
 
     async def fork(self, request: Request) -> Response:

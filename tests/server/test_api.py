@@ -25,7 +25,7 @@ from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.server import ApiKeys, KeyLimits, Principal, create_app, runs
 from reactive_agents.server.web import Problem
-from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.mcp_server import PROGRAM
 from tests.support.servers import asking, bearer, events_of, listening
 from tests.support.waiting import until
@@ -589,6 +589,33 @@ async def test_a_durable_run_is_found_by_the_next_server_and_settled_there(tmp_p
     assert (found["status"], found["output"], found["user"]) == ("completed", "Done.", "ada")
     assert [each["event"] for each in streamed] == ["run"]
     assert json.loads(streamed[0]["data"]) == found
+
+
+async def test_a_request_keeps_its_id_over_a_restart_and_fits_into_paths(tmp_path: Path) -> None:
+    def served(*turns: Any) -> Any:
+        described = builder(*turns).with_tools(delete).with_approval(timeout_s=60)
+        return create_app(described.with_durability(tmp_path / "r.db", recover=False).build(), drain_s=0)
+
+    async def waiting_for(client: httpx.AsyncClient, number: int) -> list[str]:
+        while True:
+            asked = (await client.get(path)).json()["requests"]
+            if len(asked) == number:
+                return sorted(each["id"] for each in asked)
+            await anyio.sleep(0.001)
+
+    async with asking(served(calls(call("delete", path="a"), call("delete", path="b")))) as client:
+        run = await begun(client)
+        path = f"/v1/runs/{run['run_id']}"
+        ids = await waiting_for(client, 2)
+    assert "/" in ids[0]
+    approved = {"kind": "approval", "approved": True}
+    async with asking(served(answer("Done."))) as client:
+        assert await waiting_for(client, 2) == ids
+        for request_id in (ids[0], quote(ids[1], safe="")):
+            settled = await client.post(f"{path}/requests/{request_id}", json=approved)
+            assert settled.status_code == 204, settled.text
+        assert (await client.post(f"{path}/resume")).status_code == 202
+        assert (await ended(client, run))["status"] == "completed"
 
 
 async def test_a_run_of_the_record_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
