@@ -229,6 +229,9 @@ def create(
     any_user: Annotated[
         bool, output.option("--any-user", help="For a program that acts for all users.")
     ] = False,
+    no_approvals: Annotated[
+        bool, output.option("--no-approvals", help="It may not decide on calls that need approval.")
+    ] = False,
     agents: Annotated[
         list[str] | None,
         output.option(
@@ -254,7 +257,9 @@ def create(
     chosen = _limits(limits or [])
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
     with _readable(file):
-        key, stored = ApiKeys(file).create(name, agents=agents, user=user, expires_at=expires, limits=chosen)
+        key, stored = ApiKeys(file).create(
+            name, agents=agents, user=user, expires_at=expires, limits=chosen, approves=not no_approvals
+        )
     output.report({"key": key, "id": stored.id}, key)
 
 

@@ -288,7 +288,7 @@ class AgentTasks(AgentExecutor):
         for each in waiting:
             with suppress(Problem):  # it was settled elsewhere meanwhile
                 await self._service.settle(
-                    run, run.run_id, runs.question_id(each), _answer(each.kind, context)
+                    principal, run, run.run_id, runs.question_id(each), _answer(each.kind, context)
                 )
         await updater.start_work()
         answered = {each.key for each in waiting}
@@ -340,7 +340,7 @@ class AgentTasks(AgentExecutor):
             for key, request in new:
                 if isinstance(request, events.ExternalCallRequested):
                     settled.add(key)
-                    await self._service.settle(run, *key, ("call", None, _NO_TOOL))
+                    await self._service.settle(self._service.anybody, run, *key, ("call", None, _NO_TOOL))
             asked = {key: request for key, request in new if key not in settled}
             if asked and after == run.last:
                 self._waiting.leave(
@@ -365,7 +365,8 @@ class AgentTasks(AgentExecutor):
             if key in asked:
                 settled.add(key)
                 with suppress(Problem):  # it was settled elsewhere meanwhile
-                    await self._service.settle(run, *key, _answer(_kind(request), context))
+                    principal = context.call_context.state[_PRINCIPAL]
+                    await self._service.settle(principal, run, *key, _answer(_kind(request), context))
         return settled
 
     async def _give_up(self, task_id: str, state: _Waiting) -> None:

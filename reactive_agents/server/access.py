@@ -63,12 +63,14 @@ class Principal:
         agents: names of the agents that the sender may use; ``None`` for all.
         user: the only user whose runs and sessions the sender can create and access; ``None`` for a program
             that names a user for each run, and can access those of all users.
+        approves: whether the sender may decide on calls that wait for approval.
     """
 
     key: str = ""
     agents: frozenset[str] | None = None
     user: str | None = None
     limits: KeyLimits = KeyLimits()
+    approves: bool = True
 
     @property
     def owner(self) -> str:
@@ -82,6 +84,15 @@ class Principal:
     def may_read(self, user: str | None) -> bool:
         """Return whether the sender may read the runs and sessions of a user."""
         return self.user is None or self.user == user
+
+    def must_settle(self, kind: str) -> None:
+        """Check that the sender may settle requests of a kind.
+
+        Raises:
+            Problem: it is an approval, and another person has to decide.
+        """
+        if kind == "approval" and not self.approves:
+            raise Problem(403, "may-not-approve", "Another person has to decide on the call.")
 
     def acts_for(self, user: str | None) -> str | None:
         """Return the user to act for.
@@ -108,6 +119,7 @@ class StoredKey:
         digest: SHA-256 of the key, in hexadecimal digits.
         expires_at: the time of expiry, UTC; ``None`` for never.
         revoked_at: the time of revocation; ``None`` if it is not revoked.
+        approves: whether it may decide on calls that wait for approval.
     """
 
     id: str
@@ -119,6 +131,7 @@ class StoredKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     limits: KeyLimits = KeyLimits()
+    approves: bool = True
 
     def holds(self, now: datetime) -> bool:
         """Return whether the key is neither revoked nor expired."""
@@ -152,6 +165,7 @@ class ApiKeys:
         user: str | None = None,
         expires_at: datetime | None = None,
         limits: KeyLimits | None = None,
+        approves: bool = True,
     ) -> tuple[str, StoredKey]:
         """Add a key; return the key, which cannot be shown again, and its stored form.
 
@@ -171,6 +185,7 @@ class ApiKeys:
             user,
             expires_at,
             limits=limits or KeyLimits(),
+            approves=approves,
         )
         with self._changing() as known:
             known[key_id] = stored
@@ -232,7 +247,7 @@ class ApiKeys:
         if stored is None or not fits or not stored.holds(self._clock.now()):
             return None
         agents = None if stored.agents is None else frozenset(stored.agents)
-        return Principal(stored.id, agents, stored.user, stored.limits)
+        return Principal(stored.id, agents, stored.user, stored.limits, stored.approves)
 
     @property
     def is_readable(self) -> bool:

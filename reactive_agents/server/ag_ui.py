@@ -63,12 +63,14 @@ class Translation:
         thread_id, run_id: the ids of the request, for the stream.
         messages: the conversation with the messages of the run, without retracted texts.
         answered: the requests of the run that this request answers.
+        interrupts: the ids of all that the thread was asked.
     """
 
     thread_id: str
     run_id: str
     messages: list[Message] = field(factory=list)
     answered: set[_Key] = field(factory=set)
+    interrupts: set[str] = field(factory=set)
     _main: RunId | None = None
     _text: tuple[str, str] | None = None
     _texts: list[str] = field(factory=list)
@@ -140,6 +142,7 @@ class Translation:
                 pending.append(self._calls.get((request.run_id, request.call_id), "/".join(key)))
             else:
                 interrupts.append(self._interrupt(key, request))
+                self.interrupts.add("/".join(key))
         outcome: ui.RunFinishedOutcome = ui.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None)
         if interrupts:
             outcome = ui.RunFinishedInterruptOutcome(interrupts=interrupts)
@@ -396,15 +399,19 @@ class AgUiEndpoint:
             return None
         run, after, translation = waiting
         answers = translation.answers(run.requests.items(), given)
-        if given.resume and len(answers) < len(given.resume):
+        resumed = {each.interrupt_id for each in given.resume or ()}
+        settled = (resumed & translation.interrupts) - {"/".join(asked) for asked in run.requests}
+        if given.resume and len(answers) + len(settled) < len(given.resume):
             raise Problem(409, "other-interrupt", "The run waits for the answers to other interrupts.")
+        for _, answer in answers:
+            principal.must_settle(answer[0])
         self._waiting.take(key)
-        if not answers:
+        if not answers and not settled:
             self._service.cancel(run)  # the person sent a new task instead
             return None
-        for (run_id, request_id), answer in answers:
+        for asked, answer in answers:
             with suppress(Problem):  # it was settled elsewhere meanwhile
-                await self._service.settle(run, run_id, request_id, answer)
+                await self._service.settle(principal, run, *asked, answer)
         return run, after, translation.for_request(given, {key for key, _ in answers})
 
     async def _stream(

@@ -491,7 +491,7 @@ async def _settle(call: Call) -> Response:
             answer = ("question", text)
         case SettleCall(result=result, error=error):
             answer = ("call", result, error)
-    await call.service.settle(run, run_id, call.part("request_id"), answer)
+    await call.service.settle(call.principal, run, run_id, call.part("request_id"), answer)
     return Response(status_code=204)
 
 
@@ -655,7 +655,7 @@ OPERATIONS: Sequence[Operation] = (
         None,
         204,
         body=Settlement,
-        statuses=(404, 409, 503),
+        statuses=(403, 404, 409, 503),
     ),
     Operation(
         "GET",

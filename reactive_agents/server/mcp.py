@@ -112,7 +112,7 @@ class McpAgents:
         try:
             if params.request_state is not None:
                 followed, asked_again = await self._go_on(
-                    principal, params.request_state, params.input_responses or {}
+                    context, params.request_state, params.input_responses or {}
                 )
                 if asked_again:
                     return self._ask_for_input(followed, asked_again)
@@ -141,7 +141,7 @@ class McpAgents:
                     followed.asked.update(key for key, _ in new)
                     for key, request in new:
                         if not _can_ask(context) or isinstance(request, events.ExternalCallRequested):
-                            await self._settle(run, key, _refusal(request))
+                            await self._settle(context, run, key, _refusal(request))
                         elif context.session.can_send_request:
                             group.start_soon(self._ask, context, run, key, request)
                     if not _can_ask(context) or context.session.can_send_request:
@@ -163,14 +163,16 @@ class McpAgents:
                 params.message, params.requested_schema, context.request_id
             )
         except (MCPError, NoBackChannelError):
-            await self._settle(run, key, _refusal(request))
+            await self._settle(context, run, key, _refusal(request))
             return
-        await self._settle(run, key, _answer(request, given))
+        await self._settle(context, run, key, _answer(request, given))
 
-    async def _settle(self, run: runs.LiveRun, key: tuple[str, str], answer: runs.Answer) -> None:
+    async def _settle(
+        self, context: _Context, run: runs.LiveRun, key: tuple[str, str], answer: runs.Answer
+    ) -> None:
         try:
-            await self._service.settle(run, *key, answer)
-        except Problem:  # it was settled elsewhere, or has expired
+            await self._service.settle(self._principal(context), run, *key, answer)
+        except Problem:  # it was settled elsewhere, or has expired, or another person decides
             return
 
     # --- input by a second call -----------------------------------------------------------------------------
@@ -186,10 +188,10 @@ class McpAgents:
         return types.InputRequiredResult(input_requests=asked, request_state=run.run_id)
 
     async def _go_on(
-        self, principal: Principal, run_id: str, responses: Mapping[str, Any]
+        self, context: _Context, run_id: str, responses: Mapping[str, Any]
     ) -> tuple[_Followed, dict[tuple[str, str], events.AgentEvent]]:
         """Settle the client's answers; return the run and the requests without one."""
-        await self._service.find(principal, run_id)  # only the sender's own
+        await self._service.find(self._principal(context), run_id)  # only the sender's own
         waiting = self._waiting.take(run_id)
         if waiting is None:
             raise Problem(409, "no-input-needed", "The run waits for no input.")
@@ -198,7 +200,7 @@ class McpAgents:
         for key, request in tuple(followed.run.requests.items()):
             response = responses.get("/".join(key))
             if isinstance(response, types.ElicitResult):
-                await self._settle(followed.run, key, _answer(request, response))
+                await self._settle(context, followed.run, key, _answer(request, response))
             elif key in followed.asked:
                 unanswered[key] = request
         return followed, unanswered

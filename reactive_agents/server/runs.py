@@ -661,12 +661,16 @@ class AgentService:
             if not isinstance(error.error, errors.RunRefused):  # another request was faster
                 raise _unavailable(error) from None
 
-    async def settle(self, run: LiveRun | RecordedRun, run_id: str, request: str, answer: Answer) -> None:
+    async def settle(
+        self, principal: Principal, run: LiveRun | RecordedRun, run_id: str, request: str, answer: Answer
+    ) -> None:
         """Settle a request of a run or sub-run.
 
         Raises:
-            Problem: nothing of this kind waits under this id, or the answer to a question is blank.
+            Problem: nothing of this kind waits under this id, the answer to a question is blank, or another
+                person has to decide.
         """
+        principal.must_settle(answer[0])
         if answer[0] == "question" and not answer[1].strip():
             raise Problem(422, "blank-answer", "The answer to a question is a text that is not blank.")
         agent = self.agents[self.served_name(run)]
@@ -690,10 +694,13 @@ class AgentService:
             return
         try:
             asked_ones = await agent.runs.questions(run.run_id)
-            known = ((each.key, (question_id(each), _digest_of(each))) for each in asked_ones)
-            key = next((key for key, ids in known if request in ids), None)
-            if key is None:
+            known = (each for each in asked_ones if request in (question_id(each), _digest_of(each)))
+            question = next(known, None)
+            if question is None:
                 raise _not_waiting()
+            if question.kind == "doubt":
+                principal.must_settle("approval")
+            key = question.key
             match answer:
                 case ("approval", True, _):
                     await agent.runs.approve(run.run_id, key)
@@ -850,13 +857,16 @@ class WaitingRuns(Generic[_State]):
 
 
 def question_id(question: OpenQuestion) -> str:
-    """Return the id of a recorded question, which it had already while its process was there."""
+    """Return the id of a recorded question: that of its event."""
     own = (question.request.get(name) for name in ("approval_id", "question_id", "tool_call_id"))
     return next((each for each in own if isinstance(each, str)), _digest_of(question))
 
 
 def _digest_of(question: OpenQuestion) -> str:
-    """Return the id of a question that cannot be read; earlier versions gave it to all."""
+    """Return the id of a question that cannot be read.
+
+    Earlier versions gave such an id to all.
+    """
     return hashlib.sha256(question.key.encode("utf-8", "replace")).hexdigest()[:24]
 
 

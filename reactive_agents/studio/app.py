@@ -543,7 +543,7 @@ class _Pages:
                 answer = ("question", str(given.value or ""))
             case "call":
                 answer = ("call", given.value, "")
-        await self.service.settle(found, run_id, given.id, answer)
+        await self.service.settle(self.service.anybody, found, run_id, given.id, answer)
         return web.JsonText({"run_id": run_id})
 
     async def fork(self, request: Request) -> Response:

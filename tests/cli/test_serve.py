@@ -22,8 +22,13 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     found = ApiKeys(path).find(made.stdout.strip())
     assert found is not None
     assert (found.user, found.agents, found.limits.runs) == ("ada", frozenset({"clerk"}), 3)
+    other = command("keys", "create", "Eve", "--user", "eve", "--no-approvals", "--keys", path)
+    assert (found.approves, ApiKeys(path).find(other.stdout.strip()).approves) == (True, False)
     listed = json.loads(command("keys", "list", "--keys", path, "--json").stdout)
-    assert [(each["name"], each["user"], each["digest"]) for each in listed] == [("Ada", "ada", "")]
+    assert [(each["name"], each["user"], each["digest"]) for each in listed] == [
+        ("Ada", "ada", ""),
+        ("Eve", "eve", ""),
+    ]
     secret = made.stdout.strip().partition(f"{found.key}_")[2]
     assert secret
     assert secret not in command("keys", "list", "--keys", path).stdout

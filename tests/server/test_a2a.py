@@ -31,7 +31,7 @@ from a2a.utils.errors import A2AError
 from attrs import frozen
 
 from reactive_agents import ReactiveAgents, agent_tool, tool
-from reactive_agents.server import KeyLimits, a2a, create_app
+from reactive_agents.server import KeyLimits, Principal, a2a, create_app
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, bearer, keys_in, listening
 from tests.support.sqlite_files import audited
@@ -216,6 +216,20 @@ async def test_a_call_that_needs_approval_requires_input(reply: Part | str, paid
         ended, _ = await give(client, request(reply, task=asked))
     assert paid == PAID
     assert get_artifact_text(ended.artifacts[0]) == "That is what became of paying Ann."
+
+
+async def test_who_may_not_approve_calls_does_not_by_a_message() -> None:
+    PAID.clear()
+    agent = clerk(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))
+    agent = agent.with_tools(pay).with_approval(timeout_s=0.3)
+    app = create_app(
+        agent.build(), protocols=["a2a"], authenticate=lambda _: Principal(user="ada", approves=False)
+    )
+    async with client_of(app) as client:
+        asked, _ = await give(client, request("Pay Ann."))
+        ended, _ = await give(client, request("approve", task=asked))
+    assert PAID == []
+    assert ended.status.state == TaskState.TASK_STATE_FAILED
 
 
 async def test_a_question_is_answered_by_the_next_message_of_the_task() -> None:

@@ -203,6 +203,38 @@ async def test_a_thread_is_of_its_user_whoever_tells_users_apart() -> None:
     assert PAID == ["Ann"]
 
 
+@pytest.mark.parametrize("approved", [True, False])
+async def test_another_person_decides_and_the_thread_gets_the_rest_of_the_run(approved: bool) -> None:
+    PAID.clear()
+    model = ScriptedLLM(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))
+    clerk = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(pay)
+    senders = {"ada": Principal(user="ada", approves=False), "boss": Principal(key="boss")}
+    app = create_app(
+        clerk.with_approval().build(), authenticate=lambda request: senders[request.headers["x-user"]]
+    )
+    async with asking(app) as client:
+        client.headers["x-user"] = "ada"
+        first = await stream(client, body(user("Pay Ann.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        resume = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
+        (run,) = (await client.get("/v1/runs")).json()["data"]
+        path = f"/v1/runs/{run['run_id']}/requests/{run['requests'][0]['id']}"
+        decision = {"kind": "approval", "approved": approved}
+        refused = [
+            await client.post("/ag-ui", json=body(user("Pay Ann."), run="r2", resume=resume)),
+            await client.post(path, json=decision),
+        ]
+        assert [(each.status_code, each.json()["code"]) for each in refused] == [(403, "may-not-approve")] * 2
+        assert PAID == []
+        assert (await client.post(path, json=decision, headers={"x-user": "boss"})).status_code == 204
+        await client.get(f"/v1/runs/{run['run_id']}", params={"wait_s": 60})
+        rest = await stream(client, body(user("Pay Ann."), run="r3", resume=resume))
+        again = await client.post("/ag-ui", json=body(user("Pay Ann."), run="r4", resume=resume))
+    assert ["Ann"] * approved == PAID
+    assert text_of(rest).endswith("That is what became of paying Ann.")
+    assert (rest[-1].run_id, again.status_code) == ("r3", 409)
+
+
 async def test_a_resume_that_fits_nothing_leaves_the_run_waiting() -> None:
     PAID.clear()
     model = ScriptedLLM(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))

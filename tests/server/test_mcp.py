@@ -438,6 +438,27 @@ async def test_the_limits_of_a_key_hold_for_it_alone(tmp_path: Path) -> None:
     assert (not_its.status_code, many.json()["code"]) == (200, "too-many-values")
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_who_may_not_approve_calls_does_not_at_the_client(mode: str) -> None:
+    PAID.clear()
+    agent = named("payer", call("pay", to="Ann"), forever(answer("It was not paid."))).with_reasoning()
+    agent = agent.with_tools(pay).with_approval(timeout_s=0.3)
+    app = create_app(
+        agent.build(), protocols=["mcp"], authenticate=lambda _: Principal(user="ada", approves=False)
+    )
+
+    async def approve(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"approve": True})
+
+    async with (
+        listening(app) as address,
+        Client(f"{address}/mcp", mode=mode, elicitation_callback=approve) as client,
+    ):
+        result = await client.call_tool("payer", {"task": "Pay Ann."})
+    assert PAID == []
+    assert result.structured_content["status"] == "partial"
+
+
 async def test_what_a_client_gives_no_response_to_is_asked_again() -> None:
     PAID.clear()
     agent = named("payer", call("pay", to="Ann"), answer("Paid.")).with_reasoning().with_tools(pay)
