@@ -518,4 +518,5 @@ def _log_decision(event: Any) -> None:
 def _log_line(event: Any, level: int, text: str, *values: object) -> None:
     """Log one line on a run, also where the message of an error has several."""
     flat = (printable(" ".join(each.split())) if isinstance(each, str) else each for each in values)
-    _runs.log(level, f"run %s{text}", event.run_id, *flat)
+    of_run = {"run_id": str(event.run_id), "agent": str(event.agent)}  # for formatters, as into JSON
+    _runs.log(level, f"run %s{text}", event.run_id, *flat, extra=of_run)

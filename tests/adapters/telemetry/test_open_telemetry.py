@@ -434,7 +434,13 @@ def test_runs_are_in_the_log_of_the_program(caplog: pytest.LogCaptureFixture) ->
     caplog.set_level(logging.DEBUG, "reactive_agents.runs")
     model = ScriptedLLM(call("explode"), call("add", a=1, b=2), answer("It is 3."))
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(add, explode)
-    agent.with_logging().build().run_sync("Add 1 and 2.")
+    result = agent.with_name("clerk").with_logging().build().run_sync("Add 1 and 2.")
+    of_runs = {
+        (vars(each)["run_id"], vars(each)["agent"])
+        for each in caplog.records
+        if each.name == "reactive_agents.runs"
+    }
+    assert of_runs == {(result.run_id, "clerk")}
     lines = [
         (each.levelname, each.getMessage()) for each in caplog.records if each.name == "reactive_agents.runs"
     ]
