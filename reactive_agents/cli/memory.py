@@ -18,6 +18,7 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import is_postgres, shown_place
+from reactive_agents.core.conversation import user_owner
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable, RecordNotFound
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import (
@@ -148,7 +149,14 @@ def forget(
 
 @memory.command()
 @output.without_json
-def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None) -> None:
+def export(
+    path: PathOption,
+    agent: AgentOption = None,
+    kind: KindOption = None,
+    user: Annotated[
+        str | None, output.option("--user", "-u", metavar="USER", help="Only what is stored of this user.")
+    ] = None,
+) -> None:
     """Print all entries and sessions, one tagged JSON document per line.
 
     Expired entries are included. With --kind, only entries of that kind.
@@ -158,6 +166,8 @@ def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None)
     if kind is None:
         sessions = _ask(path, lambda archive: archive.sessions(agent_id=_agent(agent)))
     for each in (*entries, *sessions):
+        if user is not None and each.owner != user_owner(user):
+            continue
         typer.echo(json.dumps(encode(each, MemoryEntry | SessionSnapshot), ensure_ascii=True))
 
 

@@ -241,11 +241,16 @@ def export(
         typer.Argument(metavar="[RUN]", help="The id of a run, or its beginning.", show_default=False),
     ] = None,
     file: RunsOption = None,
+    user: Annotated[
+        str | None, output.option("--user", "-u", metavar="USER", help="All runs of this user.")
+    ] = None,
 ) -> None:
     """Write one run or all as JSON lines: each run, then its events."""
 
+    if run is not None and user is not None:
+        raise typer.BadParameter("got a run as well, expected either a run or --user.", param_hint="--user")
     if run is None:
-        every = LoggedRunFilter(children=True, limit=2**31)
+        every = LoggedRunFilter(user=user, children=True, limit=2**31)
         found = _runs(file, every)
     else:
         found = (_find_run(file, run),)

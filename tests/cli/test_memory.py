@@ -12,11 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
+from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.store import add, save_session
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.codec import decode
 from reactive_agents.core.memory import MemoryEntry, SessionSnapshot
+from reactive_agents.testing import ScriptedLLM, forever, say
 from tests.support.command_line import Completed, Terminal, command, parsed_command
 from tests.support.memories import AGENT, OTHER, a_session, an_entry
 
@@ -102,6 +104,21 @@ def test_export_is_one_document_a_line_that_can_be_read_back(run: Run) -> None:
     assert of_agent == ["m1", "m2", "s1"]
     of_kind = [json.loads(line)["id"] for line in run("export", "--kind", "episodic").stdout.splitlines()]
     assert of_kind == ["m2"]
+
+
+def test_what_is_stored_of_a_user_is_exported_alone(tmp_path: Path, run: Run) -> None:
+    agent = (
+        ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("I see.")))).with_memory(tmp_path / "m.db")
+    )
+    for user in ("ada", "eve"):
+        agent.build().run_sync(f"Remember that my name is {user}.", user=user)
+    exported = run("export", "--user", "ada", file=tmp_path / "m.db").stdout
+    read = [
+        decode(json.loads(line), MemoryEntry | SessionSnapshot).unwrap() for line in exported.splitlines()
+    ]
+    assert {type(each) for each in read} == {MemoryEntry, SessionSnapshot}
+    assert {each.owner for each in read} == {"user:ada"}
+    assert ("my name is ada" in exported, "eve" in exported) == (True, False)
 
 
 @pytest.mark.parametrize(

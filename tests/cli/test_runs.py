@@ -73,6 +73,12 @@ def test_runs_are_exported_as_json_lines(logged: Path) -> None:
     lines = [json.loads(line) for line in command("runs", "export", "--runs", logged).stdout.splitlines()]
     assert [next(iter(line)) for line in lines[:2]] == ["run", "event"]
     assert len(lines) == lines[0]["run"]["events"] + 1
+    of_user = command("runs", "export", "--user", "ann", "--runs", logged).stdout.splitlines()
+    assert list(map(json.loads, of_user)) == lines
+    of_another = command("runs", "export", "--user", "bob", "--runs", logged)
+    assert (of_another.exit_code, of_another.stdout) == (0, "")
+    both = command("runs", "export", lines[0]["run"]["run_id"], "--user", "ann", "--runs", logged)
+    assert (both.exit_code, both.stdout) == (2, "")
 
 
 def test_a_plan_is_a_graph(tmp_path: Path) -> None:
