@@ -165,7 +165,8 @@ def export(
     sessions: tuple[SessionSnapshot, ...] = ()
     if kind is None:
         sessions = _ask(path, lambda archive: archive.sessions(agent_id=_agent(agent)))
-    for each in (*entries, *sessions):
+    found: tuple[MemoryEntry | SessionSnapshot, ...] = (*entries, *sessions)
+    for each in found:
         if user is not None and each.owner != user_owner(user):
             continue
         typer.echo(json.dumps(encode(each, MemoryEntry | SessionSnapshot), ensure_ascii=True))
