@@ -134,7 +134,7 @@ def check_there(option: str, place: str, what: str) -> None:
     """
     from reactive_agents.adapters.sql import is_there  # by the commands that have a store
 
-    if not is_there(place):
+    if not place or not is_there(place):  # such as an unset variable of the shell
         raise fail(InvalidConfig(option, repr(place), f"{what} that exists"), ExitCode.BAD_USAGE)
 
 

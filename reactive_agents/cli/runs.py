@@ -121,7 +121,7 @@ def list_runs(
         chosen_runs = RunFilter(
             None if agent is None else AgentId(agent), state, user, limit=limit, children=children
         )
-        list_recorded(file or str(default_run_log()), chosen_runs, of_log)
+        list_recorded(_place(file), chosen_runs, of_log)
         return
     chosen = LoggedRunFilter(
         agent, user, session, status, tag, tool, since, before, least_cost, children, limit
@@ -205,7 +205,7 @@ def tail(run: RunArgument, file: RunsOption = None) -> None:
         if found.ended_at is not None:
             return
         if silent % _LOOKS == 0:
-            problem = _left_alone(file or str(default_run_log()), found.run_id)
+            problem = _left_alone(_place(file), found.run_id)
             if problem not in ("", told):
                 typer.echo(output.printable(problem), err=True)
             told = problem
@@ -271,9 +271,13 @@ def _ask(
     file: str | None,
     question: Callable[[SqliteRunLog], Effect[_T, RunLogFailed] | Awaitable[Result[_T, RunLogFailed]]],
 ) -> _T:
-    place = file or str(default_run_log())
+    place = _place(file)
     output.check_there("--runs", place, "a run log")
     return output.ask_store(lambda: SqliteRunLog(place, read_only=True), question)
+
+
+def _place(file: str | None) -> str:
+    return str(default_run_log()) if file is None else file
 
 
 def _runs(file: str | None, chosen: LoggedRunFilter) -> tuple[LoggedRun, ...]:
@@ -301,7 +305,7 @@ def _as_recorded(
     If the record cannot be read, says so, and returns a field for the documents of these runs.
     """
     unended = [each.run_id for each in runs if each.status in ("running", "failed")]
-    states = states_in(file or str(default_run_log()), unended)
+    states = states_in(_place(file), unended)
     if isinstance(states, Failure):
         problem = f"The states of runs are those of the run log. {states.failure()}"
         if not output.is_json():

@@ -80,6 +80,6 @@ def _ask(
     *,
     read_only: bool = True,
 ) -> _T:
-    path = file or str(default_sessions_file())
+    path = str(default_sessions_file()) if file is None else file
     output.check_there("--sessions", path, "a file of conversations")
     return output.ask_store(lambda: SqliteSessions(path, clock=SystemClock(), read_only=read_only), question)

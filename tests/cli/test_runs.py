@@ -115,6 +115,25 @@ def test_a_missing_file_is_bad_usage_and_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runs", "list", "--runs", ""),
+        ("runs", "list", "--state", "queued", "--runs", ""),
+        ("runs", "export", "--runs", ""),
+        ("sessions", "list", "--sessions", ""),
+        ("memory", "show", "--path", ""),
+    ],
+)
+def test_an_empty_place_is_not_the_one_of_the_user(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """A variable of the shell that is not set: other runs would be shown, or conversations deleted."""
+    state = {"XDG_STATE_HOME": str(tmp_path), "REACTIVE_AGENTS_RUN_LOG": ""}
+    assert command("run", "What is 2 * 3?", "--tools", "calculator", "--quiet", **state).exit_code == 0
+    done = command(*arguments, **state)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "got ''" in done.stderr
+
+
 def test_nothing_is_exported_before_anything_has_run(tmp_path: Path) -> None:
     done = command("runs", "export", XDG_STATE_HOME=str(tmp_path))
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
