@@ -255,6 +255,11 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
     model = chosen.model or default_model(chosen.provider) or ""
     if not model.strip():
         return Failure(InvalidConfig("model", repr(model or chosen.provider or "none"), MODEL_EXPECTED))
+    address = chosen.base_url
+    if address and not address.lower().startswith(("http://", "https://")):
+        begins = re.split("[:/@?]", address)[0]  # not the whole: it may hold a password
+        expected = "an address that begins with http:// or https://"
+        return Failure(InvalidConfig("model.base_url", f"{begins}…", expected))
     for fallback in chosen.fallbacks:
         if not fallback.strip():
             return Failure(InvalidConfig("model.fallbacks", repr(fallback), MODEL_EXPECTED))

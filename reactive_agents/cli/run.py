@@ -18,7 +18,7 @@ import typer
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.system import cancel_on_sigterm, default_run_log
+from reactive_agents.adapters.system import default_run_log, end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.mcp import McpServer
@@ -44,6 +44,7 @@ from reactive_agents.core.events import TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject, without_surrogates
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.effects import schedule_on_this_loop
 from reactive_agents.kernel.prompt import fence
 
 if TYPE_CHECKING:
@@ -438,12 +439,16 @@ async def _run_to_end(
             ends.append(event)
 
     agent.subscribe(keep)
-    with cancel_on_sigterm(), view:
-        async with agent:
-            async for event in agent.stream(task, **options):
-                view.show(event)
-                if not ends:
-                    keep(event)  # a refusal is in the stream alone
+    schedule, scope = schedule_on_this_loop(), anyio.CancelScope()
+    with end_on_sigterm_after(lambda: schedule(scope.cancel)):
+        with scope, view:
+            async with agent:
+                async for event in agent.stream(task, **options):
+                    view.show(event)
+                    if not ends:
+                        keep(event)  # a refusal is in the stream alone
+        if scope.cancel_called:
+            _print_interruption(task, ends, begun)
 
 
 def _print_interruption(task: Task, ends: list[TaskCompleted | TaskFailed], begun: set[str]) -> None:

@@ -177,7 +177,8 @@ class GuardrailFinding(Value):
         start: index of its first character in the text.
         end: index after its last character.
         score: 0 to 1, how sure the check is, or for toxicity how severe it is.
-        action: the reaction to it: ``block`` stops the text, ``redact`` only removes the span.
+        action: the reaction to it: ``block`` stops the text, ``redact`` only removes the span,
+            ``warn`` only reports it.
         detail: a sentence that does not repeat the finding, since that may be secret.
     """
 

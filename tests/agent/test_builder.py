@@ -64,6 +64,8 @@ def test_each_step_gives_a_new_builder() -> None:
         (lambda b: b.with_workspace("\ud800"), "workspace", "'\\ud800'"),
         (lambda b: b.with_reasoning("daydream"), "reasoning.default_strategy", "'daydream'"),
         (lambda b: b.with_timeout(run=start()), "timeout.run", "a ReactiveAgents"),
+        (lambda b: _at("localhost:8000/v1"), "model.base_url", "localhost…"),
+        (lambda b: _at("localhost?key=secret"), "model.base_url", "localhost…"),
     ],
 )
 def test_what_is_wrong_is_named_at_build(build: Build, option: str, value: str) -> None:
@@ -74,6 +76,10 @@ def test_what_is_wrong_is_named_at_build(build: Build, option: str, value: str) 
     assert isinstance(error, InvalidConfig)
     assert (error.option, error.value) == (option, value)
     assert str(caught.value) == f"{option}: got {value}, expected {error.expected.rstrip('.')}."
+
+
+def _at(address: str) -> Any:
+    return ReactiveAgents.create().with_model("openai/gpt-5.4-mini", base_url=address)
 
 
 def test_without_a_model_it_says_how_to_name_one() -> None:

@@ -438,6 +438,14 @@ async def test_a_result_that_cannot_be_checked_is_withheld_and_the_run_goes_on()
         ("tulip", "it gave a str, expected a list of GuardrailFinding"),
         (["tulip"], "it gave a str, expected a list of GuardrailFinding"),
         (ValueError("tulip"), "ValueError"),
+        (
+            [GuardrailFinding("tulip", 0, 1, 1.0, "tripwire")],  # type: ignore[arg-type]
+            "the action of a finding is not one of block, redact, warn",
+        ),
+        (
+            [GuardrailFinding(["tulip"], 0, 1, 1.0, "block")],  # type: ignore[arg-type]
+            "the category of a finding is not a text",
+        ),
     ],
 )
 async def test_a_check_that_fails_is_named_without_what_it_says(
@@ -455,6 +463,14 @@ async def test_a_check_that_fails_is_named_without_what_it_says(
     assert "in the check homework, " in caplog.text
     assert "tulip" not in caplog.text
     assert llm.requests == []
+
+
+@pytest.mark.parametrize("stages", [("outputs",), "output", ()])
+def test_a_stage_that_does_not_exist_is_named(stages: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"^stages: got .*, expected one or more of input, output, tool-result$"
+    ):
+        FunctionCheck(lambda text: [], stages=stages)
 
 
 async def test_a_function_may_take_the_context_of_the_run() -> None:

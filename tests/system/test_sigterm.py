@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import subprocess
@@ -53,12 +54,25 @@ def test_the_command_records_its_run(tmp_path: Path) -> None:
             f'[model]\nmodel = "openai/gpt-4o-mini"\nbase_url = "{server.base_url}"\napi_key = "none"\n'
             f'[cost]\npath = "{tmp_path / "cost.db"}"\n[audit]\npath = "{tmp_path / "audit.db"}"\n'
         )
-        command = [sys.executable, "-m", "reactive_agents", "run", "Say hello.", "--config", str(config)]
-        with subprocess.Popen(command, cwd=ROOT) as process:
+        command = [
+            sys.executable,
+            "-m",
+            "reactive_agents",
+            "run",
+            "Say hello.",
+            "--config",
+            str(config),
+            "--json",
+        ]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
             assert server.asked.wait(60)
             process.send_signal(signal.SIGTERM)
+            printed = process.communicate(timeout=60)[0]
         assert process.returncode == -signal.SIGTERM
         assert server.hung_up.wait(60)
+    document = json.loads(printed)
+    assert (document["status"], document["error"]["tag"]) == ("failed", "RunCancelled")
+    assert document["metadata"]["usage"]["reported"] is False  # the call may be charged
     assert rows(tmp_path / "cost.db", "spending_runs") == 1
     assert rows(tmp_path / "audit.db", "entries") == 2
 

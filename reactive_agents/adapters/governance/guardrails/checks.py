@@ -9,7 +9,6 @@ from typing import Any, SupportsFloat, TypeAlias
 
 import anyio.to_thread
 from attrs import Factory, field, frozen
-from attrs.validators import deep_iterable, in_, min_len
 
 from reactive_agents.core.config import ALL_STAGES
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, GuardrailStage
@@ -25,6 +24,11 @@ CheckInRun: TypeAlias = Callable[[RunContext[Any], str], Findings | Awaitable[Fi
 """Check a text of a run."""
 
 
+def _check_stages(check: object, attribute: object, stages: object) -> None:
+    if not isinstance(stages, tuple | list) or not stages or not {*stages} <= {*ALL_STAGES}:
+        raise ValueError(f"stages: got {stages!r}, expected one or more of {', '.join(ALL_STAGES)}")
+
+
 @frozen
 class FunctionCheck:
     """A check by a function of the program.
@@ -35,9 +39,7 @@ class FunctionCheck:
     """
 
     function: Callable[..., Findings | Awaitable[Findings]]
-    stages: tuple[GuardrailStage, ...] = field(
-        default=ALL_STAGES, validator=(min_len(1), deep_iterable(in_(ALL_STAGES)))
-    )
+    stages: tuple[GuardrailStage, ...] = field(default=ALL_STAGES, validator=_check_stages)
     _takes_text_alone: bool = field(
         default=Factory(lambda check: can_take(check.function, 1), takes_self=True), init=False, repr=False
     )

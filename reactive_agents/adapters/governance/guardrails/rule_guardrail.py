@@ -8,7 +8,7 @@ import logging
 import re
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, assert_never, get_args
+from typing import Final, Literal, SupportsFloat, SupportsIndex, assert_never, get_args
 
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
@@ -77,7 +77,7 @@ class RuleGuardrail:
                 if inspect.isawaitable(findings):
                     findings = await findings
                 if isinstance(findings, str) or not isinstance(findings, Iterable):
-                    raise _WrongFindings(findings)
+                    raise _not_findings(findings)
                 found += (bounded_finding(_known(each), text) for each in findings)
             except Exception as error:  # noqa: BLE001 - a check may be arbitrary user code
                 name = getattr(check, "__name__", type(check).__name__)
@@ -90,15 +90,26 @@ class RuleGuardrail:
 
 
 class _WrongFindings(TypeError):
-    def __init__(self, returned: object) -> None:
-        super().__init__(f"it gave a {type(returned).__name__}, expected a list of GuardrailFinding")
+    """Says what is wrong with the findings of a check, without their texts."""
+
+
+def _not_findings(returned: object) -> _WrongFindings:
+    return _WrongFindings(f"it gave a {type(returned).__name__}, expected a list of GuardrailFinding")
 
 
 def _known(finding: GuardrailFinding) -> GuardrailFinding:
     if not isinstance(finding, GuardrailFinding):
-        raise _WrongFindings(finding)
-    if finding.action not in _ACTIONS:
-        raise ValueError(finding.action)
+        raise _not_findings(finding)
+    for name, fits, expected in (
+        ("action", finding.action in _ACTIONS, "one of " + ", ".join(_ACTIONS)),
+        ("category", isinstance(finding.category, str), "a text"),
+        ("start", isinstance(finding.start, SupportsIndex), "a whole number"),
+        ("end", isinstance(finding.end, SupportsIndex), "a whole number"),
+        ("score", isinstance(finding.score, SupportsFloat), "a number from 0 to 1"),
+        ("detail", isinstance(finding.detail, str), "a text"),
+    ):
+        if not fits:
+            raise _WrongFindings(f"the {name} of a finding is not {expected}")
     return finding
 
 
