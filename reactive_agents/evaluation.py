@@ -416,7 +416,7 @@ async def _score_of(evaluator: Evaluator, run: CaseRun, pass_score: float) -> Sc
             run.attempt,
             run.case.name,
             score.name,
-            score.reason,
+            score.reason.removesuffix("."),
         )
         return evolve(score, passed=False)
     return evolve(score, passed=score.value >= pass_score)

@@ -260,7 +260,7 @@ def with_files(text: str, files: Sequence[Path]) -> Result[TaskInput, ConfigErro
         elif part is not None:
             parts.append(part)
         else:
-            expected = f"a text of at most {_LARGEST_TEXT} characters, an image, audio or a document"
+            expected = f"UTF-8 text of at most {_LARGEST_TEXT} characters, an image, audio or a document"
             return Failure(InvalidConfig("--file", repr(str(path)), expected))
     return Success([text, *parts] if parts else text)
 
@@ -287,7 +287,7 @@ def with_mcp_servers(config: AgentConfig, servers: Sequence[str]) -> Result[Agen
                 shown = (urlsplit(place).hostname or "server").partition(".")[0]
                 server = McpServer(name or _free_name(shown, known), url=place)
             else:
-                program, *arguments = shlex.split(place)
+                program, *arguments = shlex.split(place) or [""]
                 made = name or _free_name(Path(program).stem, known)
                 server = McpServer(made, command=program, args=tuple(arguments))
         except ValueError as error:  # the value is not shown: an address may hold a key

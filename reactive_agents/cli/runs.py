@@ -34,7 +34,7 @@ from reactive_agents.core.run_record import (
     RunFilter,
     RunState,
 )
-from reactive_agents.core.texts import dollars
+from reactive_agents.core.texts import counted, dollars
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.studio.diagrams import diagram_of, mermaid, svg
 from reactive_agents.studio.logged_runs import lines_of, run_document
@@ -335,7 +335,8 @@ def _heading(run: LoggedRun) -> str:
     told.append(f"  task: {output.one_line(run.task)}")
     if run.ended_at is not None:
         took = f"{run.duration_s:.2f} s" if run.duration_s is not None else ""
-        told.append(f"  {took}, {run.model_calls} model calls, {run.tokens} tokens, {dollars(run.cost_usd)}")
+        calls = counted(run.model_calls, "model call")
+        told.append(f"  {took}, {calls}, {run.tokens} tokens, {dollars(run.cost_usd)}")
         told.append(f"  ended by {run.terminated_by}: {output.one_line(run.detail)}")
     return "\n".join(told)
 

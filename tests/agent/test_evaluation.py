@@ -234,6 +234,10 @@ def raises(run: CaseRun) -> bool:
     raise KeyError("output")
 
 
+def complains(run: CaseRun) -> bool:
+    raise OSError("The index is down.")
+
+
 def forgets(run: CaseRun) -> Any:
     return None
 
@@ -251,6 +255,7 @@ def exceeds(run: CaseRun) -> float:
             cancelled,
             "cancelled: the evaluator raised RuntimeError: something that it waited for was cancelled",
         ),
+        (complains, "complains: the evaluator raised OSError: The index is down."),
         (forgets, "forgets: the evaluator raised ValueError: got None, expected True, False or a score"),
         (exceeds, "exceeds: the evaluator raised ValueError: got 1.5, expected True, False or a score"),
     ],
@@ -265,6 +270,7 @@ async def test_an_evaluator_that_fails_is_named_and_loses_no_run(
     assert [each.is_error for each in report.runs[0].scores] == [False, True, False]
     assert len(report.errors) == 1
     assert "was not judged by" in caplog.text
+    assert ".." not in caplog.messages[-1]
     assert {each.name for each in caplog.records} == {"reactive_agents"}  # the log that is redacted
 
 

@@ -78,17 +78,20 @@ def test_a_file_that_is_no_text_is_sent_as_what_it_is(tmp_path: Path) -> None:
     assert kinds == ["text", "image_url"]
 
 
-@pytest.mark.parametrize("kind", ["missing", "unknown", "a directory"])
+@pytest.mark.parametrize("kind", ["missing", "unknown", "of another encoding", "a directory"])
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "thing.bin"
     if kind == "unknown":
         path.write_bytes(b"\x00\xff\xfe\x01" * 10)
+    elif kind == "of another encoding":
+        path.write_text("Größe", encoding="latin-1")
     elif kind == "a directory":
         path.mkdir()
     for arguments, stdin in ((("run", "What is it?"), ""), (("chat",), "What is it?\n")):
         run = command(*arguments, "-f", path, stdin=stdin)
         assert run.exit_code == 2
         assert run.stderr.startswith(f"error: --file: got {str(path)!r}, expected ")
+        assert ("UTF-8" in run.stderr) == path.is_file()
 
 
 def test_a_chat_has_instructions_and_a_file_with_its_first_message(tmp_path: Path) -> None:
@@ -133,6 +136,7 @@ def test_what_is_no_mcp_server_is_refused_without_being_shown(wrong: str) -> Non
     assert isinstance(found, Failure)
     assert found.failure().message.startswith("--mcp: got ")
     assert "hush" not in found.failure().message
+    assert "unpack" not in found.failure().message
     assert isinstance(with_mcp_servers(AgentConfig(), ["a=x", "a=y"]), Failure)
 
 

@@ -67,7 +67,8 @@ class FailedAttempts:
         message = first.message
         if others:
             fallbacks = " ".join(error.message for error in others)
-            message = f"{message} The fallbacks failed too: {fallbacks}"
+            first_part = message if message.endswith((".", "!", "?", "…")) else f"{message}."
+            message = f"{first_part} The fallbacks failed too: {fallbacks}"
         return evolve(first, message=message, refused=self._handed_over())
 
     async def report(self) -> None:

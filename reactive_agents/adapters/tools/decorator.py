@@ -9,7 +9,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, MutableMapping
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, cast, get_args, overload
 from weakref import WeakKeyDictionary
 
@@ -263,7 +263,7 @@ def tool(
     def decorate(decorated: Callable[..., Any], frame: types.FrameType | None) -> Tool[..., Any]:
         if not inspect.isroutine(decorated) and not isinstance(decorated, type):
             default = type(decorated).__name__
-            if callable(decorated):
+            if callable(decorated) and not isinstance(decorated, partial):
                 decorated = cast(Any, decorated).__call__
         else:
             default = getattr(decorated, "__name__", "")
@@ -393,7 +393,7 @@ def _check_options(made: Tool[..., Any]) -> None:
     name, seconds, retries, text = made.name, made.timeout_s, made.retries, made.given_description
     if not isinstance(name, str) or not valid_tool_name(name):
         raise ToolDefinitionError(
-            f"The tool name {name!r} is not of 1 to 64 letters, digits, '_' and '-': "
+            f"The tool name {name!r} is not of 1 to 64 ASCII letters, digits, '_' and '-': "
             'give it another with tool(name="…").'
         )
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)

@@ -291,7 +291,7 @@ async def test_when_all_models_fail_the_first_error_comes_back_and_names_the_oth
         error = (await ask(configured(server, fallbacks=("openai/gpt-4o",), max_attempts=1))).failure()
     assert isinstance(error, ModelUnavailable)
     assert error.status == 500
-    assert "The fallbacks failed too: " in error.message
+    assert "status 500: down. The fallbacks failed too: " in error.message
     assert "openai/gpt-4o refused the key" in error.message
 
 

@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -215,6 +216,7 @@ class _Class:
         (_yields_async, "return a list"),
         (_Class.method, "bound method"),
         (_Class, "wrap it in a def"),
+        (partial(_takes_many, 1), r"not from functools\.partial\(.*: wrap it in a def"),
         (max, "wrap it in a def|take a list"),
     ],
 )
