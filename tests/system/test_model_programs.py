@@ -47,3 +47,26 @@ anyio.run(main)
         arguments = [sys.executable, "-W", "always::ResourceWarning", "-c", program, server.base_url]
         ended = subprocess.run(arguments, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "Yes.\n", "")
+
+
+def test_a_model_that_is_asked_in_two_event_loops_at_once_leaves_no_word_either() -> None:
+    program = f"""
+import asyncio, gc, sys
+from reactive_agents import ReactiveAgents
+
+agent = ReactiveAgents.create().with_model("{MODEL}", api_key="k", base_url=sys.argv[1]).build()
+
+async def main():
+    async with agent:
+        for _ in range(3):
+            await agent.run("?")
+            print((await asyncio.to_thread(agent.run_sync, "?")).output)
+            gc.collect()
+
+asyncio.run(main())
+"""
+    with OpenAIServer(*[Answer("Yes.")] * 6) as server:
+        ended = subprocess.run(
+            [sys.executable, "-c", program, server.base_url], capture_output=True, text=True, timeout=300
+        )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "Yes.\n" * 3, "")

@@ -27,6 +27,7 @@ _NOISE: Final = (
     "Pydantic serializer warnings",
 )
 """Warnings that pydantic raises at litellm's own classes; only litellm can fix them."""
+_DROPPED: Final = "LoggingWorker._worker_loop"
 
 
 async def load_litellm() -> None:
@@ -72,6 +73,11 @@ def _import_litellm() -> None:
         # the caller gets every failure as a value; litellm would also print it with a stack trace
         for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        # it drops the task of its callbacks when another event loop asks a model, and asyncio complains
+        logging.getLogger("asyncio").addFilter(lambda said: _DROPPED not in said.getMessage())
+        warnings.filterwarnings(
+            "ignore", message=f"coroutine '{_DROPPED}' was never", category=RuntimeWarning
+        )
     scope_clients()
     # litellm counts the tokens of every streamed prompt, and reads its tokenizer's vocabulary first
     litellm.token_counter(model="gpt-4o", text=".")
