@@ -11,6 +11,7 @@ from reactive_agents.core import VERSION
 from reactive_agents.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.governance.guardrails.checks import FunctionCheck
     from reactive_agents.adapters.tools.decorator import Tool, external_tool, tool
     from reactive_agents.adapters.tools.mcp import McpServer
     from reactive_agents.agent import (
@@ -49,7 +50,12 @@ if TYPE_CHECKING:
         ToolCallStarted,
         ToolProgressed,
     )
-    from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, QuestionRequest
+    from reactive_agents.core.governance import (
+        ApprovalDecision,
+        ApprovalRequest,
+        GuardrailFinding,
+        QuestionRequest,
+    )
     from reactive_agents.core.message_formats import (
         messages_from_json,
         messages_from_openai,
@@ -75,6 +81,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _NAMES = {
+    "adapters.governance.guardrails.checks": "FunctionCheck",
     "adapters.tools.decorator": "Tool external_tool tool",
     "adapters.tools.mcp": "McpServer",
     "agent": (
@@ -92,7 +99,7 @@ _NAMES = {
         "ModelTextRetracted ModelTextStreamed ModelThinkingStreamed QuestionAsked TaskCompleted "
         "TaskFailed ToolCallCompleted ToolCallStarted ToolProgressed"
     ),
-    "core.governance": "ApprovalDecision ApprovalRequest QuestionRequest",
+    "core.governance": "ApprovalDecision ApprovalRequest GuardrailFinding QuestionRequest",
     "core.message_formats": "messages_from_json messages_from_openai messages_to_json messages_to_openai",
     "core.messages": "AssistantMessage SystemMessage ToolCall ToolMessage UserMessage",
     "core.model_settings": "ModelSettings",
@@ -123,6 +130,8 @@ __all__ = [
     "CompletedResult",
     "Document",
     "ExternalCallRequested",
+    "FunctionCheck",
+    "GuardrailFinding",
     "HandedOff",
     "HandoffInfo",
     "Image",
