@@ -13,7 +13,9 @@ from reactive_agents.core import errors, results
 from reactive_agents.core.conversation import messages_of_run, without_instructions
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
+from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext, may_follow
@@ -203,10 +205,22 @@ async def complete(
     return Success(replaced(context, agent_state="completed", result=result))
 
 
-def _with_losses(reason: str, handle: RunHandle) -> str:
-    """Return the reason, with a sentence about prompts that were not read whole."""
-    lost = (state.transcript.lost for state in handle.kernel_states.values())
-    return " ".join(dict.fromkeys(each for each in (reason, *lost) if each))
+def _with_losses(reason: str, services: EngineServices) -> str:
+    """Return the reason, with what was not read whole, or not counted."""
+    lost = (state.transcript.lost for state in services.handle.kernel_states.values())
+    uncounted = _uncounted(services.settings.budget, services.llm.usage)
+    return " ".join(dict.fromkeys(each for each in (reason, *lost, uncounted) if each))
+
+
+def _uncounted(limits: BudgetConfig, used: RunUsage) -> str:
+    """Return which limit the run may have exceeded unnoticed; empty if none."""
+    if limits.cost_usd is not None and used.unpriced_calls:
+        unknown = f"{counted(used.unpriced_calls, 'request')} whose price is not known"
+        return f"The limit of ${limits.cost_usd:.4g} does not count {unknown}."
+    if limits.tokens is not None and used.unreported_calls:
+        unknown = f"{counted(used.unreported_calls, 'request')} whose tokens were not reported"
+        return f"The limit of {limits.tokens} tokens does not count {unknown}."
+    return ""
 
 
 def task_result(
@@ -220,7 +234,7 @@ def task_result(
         output=reasoning.output,
         success=reasoning.status == "completed",
         status=reasoning.status,
-        reason=_with_losses(reasoning.metadata.reason, services.handle),
+        reason=_with_losses(reasoning.metadata.reason, services),
         steps=reasoning.steps,
         metadata=run_metadata(context, services),
         completed_at=services.ports.clock.now(),

@@ -23,6 +23,7 @@ from reactive_agents import (
 from reactive_agents.core import models
 from reactive_agents.core.errors import LLMErrors, TaskError
 from reactive_agents.core.events import ApprovalDecided, ModelRouted, TaskCompleted, TaskFailed, TaskStarted
+from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
     EventRecorder,
@@ -270,6 +271,29 @@ def look(at: str = "") -> str:
 
 
 LOOKS = tuple(call("look", at=f"place {n}") for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("budget", "turn", "said"),
+    [
+        (
+            {"cost_usd": 0.1},
+            say("Rome.", cost_usd=None),
+            "$0.1 does not count 1 request whose price is not known",
+        ),
+        (
+            {"tokens": 50},
+            say("Rome.", usage=Usage(reported=False)),
+            "50 tokens does not count 1 request whose tokens were not reported",
+        ),
+        ({"tokens": 50}, say("Rome.", cost_usd=None), ""),
+    ],
+)
+async def test_a_limit_that_could_not_be_kept_is_told(budget: Any, turn: Any, said: str) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(turn)).build()
+    result = await agent.run("What is the capital of Italy?", budget=budget)
+    assert result.status == "completed"
+    assert result.reason.partition("The limit of ")[2] == (f"{said}." if said else "")
 
 
 @pytest.mark.parametrize("strategy", ["reactive", "direct", "reflexion", ""])
