@@ -22,6 +22,7 @@ from time import monotonic
 from typing import Any, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 import anyio
+import anyio.abc
 import anyio.lowlevel
 import anyio.to_thread
 from attrs import frozen
@@ -307,24 +308,34 @@ async def _run_all(effects: Sequence[Effect[_A, _E]], limit: int) -> tuple[Resul
 
 
 @asynccontextmanager
-async def beside(work: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Run a task beside the block, until the block ends.
+async def task_group() -> AsyncIterator[anyio.abc.TaskGroup]:
+    """Open a task group, and wait for its tasks at the end of the block.
 
-    The task may cancel the block by the scope that it is given. An exception of the block propagates by
-    itself, not in a group.
+    An exception of the block cancels them, and propagates by itself, not in a group.
     """
     raised: list[BaseException] = []
     async with anyio.create_task_group() as group:
-        group.start_soon(work, group.cancel_scope)
         try:
-            yield
+            yield group
         except anyio.get_cancelled_exc_class():
             raise
         except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
             raised.append(error)
-        group.cancel_scope.cancel()
+            group.cancel_scope.cancel()
     if raised:
         raise raised[0]
+
+
+@asynccontextmanager
+async def beside(work: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run a task beside the block, until the block ends.
+
+    The task may cancel the block by the scope that it is given.
+    """
+    async with task_group() as group:
+        group.start_soon(work, group.cancel_scope)
+        yield
+        group.cancel_scope.cancel()
 
 
 async def within(

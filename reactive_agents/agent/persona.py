@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
+from anyio import AsyncContextManagerMixin
 from attrs import evolve, field, frozen
 from returns.future import FutureResult
 from returns.maybe import Maybe
@@ -311,7 +312,7 @@ def _domains(
     )
 
 
-class PersonaAgent:
+class PersonaAgent(AsyncContextManagerMixin):
     """A persona, ready for events; use it as ``async with persona:``, which closes it.
 
     Attributes:
@@ -438,15 +439,11 @@ class PersonaAgent:
         lifetimes: Lifetimes = self.container.core.lifetimes()
         await lifetimes.aclose()
 
-    async def __aenter__(self) -> PersonaAgent:
-        await self.persona.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[PersonaAgent, None]:
         try:
-            await self.persona.__aexit__(kind, error, trace)
+            async with self.persona:
+                yield self
         finally:
             await self.aclose()
 

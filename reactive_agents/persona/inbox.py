@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
-from types import TracebackType
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import anyio
@@ -21,9 +21,9 @@ from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persona_events import PersonaEventDropped
 from reactive_agents.core.persona_queue import Submission, WorkItem, WorkKind
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
-from reactive_agents.effects import attempt, effect, outcome_of
+from reactive_agents.effects import attempt, effect, outcome_of, task_group
 from reactive_agents.kernel import RunEvents
-from reactive_agents.persona.persona import Persona, close_group, open_group, try_later
+from reactive_agents.persona.persona import Persona, try_later
 
 OnOutcome: TypeAlias = Callable[[PersonaOutcome], Awaitable[None] | None]
 """Called with each outcome; again, in this or a later process, if it raises or its process ends."""
@@ -34,7 +34,7 @@ _KINDS: tuple[WorkKind, ...] = ("event", "delivery", "evaluation")
 _log = logging.getLogger("reactive_agents")
 
 
-class PersonaInbox:
+class PersonaInbox(anyio.AsyncContextManagerMixin):
     """A worker that is active while it is entered as a context manager.
 
     Leaving it waits until all work is done; after :meth:`drain`, only for work in progress. Cancelling it
@@ -54,25 +54,22 @@ class PersonaInbox:
         self._is_closing = self._is_draining = False
         self._looking: anyio.Lock  # created on the event loop on which it is entered
 
-    async def __aenter__(self) -> PersonaInbox:
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[PersonaInbox, None]:
         self._is_closing = self._is_draining = False
         if self.persona.has_schedules:
             await self.persona.arm_schedules()
         self._looking = anyio.Lock()
-        self._group = await open_group()
-        for kind in self._busy:
-            if kind != "schedule" or self.persona.has_schedules:
-                self._group.start_soon(self._serve, kind)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        group, self._group = self._group, None
-        self._is_closing = True
-        self._wake_waiters()
-        if group is not None:
-            await close_group(group, kind, error, trace)
+        async with task_group() as self._group:
+            for kind in self._busy:
+                if kind != "schedule" or self.persona.has_schedules:
+                    self._group.start_soon(self._serve, kind)
+            try:
+                yield self
+            finally:
+                self._group = None
+                self._is_closing = True
+                self._wake_waiters()
 
     def drain(self) -> None:
         """Begin no further event or evaluation; due messages are still sent."""

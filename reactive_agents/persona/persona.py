@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from operator import not_
-from types import TracebackType
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -48,7 +47,7 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
-from reactive_agents.effects import attempt, beside, effect, outcome_of
+from reactive_agents.effects import attempt, beside, effect, outcome_of, task_group
 from reactive_agents.persona.cycle import (
     Cycle,
     OvertakenError,
@@ -95,7 +94,7 @@ class Evaluated:
     cost_usd: float
 
 
-class Persona:
+class Persona(anyio.AsyncContextManagerMixin):
     """A long-lived named agent with events from one or more domains.
 
     Every event and every message is stored in a queue first, so that another or later process can continue.
@@ -126,16 +125,13 @@ class Persona:
             names = ", ".join(each.name for each in listed)
             raise ValueError(f"Persona: domains: got {names}, expected each name once.")
 
-    async def __aenter__(self) -> Persona:
-        self._background = await open_group()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        background, self._background = self._background, None
-        if background is not None:
-            await close_group(background, kind, error, trace)
+    @asynccontextmanager
+    async def __asynccontextmanager__(self) -> AsyncGenerator[Persona, None]:
+        async with task_group() as self._background:
+            try:
+                yield self
+            finally:
+                self._background = None
 
     def problem_of(
         self, domain: Domain, event: DomainEvent
@@ -970,31 +966,6 @@ def _scheduled(schedule: EventSchedule) -> DomainEvent:
         {"cron": schedule.cron, "timezone": schedule.timezone, "direct": True},
         tenant=schedule.tenant,
     )
-
-
-# --- task groups that live as long as an object -------------------------------------------------------------
-
-
-async def open_group() -> anyio.abc.TaskGroup:
-    """Create and enter a task group."""
-    return await anyio.create_task_group().__aenter__()
-
-
-async def close_group(
-    group: anyio.abc.TaskGroup,
-    kind: type[BaseException] | None,
-    error: BaseException | None,
-    trace: TracebackType | None,
-) -> None:
-    """Wait for the tasks of the group.
-
-    If the body raised, cancels them and raises its exception unwrapped.
-    """
-    try:
-        await group.__aexit__(kind, error, trace)
-    except BaseExceptionGroup as raised:
-        if error is None or raised.exceptions != (error,):
-            raise
 
 
 # --- comparison of personas on the same events ----------------------------------------------------------
