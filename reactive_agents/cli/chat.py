@@ -68,7 +68,7 @@ def chat(
         lambda known: running.build_agent(known, view, described.path)
     )
     built = running.with_files("", file or ()).bind(lambda _: built_agent)
-    agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE)
+    agent = output.value_or_exit(built)
     talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet, files=tuple(file or ()))
     talk.tell(f"Session {talk.session}. /help lists the commands.")
     if sys.stdin.isatty() and sys.stdout.isatty():

@@ -26,7 +26,7 @@ def evaluate(
     described: running.AgentOptions,
     cases: Annotated[
         Path,
-        typer.Argument(metavar="CASES", help="The file of the cases, .toml or .json.", show_default=False),
+        output.argument(metavar="CASES", help="The file of the cases, .toml or .json."),
     ],
     judge: Annotated[
         str | None,
@@ -58,7 +58,7 @@ def evaluate(
     Progress goes to standard error, the table to standard output. No run asks anybody.
     """
     output.check_there("CASES", str(cases), "a file of cases")
-    known = output.value_or_exit(described.config, output.ExitCode.BAD_USAGE)
+    known = output.value_or_exit(described.config)
     known = evolve(known, durability=None)  # an agent with a record would first continue its interrupted runs
 
     def build() -> ReactiveAgent:
@@ -80,7 +80,7 @@ def evaluate(
     try:
         report = anyio.run(run_all)
     except AgentError as wrong:
-        raise output.fail(wrong.error, output.ExitCode.BAD_USAGE) from None
+        raise output.fail(wrong.error) from None
     output.report(report.to_json(), str(report))
     passed = report.pass_rate >= pass_rate
     raise typer.Exit(output.ExitCode.COMPLETED if passed else output.ExitCode.FAILED)

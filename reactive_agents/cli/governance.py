@@ -38,11 +38,8 @@ def _log_place(text: str) -> str:
 
 LogFile = Annotated[
     str,
-    typer.Argument(
-        help="The log: an SQLite file, or a Postgres URL.",
-        metavar="FILE_OR_URL",
-        parser=_log_place,
-        show_default=False,
+    output.argument(
+        help="The log: an SQLite file, or a Postgres URL.", metavar="FILE_OR_URL", parser=_log_place
     ),
 ]
 
@@ -90,10 +87,7 @@ def verify(
     if isinstance(verified, Failure):
         raise _fail_verification(verified.failure())
     summary = verified.unwrap()
-    if output.is_json():
-        output.print_json({"valid": True, **_summary(summary), "error": None})
-    else:
-        typer.echo(_in_words(summary))
+    output.report({"valid": True, **_summary(summary), "error": None}, _in_words(summary))
 
 
 @audit.command()
@@ -109,7 +103,7 @@ def show(
 ) -> None:
     """Print the entries, oldest first, one per line, without verifying them."""
     read = audit_log.read_entries(file, run_id=None if run is None else RunId(run))
-    entries = output.value_or_exit(read, output.ExitCode.FAILED)
+    entries = output.value_or_exit(read)
     if unfinished:
         entries = audit_log.unfinished_runs(entries)
     if output.is_json():
@@ -121,7 +115,7 @@ def show(
 
 def _fail_verification(error: AuditErrors) -> typer.Exit:
     if not output.is_json():
-        return output.fail(error, output.ExitCode.FAILED)
+        return output.fail(error)
     unknown: JsonObject = {"entries": None, "head": None, "signed": None}
     told: JsonObject = {**cast(JsonObject, encode(error, AuditErrors)), "message": error.message}
     output.print_json({"valid": False, **unknown, "error": told})

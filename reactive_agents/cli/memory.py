@@ -21,6 +21,7 @@ from reactive_agents.core.config import is_postgres, shown_place
 from reactive_agents.core.conversation import user_owner
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable, RecordNotFound
 from reactive_agents.core.ids import AgentId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import (
     ForgetAgent,
     ForgetEntry,
@@ -86,9 +87,7 @@ def search(
 @memory.command()
 def show(
     path: PathOption,
-    entry_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Show this entry in full.", show_default=False)
-    ] = None,
+    entry_id: Annotated[str | None, output.argument(metavar="ID", help="Show this entry in full.")] = None,
     agent: AgentOption = None,
     kind: KindOption = None,
     limit: LimitOption = 50,
@@ -102,20 +101,15 @@ def show(
         return
     entry = _ask(path, lambda archive: archive.get(MemoryId(entry_id))).value_or(None)
     if entry is None:
-        raise output.fail(RecordNotFound("memory entry", entry_id), output.ExitCode.FAILED)
-    if output.is_json():
-        output.print_json(encode(entry))
-        return
-    for name, value in cast("dict[str, object]", encode(entry)).items():
-        typer.echo(output.printable(f"{name}: {value}"))
+        raise output.fail(RecordNotFound("memory entry", entry_id))
+    document = cast(JsonObject, encode(entry))
+    output.report(document, "\n".join(f"{name}: {value}" for name, value in document.items()))
 
 
 @memory.command()
 def forget(
     path: PathOption,
-    entry_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="Entries to forget.", show_default=False)
-    ] = None,
+    entry_ids: Annotated[list[str] | None, output.argument(metavar="ID", help="Entries to forget.")] = None,
     agent: AgentOption = None,
     user: Annotated[
         str | None, output.option("--user", "-u", metavar="USER", help="All entries of this user.")
@@ -179,7 +173,7 @@ def _ask(
     # opening an empty file for writing would make it a memory file
     if not is_postgres(path) and Path(path).stat().st_size == 0:
         empty = MemoryUnavailable(f"The memory file {path!r} cannot be used: it is empty.", "open")
-        raise output.fail(empty, output.ExitCode.FAILED)
+        raise output.fail(empty)
     return output.ask_store(
         lambda: open_memory_store(path, read_only=read_only),
         lambda database: question(MemoryArchive(database, SystemClock())),

@@ -71,9 +71,7 @@ def _print_block(provider: Provider, state: str, *, ready: bool) -> None:
 
 @models.command()
 def probe(
-    model: Annotated[
-        str, typer.Argument(help="provider/model, or a provider for its default model.", show_default=False)
-    ],
+    model: Annotated[str, output.argument(help="provider/model, or a provider for its default model.")],
     base_url: Annotated[
         str | None,
         output.option(
@@ -110,7 +108,7 @@ def probe(
     try:
         agent = described.build()
     except AgentError as wrong:
-        raise output.fail(wrong.error, output.ExitCode.BAD_USAGE) from None
+        raise output.fail(wrong.error) from None
     profile, problem = anyio.run(_probe, agent, longest_prompt)
     if output.is_json():
         output.print_json({**_record(profile), "problem": problem})

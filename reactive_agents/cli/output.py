@@ -25,7 +25,7 @@ from returns.result import Failure, Result
 
 from reactive_agents.cli.app import as_json as as_json
 from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line as one_line
 from reactive_agents.core.texts import printable as printable
@@ -52,7 +52,8 @@ class ExitCode(IntEnum):
 
 
 option = partial(typer.Option, show_default=False)
-"""Hides the default of an option in its help."""
+argument = partial(typer.Argument, show_default=False)
+"""Hide the default in the help."""
 
 _JSON = Parameter(
     "as_json",
@@ -109,16 +110,26 @@ def print_answer(answer: str) -> None:
     typer.echo(printable(answer) if sys.stdout.isatty() else answer)
 
 
-def fail(error: _Reported, code: ExitCode) -> typer.Exit:
-    """Print an error and return the exception to raise: ``raise fail(…)``."""
+def fail(error: _Reported, code: ExitCode | None = None) -> typer.Exit:
+    """Print an error and return the exception to raise: ``raise fail(…)``.
+
+    Without a code, a wrong option or configuration is ``BAD_USAGE``, and anything else ``FAILED``.
+    """
     if is_json():
         print_json(error_record(type(error).__name__, error.message))
     else:
         tell(f"error: {error.message}")
+    if code is None:
+        code = ExitCode.BAD_USAGE if isinstance(error, InvalidConfig | DecodeError) else ExitCode.FAILED
     return typer.Exit(code)
 
 
-def value_or_exit(result: Result[_T, _Reported], code: ExitCode) -> _T:
+def bad_usage(option: str, given: str, expected: str) -> typer.Exit:
+    """Print what is wrong with an option, and return the exception to raise."""
+    return fail(InvalidConfig(option, given, expected))
+
+
+def value_or_exit(result: Result[_T, _Reported], code: ExitCode | None = None) -> _T:
     """Return the value of a result; print the error and exit if it failed."""
     if isinstance(result, Failure):
         raise fail(result.failure(), code)
@@ -135,7 +146,7 @@ def check_there(option: str, place: str, what: str) -> None:
     from reactive_agents.adapters.sql import is_there  # by the commands that have a store
 
     if not place or not is_there(place):  # such as an unset variable of the shell
-        raise fail(InvalidConfig(option, repr(place), f"{what} that exists"), ExitCode.BAD_USAGE)
+        raise bad_usage(option, repr(place), f"{what} that exists")
 
 
 def ask_store(

@@ -55,7 +55,7 @@ _INTERRUPTED = "Interrupted; active plans are resumed at the next start."
 
 FileArgument = Annotated[
     str,
-    typer.Argument(metavar="FILE", help="The persona's configuration, .toml or .json.", show_default=False),
+    output.argument(metavar="FILE", help="The persona's configuration, .toml or .json."),
 ]
 QuietOption = Annotated[bool, output.option("--quiet", "-q", help="Print answers only.")]
 
@@ -90,7 +90,7 @@ class PersonaView(PlainView):
 @persona.command()
 def send(
     file: FileArgument,
-    content: Annotated[str, typer.Argument(help="The content of the event.", show_default=False)],
+    content: Annotated[str, output.argument(help="The content of the event.")],
     domain: Annotated[
         str, output.option("--domain", "-d", metavar="D", help="The first domain by default.")
     ] = "",
@@ -222,9 +222,8 @@ def serve(
         from reactive_agents.server.channels import create_persona_app
         from reactive_agents.server.process import DrainingServer, address_of, bound_socket
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        wrong = errors.InvalidConfig("persona serve", f"no {missing}", "the extra reactive-agents[server]")
-        raise output.fail(wrong, output.ExitCode.BAD_USAGE) from None
+        missing = f"no {(error.name or '').partition('.')[0]}"
+        raise output.bad_usage("persona serve", missing, "the extra reactive-agents[server]") from None
 
     agent = _built(file, allow_tools_from)
     if not (quiet or output.is_json()):
@@ -280,7 +279,7 @@ def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
 
 def _built(file: str, modules: str | None) -> PersonaAgent:
     built = Personas.from_config(file, allow_tools_from=output.names(modules)).build_result()
-    return output.value_or_exit(built, output.ExitCode.BAD_USAGE)
+    return output.value_or_exit(built)
 
 
 def _run(

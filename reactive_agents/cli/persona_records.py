@@ -20,7 +20,7 @@ from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
 from reactive_agents.cli.output import option
 from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import InvalidConfig, PersonaErrors, RecordNotFound
+from reactive_agents.core.errors import PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.persona_queue import WorkFilter, WorkItem
@@ -57,8 +57,7 @@ class PersonaRecords:
     def persona(self) -> PersonaSettings:
         """The persona's settings; exit when no persona is named."""
         if self.settings is None:
-            wrong = InvalidConfig("--persona", "nothing", "a persona's file or id")
-            raise output.fail(wrong, output.ExitCode.BAD_USAGE)
+            raise output.bad_usage("--persona", "nothing", "a persona's file or id")
         return self.settings
 
     def ask(self, work: Callable[[SqlitePersonaStore], Awaitable[_T]], *, read_only: bool = True) -> _T:
@@ -78,7 +77,7 @@ class PersonaRecords:
 
     def missing(self, kind: str, name: str) -> typer.Exit:
         """Report a missing record; return the exception that exits."""
-        return output.fail(RecordNotFound(kind, name), output.ExitCode.FAILED)
+        return output.fail(RecordNotFound(kind, name))
 
     async def plan(self, store: SqlitePersonaStore, plan_id: str | None) -> PersonaPlan:
         """Return the plan of an id, else the active or newest one; exit without one."""
@@ -113,13 +112,12 @@ def records_of(persona: PersonaOption = None, memory: MemoryOption = None) -> Pe
     settings: PersonaSettings | None = None
     if persona is not None and memory is None:
         found = read_document(Path(persona), PersonaConfig, allow_tools_from=None)  # no tool is run
-        read = output.value_or_exit(found, output.ExitCode.BAD_USAGE)
+        read = output.value_or_exit(found)
         settings, memory = read.settings(), read.memory
     elif persona is not None:
         settings = PersonaSettings(PersonaId(persona), persona)
     if memory is None:
-        wrong = InvalidConfig("--persona", "nothing", "a persona's file, or an id together with --memory")
-        raise output.fail(wrong, output.ExitCode.BAD_USAGE)
+        raise output.bad_usage("--persona", "nothing", "a persona's file, or an id together with --memory")
     output.check_there("memory", memory, "a memory file")
     return PersonaRecords(memory, settings)
 
@@ -142,8 +140,7 @@ def plan(
     Shows the active plan, else the newest one: goal, steps, contingencies and success criteria.
     """
     if graph is not None and output.is_json():
-        both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
-        raise output.fail(both, code=output.ExitCode.BAD_USAGE)
+        raise output.bad_usage("--graph", f"{graph} with --json", "one of the two")
     shown = known.ask(lambda store: known.plan(store, plan_id))
     if graph is not None:
         drawn = persona_diagram(shown)
@@ -195,8 +192,7 @@ def explain(
     records, without a model call. Events with the same id in several rooms are explained one by one.
     """
     if sum(each is not None for each in (plan_id, event, message)) != 1:
-        wrong = InvalidConfig("explain", "none or several", "one of --plan-id, --event and --message")
-        raise output.fail(wrong, output.ExitCode.BAD_USAGE)
+        raise output.bad_usage("explain", "none or several", "one of --plan-id, --event and --message")
 
     async def chains(store: SqlitePersonaStore) -> list[_Explained]:
         plan = None if plan_id is None else await known.plan(store, plan_id)
@@ -292,7 +288,7 @@ def _of_learnings(
 
 
 _Records = Annotated[PersonaRecords, output.Options(_of_learnings)]
-LearningArgument = Annotated[str, typer.Argument(metavar="ID", help="The learning's id.", show_default=False)]
+LearningArgument = Annotated[str, output.argument(metavar="ID", help="The learning's id.")]
 
 
 @learnings.callback(invoke_without_command=True)
@@ -412,20 +408,17 @@ def keep(records: _Records, learning: LearningArgument) -> None:
 
 
 def _print_learning(learning: LearningEntry) -> None:
-    if output.is_json():
-        output.print_json(encode(learning))
-        return
-    for name, text in (
-        ("id", learning.id),
-        ("domain", learning.domain),
-        ("pattern", learning.pattern),
-        ("context", learning.context),
-        ("used in", "every room" if learning.room is None else f"room {learning.room}"),
-        ("confidence", f"{learning.confidence:.2f}{' (set by hand)' if learning.pinned else ''}"),
-        ("worked", str(learning.success_count)),
-        ("failed", str(learning.failure_count)),
-        ("learned from", ", ".join(learning.learned_from)),
-        ("first seen", f"{learning.first_seen_at:%Y-%m-%d %H:%M:%S}"),
-        ("last used", f"{learning.last_used_at:%Y-%m-%d %H:%M:%S}"),
-    ):
-        typer.echo(output.printable(f"{name}: {text}"))
+    lines = (
+        f"id: {learning.id}",
+        f"domain: {learning.domain}",
+        f"pattern: {learning.pattern}",
+        f"context: {learning.context}",
+        f"used in: {'every room' if learning.room is None else f'room {learning.room}'}",
+        f"confidence: {learning.confidence:.2f}{' (set by hand)' if learning.pinned else ''}",
+        f"worked: {learning.success_count}",
+        f"failed: {learning.failure_count}",
+        f"learned from: {', '.join(learning.learned_from)}",
+        f"first seen: {learning.first_seen_at:%Y-%m-%d %H:%M:%S}",
+        f"last used: {learning.last_used_at:%Y-%m-%d %H:%M:%S}",
+    )
+    output.report(encode(learning), "\n".join(lines))

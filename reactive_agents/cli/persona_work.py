@@ -10,26 +10,34 @@ from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output, persona_records
 from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.ids import ContextId
-from reactive_agents.core.persona_queue import WorkFilter, WorkItem, WorkKind, WorkOrder
+from reactive_agents.core.persona_queue import WorkFilter, WorkItem, WorkKind, WorkOrder, WorkStatus
 from reactive_agents.core.personas import PersonaPlan
 from reactive_agents.persona.plan_changes import end_plan
 
-ContextOption = Annotated[str | None, output.option("--context", metavar="C", help="Only this room.")]
 TenantOption = Annotated[str | None, output.option("--tenant", metavar="T", help="Only this tenant.")]
-SinceOption = Annotated[
-    Any, output.option("--since", metavar="TIME", parser=output.moment, help="Not before this time.")
-]
-UntilOption = Annotated[
-    Any, output.option("--until", metavar="TIME", parser=output.moment, help="Before this time.")
-]
-LimitOption = Annotated[
-    int, output.option("--limit", metavar="N", min=1, help="The maximum number of items, the newest first.")
-]
 NumberArgument = Annotated[
     int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="The number of the item.")
 ]
+
+
+def _filters(
+    context: Annotated[str | None, output.option("--context", metavar="C", help="Only this room.")] = None,
+    tenant: TenantOption = None,
+    since: Annotated[
+        Any, output.option("--since", metavar="TIME", parser=output.moment, help="Not before this time.")
+    ] = None,
+    until: Annotated[
+        Any, output.option("--until", metavar="TIME", parser=output.moment, help="Before this time.")
+    ] = None,
+    limit: Annotated[
+        int,
+        output.option("--limit", metavar="N", min=1, help="The maximum number of items, the newest first."),
+    ] = 50,
+) -> dict[str, Any]:
+    return {"context_id": context, "tenant": tenant, "since": since, "until": until, "limit": limit}
+
+
+Filters = Annotated[dict[str, Any], output.Options(_filters)]
 PlanArgument = Annotated[str, typer.Argument(metavar="ID", help="The plan's id.")]
 
 
@@ -43,22 +51,11 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
         records: persona_records.Records,
         every: Annotated[bool, output.option("--all", help="Include those that are done.")] = False,
         dead: Annotated[bool, output.option("--dead", help="Only dead letters.")] = False,
-        context: ContextOption = None,
-        tenant: TenantOption = None,
-        since: SinceOption = None,
-        until: UntilOption = None,
-        limit: LimitOption = 50,
+        *,
+        filters: Filters,
     ) -> None:
-        chosen = WorkFilter(
-            records.persona.id,
-            kinds,
-            ("dead",) if dead else () if every else ("open", "answered", "dead"),
-            tenant,
-            context_id=None if context is None else ContextId(context),
-            since=since,
-            until=until,
-            limit=limit,
-        )
+        statuses: tuple[WorkStatus, ...] = () if every else ("open", "answered", "dead")
+        chosen = WorkFilter(records.persona.id, kinds, ("dead",) if dead else statuses, **filters)
         items = records.ask(lambda store: records.value(store.find_work(chosen)))
         rows = (
             (
@@ -112,21 +109,10 @@ plans = output.command_group("List, show, cancel and retry the plans of a person
 
 
 @plans.command("list")
-def list_plans(
-    records: persona_records.Records,
-    context: ContextOption = None,
-    tenant: TenantOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    limit: LimitOption = 50,
-) -> None:
+def list_plans(records: persona_records.Records, filters: Filters) -> None:
     """List the plans by room and time, newest first."""
-    owner, room = records.persona.id, None if context is None else ContextId(context)
-    listed = records.ask(
-        lambda store: records.value(
-            store.list_plans(owner, context_id=room, tenant=tenant, since=since, until=until, limit=limit)
-        )
-    )
+    owner = records.persona.id
+    listed = records.ask(lambda store: records.value(store.list_plans(owner, **filters)))
     rows = (
         (
             each.id,
@@ -201,8 +187,7 @@ def forget(
     from them.
     """
     if user is None and tenant is None and before is None:
-        wrong = InvalidConfig("forget", "nothing", "--user, --tenant or --before")
-        raise output.fail(wrong, output.ExitCode.BAD_USAGE)
+        raise output.bad_usage("forget", "nothing", "--user, --tenant or --before")
     count = records.ask(
         lambda store: records.value(
             store.forget(records.persona.id, user=user, tenant=tenant, before=before)

@@ -47,7 +47,7 @@ RecordOption = Annotated[
         "--runs", metavar="FILE_OR_URL", help="The record: a file, or a Postgres URL.", show_default=False
     ),
 ]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.", show_default=False)]
+RunArgument = Annotated[str, output.argument(metavar="RUN", help="The id of the run.")]
 KeyOption = Annotated[
     str | None,
     output.option("--key", metavar="KEY", help="The id of the question; optional if only one waits."),
@@ -71,8 +71,7 @@ def list_recorded(place: str, chosen: RunFilter, of_log: Mapping[str, object]) -
     """List the runs of a record; refuse the options of a run log, ``of_log``."""
     for name, value in of_log.items():
         if value is not None:
-            wrong = InvalidConfig(name, repr(value), _OF_RECORD)
-            raise output.fail(wrong, output.ExitCode.BAD_USAGE)
+            raise output.bad_usage(name, repr(value), _OF_RECORD)
     found = _ask(place, lambda record: record.runs(chosen))
     if output.is_json():
         output.print_json([_listed(each) for each in found])
@@ -166,7 +165,7 @@ def deny(
 @runs.command()
 def answer(
     run: RunArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)],
+    text: Annotated[str, output.argument(metavar="TEXT", help="The answer.")],
     file: RecordOption,
     key: KeyOption = None,
 ) -> None:
@@ -254,8 +253,7 @@ def steps(run: RunArgument, file: RecordOption) -> None:
 
     entries = _ask(file, lambda record: record.entries(RunId(run)))
     if not entries:
-        none = RunRefused(RunId(run), "is not in the record, or has no steps")
-        raise output.fail(none, output.ExitCode.FAILED)
+        raise output.fail(RunRefused(RunId(run), "is not in the record, or has no steps"))
     found = recorded_steps(entries)
     rows = ((str(each.number), each.kind, each.name, output.one_line(each.text)) for each in found)
     output.print_found(found, ("step", "kind", "name", "text"), rows, right=("step",))
@@ -267,8 +265,7 @@ def recording(run: RunArgument, file: RecordOption) -> None:
     output.as_json.set(True)
     known = _ask(file, lambda record: record.find(RunId(run)))
     if known is None:
-        none = RunRefused(RunId(run), "is not in the record")
-        raise output.fail(none, output.ExitCode.FAILED)
+        raise output.fail(RunRefused(RunId(run), "is not in the record"))
     entries = _ask(file, lambda record: record.entries(RunId(run)))
     output.print_json({"run_id": run, "task": known.task.input, "entries": exported(entries)})
 
@@ -329,9 +326,9 @@ def fork(
 
 @runs.command()
 def schedule(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the schedule.", show_default=False)],
-    cron: Annotated[str, typer.Argument(metavar="CRON", help="Its times.", show_default=False)],
-    task: Annotated[str, typer.Argument(metavar="TASK", help="The task.", show_default=False)],
+    name: Annotated[str, output.argument(metavar="NAME", help="Of the schedule.")],
+    cron: Annotated[str, output.argument(metavar="CRON", help="Its times.")],
+    task: Annotated[str, output.argument(metavar="TASK", help="The task.")],
     file: RecordOption,
     config: running.ConfigOption = None,
     timezone: Annotated[str, output.option("--timezone", metavar="ZONE", help="Of the times.")] = "UTC",
@@ -347,7 +344,7 @@ def schedule(
 
 @runs.command()
 def unschedule(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the schedule.", show_default=False)],
+    name: Annotated[str, output.argument(metavar="NAME", help="Of the schedule.")],
     file: RecordOption,
     config: running.ConfigOption = None,
     allow_tools_from: output.AllowedModules = None,
@@ -360,9 +357,7 @@ def unschedule(
 
 
 def worker(
-    config: Annotated[
-        Path, typer.Argument(metavar="AGENT", help="The agent's configuration.", show_default=False)
-    ],
+    config: Annotated[Path, output.argument(metavar="AGENT", help="The agent's configuration.")],
     file: RecordOption,
     queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
     concurrency: Annotated[
@@ -447,7 +442,7 @@ def _agent(
         .map(lambda known: _with_dbos(known) if engine == Engine.DBOS else known)
     )
     built = configured.bind(lambda known: running.build_agent(known, SilentView(), config))
-    return output.value_or_exit(built, output.ExitCode.BAD_USAGE)
+    return output.value_or_exit(built)
 
 
 def _with_dbos(known: AgentConfig) -> AgentConfig:
@@ -463,9 +458,7 @@ def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]]) -> 
     try:
         return anyio.run(run)
     except AgentError as error:
-        is_usage = isinstance(error.error, InvalidConfig)
-        code = output.ExitCode.BAD_USAGE if is_usage else output.ExitCode.FAILED
-        raise output.fail(error.error, code) from None
+        raise output.fail(error.error) from None
 
 
 def _ask(
@@ -479,8 +472,7 @@ def _ask(
 
 def _order(file: str, run: str, order: RunOrder, told: str) -> None:
     if not _ask(file, lambda record: record.order(RunId(run), order)):
-        refused = RunRefused(run, "is not in the record, has ended, or is being cancelled")
-        raise output.fail(refused, output.ExitCode.FAILED)
+        raise output.fail(RunRefused(run, "is not in the record, has ended, or is being cancelled"))
     output.report({"run_id": run, "order": order}, f"{told} {run}.")
 
 

@@ -193,9 +193,7 @@ def run(
     described: AgentOptions,
     task: Annotated[
         str | None,
-        typer.Argument(
-            help="The task for the agent; '-', or none, reads it from standard input.", show_default=False
-        ),
+        output.argument(help="The task for the agent; '-', or none, reads it from standard input."),
     ] = None,
     file: FileOption = None,
     runs: Annotated[

@@ -55,9 +55,7 @@ RunsOption = Annotated[
         help="The run log: a file, by default one in the user's state directory, or a Postgres URL.",
     ),
 ]
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.", show_default=False)
-]
+RunArgument = Annotated[str, output.argument(metavar="RUN", help="The id of a run, or its beginning.")]
 
 
 @runs.command("list")
@@ -238,7 +236,7 @@ def _left_alone(place: str, run_id: RunId) -> str:
 def export(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="The id of a run, or its beginning.", show_default=False),
+        output.argument(metavar="[RUN]", help="The id of a run, or its beginning."),
     ] = None,
     file: RunsOption = None,
     user: Annotated[
@@ -258,7 +256,7 @@ def export(
     async def write(log: SqliteRunLog) -> Result[None, RunLogFailed]:
         for each in found:
             read = await attempt(log.events(each.run_id))
-            logged = output.value_or_exit(read, output.ExitCode.FAILED)
+            logged = output.value_or_exit(read)
             for line in lines_of(each, logged):
                 typer.echo(line)
         return Success(None)
@@ -293,7 +291,7 @@ def _find_run(file: str | None, run: str) -> LoggedRun:
         problem = f"There is no run {run!r} in the log."
         if meant:
             problem = f"{len(meant)} runs in the log begin with {run!r}, such as {' and '.join(meant[:2])}."
-        raise output.fail(RunLogFailed(problem, "run"), output.ExitCode.FAILED)
+        raise output.fail(RunLogFailed(problem, "run"))
     return found
 
 

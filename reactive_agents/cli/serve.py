@@ -30,9 +30,7 @@ from reactive_agents.server.web import LOOPBACK_HOSTS
 KeysOption = Annotated[
     Path, typer.Option("--keys", metavar="FILE", help="The file of the keys.", show_default=False)
 ]
-AgentArguments = Annotated[
-    list[Path], typer.Argument(metavar="AGENT…", help="Configurations of agents.", show_default=False)
-]
+AgentArguments = Annotated[list[Path], output.argument(metavar="AGENT…", help="Configurations of agents.")]
 AdmittedOption = Annotated[
     Path | None,
     output.option(
@@ -207,13 +205,13 @@ def _agent(
     path: Path, runs: str | None, allow_tools_from: str | None, *protected: Path | None
 ) -> ReactiveAgent:
     read = running.read_config_file(path, allow_tools_from)
-    config = output.value_or_exit(read, output.ExitCode.BAD_USAGE)
+    config = output.value_or_exit(read)
     adjusted = running.durable(running.adjusted(config), runs)
     if adjusted.durability is not None:  # a server continues interrupted runs
         adjusted = evolve(adjusted, durability=evolve(adjusted.durability, recover=True))
     desk = DeskOptions(True, approval_timeout_s=running.LONGEST_WAIT_S)
     built = running.build_agent(adjusted, SilentView(), path, *protected, desk=desk)
-    return output.value_or_exit(built, output.ExitCode.BAD_USAGE)
+    return output.value_or_exit(built)
 
 
 keys = output.command_group("Create, list and revoke the API keys of a server.", no_args_is_help=True)
@@ -221,7 +219,7 @@ keys = output.command_group("Create, list and revoke the API keys of a server.",
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="For people.", show_default=False)],
+    name: Annotated[str, output.argument(metavar="NAME", help="For people.")],
     file: KeysOption,
     user: Annotated[
         str | None, output.option("--user", "-u", metavar="USER", help="The user of the key.")
@@ -286,7 +284,7 @@ def list_keys(file: KeysOption) -> None:
 
 @keys.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(metavar="ID", help="Of the key.", show_default=False)],
+    key_id: Annotated[str, output.argument(metavar="ID", help="Of the key.")],
     file: KeysOption,
 ) -> None:
     """Revoke a key, effective with the next request."""

@@ -34,9 +34,7 @@ UserOption = Annotated[
     str | None, output.option("--user", "-u", metavar="USER", help="The user of the conversation.")
 ]
 AgentOption = Annotated[str, typer.Option("--agent", "-a", metavar="NAME", help="The agent's name.")]
-SessionArgument = Annotated[
-    str, typer.Argument(metavar="SESSION", help="The name of the conversation.", show_default=False)
-]
+SessionArgument = Annotated[str, output.argument(metavar="SESSION", help="The name of the conversation.")]
 
 
 def default_sessions_file() -> Path:

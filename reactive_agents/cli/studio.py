@@ -48,12 +48,11 @@ class StudioFiles:
 def studio(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
+        output.argument(
             metavar="[FILE…]",
             help="Configurations of agents and personas (.toml, .json), and files of runs (.jsonl).",
             exists=True,
             dir_okay=False,
-            show_default=False,
         ),
     ] = None,
     runs: RunsOption = None,
@@ -76,18 +75,17 @@ def studio(
 ) -> None:
     """Open a page that shows and controls runs."""
     read = read_files(files or (), output.names(allow_tools_from))
-    given = output.value_or_exit(read, output.ExitCode.BAD_USAGE)
+    given = output.value_or_exit(read)
     logs = [config.run_log.path for _, config in given.agents if config.run_log is not None]
     log = runs or (logs[0] if logs else str(default_run_log()))
     try:
         from reactive_agents.server.process import DrainingServer, address_of, bound_socket
     except ImportError:
-        missing = InvalidConfig("studio", "nothing", _NEEDED)
-        raise output.fail(missing, output.ExitCode.BAD_USAGE) from None
+        raise output.bad_usage("studio", "nothing", _NEEDED) from None
     token = secrets.token_urlsafe(32)
     once = secrets.token_urlsafe(32) if browser else ""
     built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())), once=once)
-    app = output.value_or_exit(built, output.ExitCode.BAD_USAGE)
+    app = output.value_or_exit(built)
     try:
         listening = bound_socket(host, port)
     except OSError as error:
