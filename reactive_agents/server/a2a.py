@@ -240,15 +240,18 @@ class AgentTasks(AgentExecutor):
 
     async def cancel_recorded(self, task_id: str, context: ServerCallContext) -> None:
         """Cancel the run of a task that did not begin in this process."""
-        if task_id not in self._store.begun and await self._store.get(task_id, context) is not None:
+        if await self._is_recorded(task_id, context):
             principal: Principal = context.state[_PRINCIPAL]
             with suppress(Problem):  # it has ended
                 await self._service.order(principal, await self._service.find(principal, task_id), "cancel")
             self._shown.pop(task_id, None)
 
+    async def _is_recorded(self, task_id: str, context: ServerCallContext) -> bool:
+        return task_id not in self._store.begun and await self._store.get(task_id, context) is not None
+
     async def note_shown(self, task_id: str, context: ServerCallContext) -> None:
         """Remember the waiting request that the client was shown, which a message settles."""
-        if task_id not in self._store.begun and await self._store.get(task_id, context) is not None:
+        if await self._is_recorded(task_id, context):
             principal: Principal = context.state[_PRINCIPAL]
             with suppress(Problem):  # it has no record
                 waiting = await self._service.open_questions(await self._service.find(principal, task_id))
@@ -528,16 +531,14 @@ class _Peer:
             if problem.code != "invalid-json":
                 raise
             return JsonText(build_error_response(None, JSONParseError(message=problem.detail)))
-        asked, wrong = _request_of(given)
-        if wrong is not None:
-            return JsonText(wrong)
         known = with_body(request, json_bytes(given))
         known.state.principal = principal
-        if isinstance(asked, SendMessageRequest) and asked.message.task_id:
-            try:
+        try:
+            asked = _request_of(given)
+            if isinstance(asked, SendMessageRequest) and asked.message.task_id:
                 await self._tasks.refuse_message(asked.message.task_id, _Contexts().build(known))
-            except errors.A2AError as error:
-                return JsonText(build_error_response(given.get("id"), error))
+        except errors.A2AError as error:
+            return JsonText(build_error_response(_id_of(given), error))
         if isinstance(asked, GetTaskRequest):
             await self._tasks.note_shown(asked.id, _Contexts().build(known))
         if given["method"] not in _STREAMED:
@@ -550,39 +551,41 @@ class _Peer:
             return EndedResponse(response, held.pop_all().close)
 
 
-def _request_of(given: Any) -> tuple[Any, dict[str, Any] | None]:
-    """Return the request of the protocol, or the error for an invalid one.
+def _id_of(given: Any) -> str | int | None:
+    number = given.get("id") if isinstance(given, dict) else None
+    return number if isinstance(number, str | int) and not isinstance(number, bool) else None
 
-    The library would answer these too, but as server errors with a logged traceback.
+
+def _request_of(given: Any) -> Any:
+    """Return the request of the protocol.
+
+    The library would refuse a wrong one too, but as a server error with a logged traceback.
+
+    Raises:
+        A2AError: it is wrong.
     """
     if not isinstance(given, dict):
         batch = "Send one request, not a batch." if isinstance(given, list) else "Send an object."
-        return None, build_error_response(None, errors.InvalidRequestError(message=batch))
-    number, method, params = given.get("id"), given.get("method"), given.get("params", {})
-    known = number if isinstance(number, str | int) and not isinstance(number, bool) else None
-    if given.get("jsonrpc") != "2.0" or not isinstance(method, str) or known != number:
-        expected = "Expected jsonrpc 2.0, a method, and a number or text as id."
-        return None, build_error_response(known, errors.InvalidRequestError(message=expected))
+        raise errors.InvalidRequestError(message=batch)
+    method, params = given.get("method"), given.get("params", {})
+    if given.get("jsonrpc") != "2.0" or not isinstance(method, str) or _id_of(given) != given.get("id"):
+        raise errors.InvalidRequestError("Expected jsonrpc 2.0, a method, and a number or text as id.")
     if unknown := sorted(given.keys() - {"jsonrpc", "id", "method", "params"}):
-        strange = f"There is no field {unknown[0][:100]!r}."
-        return None, build_error_response(known, errors.InvalidRequestError(message=strange))
+        raise errors.InvalidRequestError(f"There is no field {unknown[0][:100]!r}.")
     form = JsonRpcDispatcher.METHOD_TO_MODEL.get(method)
     if form is None:
-        return None, build_error_response(known, errors.MethodNotFoundError())
+        raise errors.MethodNotFoundError
     if not isinstance(params, dict):
-        return None, build_error_response(
-            known, errors.InvalidParamsError(message="params: expected an object.")
-        )
+        raise errors.InvalidParamsError("params: expected an object.")
     try:
         request = ParseDict(params, form(), ignore_unknown_fields=True)
         if isinstance(request, SendMessageRequest):
             _task_of(request.message.parts)
-    except errors.InvalidParamsError as error:
-        return None, build_error_response(known, error)
+    except errors.InvalidParamsError:
+        raise
     except Exception as error:  # noqa: BLE001 - of several types, by what is wrong
-        detail = f"params: {one_line(str(error))[:500]}"
-        return None, build_error_response(known, errors.InvalidParamsError(message=detail))
-    return request, None
+        raise errors.InvalidParamsError(f"params: {one_line(str(error))[:500]}") from None
+    return request
 
 
 def _is_no_request_error(record: logging.LogRecord) -> bool:

@@ -278,20 +278,18 @@ class Translation:
         )
 
     def _interrupt(self, key: _Key, request: events.AgentEvent) -> Interrupt:
-        line = describe(request)
-        message = one_line(line.text) if line is not None else None
+        line, call = describe(request), None
+        reason, answer = "question", {"answer": {"type": "string"}}
         if isinstance(request, events.ApprovalRequested):
-            schema = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
+            reason, answer = "approval", {"approved": {"type": "boolean"}}
             call = self._calls.get((request.run_id, request.call_id))
-            return Interrupt(
-                id="/".join(key),
-                reason="approval",
-                message=message,
-                tool_call_id=call,
-                response_schema=schema,
-            )
-        schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
-        return Interrupt(id="/".join(key), reason="question", message=message, response_schema=schema)
+        return Interrupt(
+            id="/".join(key),
+            reason=reason,
+            message=one_line(line.text) if line is not None else None,
+            tool_call_id=call,
+            response_schema={"type": "object", "properties": answer},
+        )
 
     def _add(self, message: dict[str, Any]) -> None:
         message.setdefault("id", self._id())

@@ -6,6 +6,7 @@ they agree.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
 import anyio
-from attrs import field, frozen
+from attrs import frozen
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -37,7 +38,7 @@ from reactive_agents import __version__
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
-from reactive_agents.core.events import AgentEvent, TaskFailed
+from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.message_formats import messages_from_openai, messages_to_openai
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.run_record import RecordedRun, RunState
@@ -319,11 +320,6 @@ class Operation:
     statuses: Sequence[int] = ()
     headers: Sequence[tuple[str, str]] = ()
     media_type: str = "application/json"
-    parts: Sequence[str] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        parts = tuple(each[1:-1] for each in self.path.split("/") if each.startswith("{"))
-        object.__setattr__(self, "parts", parts)
 
     def endpoint(self, service: runs.AgentService) -> Callable[[Request], Awaitable[Response]]:
         """Return the function that Starlette calls."""
@@ -504,15 +500,9 @@ async def _sessions(call: Call) -> Response:
 
 
 def _session_document(name: str, info: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "user": info.user,
-        "title": info.title,
-        "turns": info.turns,
-        "messages": info.messages,
-        "created_at": info.created_at.isoformat(),
-        "updated_at": info.updated_at.isoformat(),
-    }
+    encoded: Any = encode(info)
+    del encoded["session"]  # the name in the store
+    return {"name": name, **encoded}
 
 
 async def _session(call: Call) -> Response:
@@ -545,7 +535,10 @@ async def _run_document(service: runs.AgentService, run: runs.LiveRun | Recorded
     outcome = runs.outcome_of(run)
     if isinstance(run, runs.LiveRun):
         status, task, user, session, began = run.status, run.task, run.user, run.session, run.started_at
-        waiting = [_waiting(run_id, key, event) for (run_id, key), event in run.requests.items()]
+        waiting = [
+            _document_of(run_id, key, _KINDS[type(event).__name__], encode(event))
+            for (run_id, key), event in run.requests.items()
+        ]
     else:
         status, began, user = run.state, run.created_at, run.task.user
         task, session = run.task.input, runs.shown_name(user, run.task.session)
@@ -578,15 +571,10 @@ async def _run_document(service: runs.AgentService, run: runs.LiveRun | Recorded
 _KINDS = {"ApprovalRequested": "approval", "QuestionAsked": "question", "ExternalCallRequested": "call"}
 
 
-def _waiting(run_id: str, key: str, event: AgentEvent) -> dict[str, Any]:
-    encoded: Any = encode(event)
-    return _document_of(run_id, key, _KINDS[type(event).__name__], encoded)
-
-
 _STAMP = ("run_id", "task_id", "sequence", "at", "agent", "parent_run_id")
 
 
-def _document_of(run_id: str, key: str, kind: str, request: dict[str, Any]) -> dict[str, Any]:
+def _document_of(run_id: str, key: str, kind: str, request: Any) -> dict[str, Any]:
     shown = {name: value for name, value in request.items() if name not in _STAMP}
     return {"id": key, "run_id": run_id, "kind": kind, "request": shown}
 
@@ -741,7 +729,7 @@ _MEANINGS = {
 def _described(operation: Operation) -> dict[str, Any]:
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in operation.parts
+        for name in re.findall(r"\{(\w+)\}", operation.path)
     ]
     queried = operation.query.model_json_schema().get("properties", {})
     parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in queried.items()]

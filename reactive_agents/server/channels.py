@@ -98,6 +98,10 @@ def create_persona_app(
     return app
 
 
+def _busy(status: int, code: str, detail: str) -> Problem:
+    return Problem(status, code, detail, headers={"retry-after": str(RETRY_AFTER_S)})
+
+
 async def _taken(request: Request, domain: Domain, channel: Channel, inbox: PersonaInbox) -> Response:
     """Put the events of a request into the queue, and return its response."""
     rest = request.path_params.get("rest", "")
@@ -113,21 +117,19 @@ async def _taken(request: Request, domain: Domain, channel: Channel, inbox: Pers
     for reaction in content.reactions:
         found = await attempt(inbox.persona.feedback_of(domain, reaction))
         if isinstance(found, Failure):
-            later = {"retry-after": str(RETRY_AFTER_S)}
-            raise Problem(503, "store-unavailable", "The reaction could not be stored.", headers=later)
+            raise _busy(503, "store-unavailable", "The reaction could not be stored.")
         about = found.unwrap()
         given += [] if about is None else [about]
     for event in given:
         submitted = await attempt(inbox.submit(domain, event))
         if isinstance(submitted, Failure):
-            later = {"retry-after": str(RETRY_AFTER_S)}
             if isinstance(submitted.failure(), InboxFull):
-                raise Problem(429, "inbox-full", "Too many events wait.", headers=later)
+                raise _busy(429, "inbox-full", "Too many events wait.")
             if isinstance(submitted.failure(), InvalidEvent):
                 if content.reply is not None:  # a platform would retry all of them forever
                     continue
                 raise Problem(422, "invalid-event", submitted.failure().message)
-            raise Problem(503, "store-unavailable", "The event could not be stored.", headers=later)
+            raise _busy(503, "store-unavailable", "The event could not be stored.")
         events.append({"id": event.id, "new": submitted.unwrap().is_new})
     if content.reply is not None:
         return JsonText(content.reply)

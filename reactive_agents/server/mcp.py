@@ -170,10 +170,8 @@ class McpAgents:
     async def _settle(
         self, context: _Context, run: runs.LiveRun, key: tuple[str, str], answer: runs.Answer
     ) -> None:
-        try:
+        with suppress(Problem):  # it was settled elsewhere, or has expired, or another person decides
             await self._service.settle(self._principal(context), run, *key, answer)
-        except Problem:  # it was settled elsewhere, or has expired, or another person decides
-            return
 
     # --- input by a second call -----------------------------------------------------------------------------
 

@@ -495,10 +495,6 @@ class OpenAIProtocol:
         live = await self._service.start_here(principal, name, asked)
         return live, live.asked is asked
 
-    def _leave(self, live: runs.LiveRun, *, own: bool) -> None:
-        if own:
-            self._service.cancel(live)
-
     async def _answer(
         self, request: Request, live: runs.LiveRun, own: bool, document: Callable[[runs.LiveRun], Any]
     ) -> Response:
@@ -512,7 +508,8 @@ class OpenAIProtocol:
             if await web.until_disconnected(request.receive, work) is None:
                 return Response(status_code=499)
         finally:
-            self._leave(live, own=own)
+            if own:
+                self._service.cancel(live)
         problem = _failure(live)
         if problem is not None:
             return _error(problem)
@@ -522,7 +519,8 @@ class OpenAIProtocol:
         self, principal: Principal, live: runs.LiveRun, own: bool, source: AsyncGenerator[bytes, None]
     ) -> Response:
         with ExitStack() as held:
-            held.callback(self._leave, live, own=own)
+            if own:
+                held.callback(self._service.cancel, live)
             held.enter_context(self._service.uses.held(principal, "streams"))
             stream = web.EventStream(source, {"x-run-id": live.run_id})
             return web.EndedResponse(stream, held.pop_all().close)

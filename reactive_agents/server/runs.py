@@ -65,6 +65,7 @@ _CANCEL_S = 10.0
 """Seconds for cancelled runs to end."""
 
 _State = TypeVar("_State")
+_T = TypeVar("_T")
 
 Answer: TypeAlias = (
     tuple[Literal["approval"], bool, str]
@@ -540,13 +541,8 @@ class AgentService:
         for name, agent in self.agents.items():
             if not principal.may_use(name) or not _is_durable(agent):
                 continue
-            try:
-                found = await agent.runs.find(run_id)
-            except AgentError as error:
-                if isinstance(error.error, errors.RunRefused):
-                    continue
-                raise _unavailable(error) from None
-            if found.agent_id == agent.agent_id and principal.may_read(found.task.user):
+            found = await _of_store(_unless_missing(agent.runs.find(run_id)))
+            if found and found.agent_id == agent.agent_id and principal.may_read(found.task.user):
                 return _without_secrets(found, agent)
         if live is not None and live.last:  # it could not even be recorded
             return live
@@ -562,10 +558,7 @@ class AgentService:
         for name in names:
             if not _is_durable(self.agents[name]):
                 continue
-            try:
-                recorded = await self.agents[name].runs.list(state=state, user=user, limit=limit)
-            except AgentError as error:
-                raise _unavailable(error) from None
+            recorded = await _of_store(self.agents[name].runs.list(state=state, user=user, limit=limit))
             found.update((each.run_id, _without_secrets(each, self.agents[name])) for each in recorded)
         for live in [*self._live.values()]:
             fits = live.agent in names and live.last and user in (None, live.user)
@@ -588,10 +581,7 @@ class AgentService:
         if isinstance(run, LiveRun) or run.state != "waiting":
             return ()
         agent = self.agents[self.served_name(run)]
-        try:
-            asked = await agent.runs.questions(run.run_id)
-        except AgentError as error:
-            raise _unavailable(error) from None
+        asked = await _of_store(agent.runs.questions(run.run_id))
         shown: Callable[[Any], Any] = _redactor(agent).redact_json
         return tuple(evolve(each, request=shown(each.request)) for each in asked)
 
@@ -653,13 +643,8 @@ class AgentService:
         name = self.served_name(run)
         self._live.pop(run.run_id, None)
         self._by_key.pop(run.run_id, None)
-        if not _is_durable(self.agents[name]):
-            return
-        try:
-            await self.agents[name].runs.delete(run.run_id)
-        except AgentError as error:
-            if not isinstance(error.error, errors.RunRefused):  # another request was faster
-                raise _unavailable(error) from None
+        if _is_durable(self.agents[name]):  # another request may be faster
+            await _of_store(_unless_missing(self.agents[name].runs.delete(run.run_id)))
 
     async def settle(
         self, principal: Principal, run: LiveRun | RecordedRun, run_id: str, request: str, answer: Answer
@@ -679,10 +664,8 @@ class AgentService:
             own, asked = RunId(run_id), run.requests.get((RunId(run_id), request))
             match answer, asked:
                 case ("approval", approved, reason), events.ApprovalRequested():
-                    if approved:
-                        settled = agent.approve(own, ApprovalId(request))
-                    else:
-                        settled = agent.deny(own, ApprovalId(request), str(reason))
+                    known = ApprovalId(request)
+                    settled = agent.approve(own, known) if approved else agent.deny(own, known, str(reason))
                 case ("question", text), events.QuestionAsked():
                     settled = await agent.answer(own, RequestId(request), str(text))
                 case ("call", result, error), events.ExternalCallRequested():
@@ -724,10 +707,7 @@ class AgentService:
         limit: int | None = None,
     ) -> list[tuple[str, SessionInfo]]:
         """Return the sessions of a user by the user's names; without a user, all."""
-        try:
-            found = await agent.sessions.list(user, session=session, before=before, limit=limit)
-        except AgentError as error:
-            raise _unavailable(error) from None
+        found = await _of_store(agent.sessions.list(user, session=session, before=before, limit=limit))
         return [(shown_name(each.user, each.session) or "", each) for each in found]
 
     async def session(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> SessionInfo:
@@ -955,6 +935,16 @@ def _began(run: LiveRun | RecordedRun) -> datetime:
     return began or datetime.fromtimestamp(0, UTC)
 
 
+async def _unless_missing(asked: Awaitable[_T]) -> _T | None:
+    """Return what the record answers about a run; ``None`` if it has none."""
+    try:
+        return await asked
+    except AgentError as error:
+        if isinstance(error.error, errors.RunRefused):
+            return None
+        raise
+
+
 async def _begun(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> RecordedRun | None:
     """Return the run of a task that another process holds or that has ended.
 
@@ -962,12 +952,9 @@ async def _begun(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> R
         AgentError: the record cannot be read.
         Problem: the run has another task.
     """
-    try:
-        found = await agent.runs.find(run_id)
-    except AgentError as error:
-        if isinstance(error.error, errors.RunRefused):
-            return None
-        raise
+    found = await _unless_missing(agent.runs.find(run_id))
+    if found is None:
+        return None
     if (found.task.input, found.task.session) != (task.input, task.session):
         raise _other_task()
     return found if found.is_held or found.status not in ("open", "queued") else None
@@ -1005,9 +992,12 @@ def _refused(error: AgentError) -> Problem:
     return Problem(422, "run-refused", error.error.message, error=type(error.error).__name__)
 
 
-def _unavailable(error: AgentError) -> Problem:
-    _log.error("A store of the agent failed: %s", error.error.message)
-    return Problem(503, "store-unavailable", "A store of the agent cannot be read now.")
+async def _of_store(asked: Awaitable[_T]) -> _T:
+    try:
+        return await asked
+    except AgentError as error:
+        _log.error("A store of the agent failed: %s", error.error.message)
+        raise Problem(503, "store-unavailable", "A store of the agent cannot be read now.") from None
 
 
 def _not_found() -> Problem:
@@ -1021,11 +1011,7 @@ def _not_waiting() -> Problem:
 def outcome_of(run: LiveRun | RecordedRun) -> AgentResult | events.TaskFailed | None:
     """Return the result or failure of a run; ``None`` before its end."""
     if isinstance(run, LiveRun):
-        match run.outcome:
-            case events.TaskCompleted(result=result):
-                return result
-            case failed:
-                return failed
+        return run.outcome.result if isinstance(run.outcome, events.TaskCompleted) else run.outcome
     if not run.result:
         return None
     read = recorded_outcome(run)
