@@ -103,7 +103,12 @@ async def call_function(
         return await outcome_of(function(*args))
     calling = partial(_called, function, args)
     (value,) = await outcome_of(anyio.to_thread.run_sync(calling, abandon_on_cancel=True, limiter=limiter))
-    return await outcome_of(value) if inspect.isawaitable(value) else value
+    return await awaited(value)
+
+
+async def awaited(returned: Any) -> Any:
+    """Return what a program's function, plain or ``async``, returned."""
+    return await outcome_of(returned) if inspect.isawaitable(returned) else returned
 
 
 async def outcome_of(pending: Awaitable[_A]) -> _A:

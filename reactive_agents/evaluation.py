@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from inspect import isawaitable
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -36,7 +35,7 @@ from reactive_agents.core.results import ReasoningStatus, ReasoningStep, observe
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted, dollars, one_line, printable, shortened
 from reactive_agents.core.values import Value
-from reactive_agents.effects import effect, gather, outcome_of
+from reactive_agents.effects import awaited, effect, gather, outcome_of
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import AgentErrors
@@ -311,8 +310,8 @@ async def evaluate(
             judges += (_is_expected,)
         scores = tuple([await _score_of(judge, run, pass_score) for judge in judges])
         run = evolve(run, scores=scores)
-        if on_run is not None and isawaitable(waits := on_run(run)):
-            await waits
+        if on_run is not None:
+            await awaited(on_run(run))
         return Success(run)
 
     runs = [judged(case, attempt + 1) for case in _named(cases, repeats) for attempt in range(repeats)]
@@ -423,8 +422,7 @@ async def _score_of(evaluator: Evaluator, run: CaseRun, pass_score: float) -> Sc
 
 
 async def _asked(evaluator: Evaluator, run: CaseRun) -> Any:
-    given = evaluator(run)
-    return await given if isawaitable(given) else given
+    return await awaited(evaluator(run))
 
 
 # --- evaluators -----------------------------------------------------------------------------------------

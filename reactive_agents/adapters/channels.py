@@ -461,10 +461,8 @@ class SlackChannel(_UserChannel):
             return Failure(ChannelRefused(400, "invalid-json", "The body is not a JSON object.", _NO_RETRY))
         if document.get("type") == "url_verification":
             return Success(Received(reply={"challenge": _text(document, "challenge")}))
-        event, reaction = self._event(document, now), self._reaction(document)
-        return Success(
-            Received(() if event is None else (event,), () if reaction is None else (reaction,), reply={})
-        )
+        events, reactions = [self._event(document, now)], [self._reaction(document)]
+        return Success(Received(tuple(filter(None, events)), tuple(filter(None, reactions)), reply={}))
 
     def _reaction(self, document: dict[str, Any]) -> Reaction | None:
         given, team = document.get("event"), _text(document, "team_id")
@@ -649,15 +647,8 @@ class MatrixChannel(_UserChannel):
                 if problem is not None:
                     return Failure(problem)
         now = self._clock.now()
-        events = (self._event(each, now) for each in listed)
-        reactions = map(self._reaction, listed)
-        return Success(
-            Received(
-                tuple(each for each in events if each is not None),
-                tuple(each for each in reactions if each is not None),
-                reply={},
-            )
-        )
+        events, reactions = (self._event(each, now) for each in listed), map(self._reaction, listed)
+        return Success(Received(tuple(filter(None, events)), tuple(filter(None, reactions)), reply={}))
 
     def _reaction(self, given: dict[str, Any]) -> Reaction | None:
         relation, user = ("content", "m.relates_to"), _text(given, "sender")

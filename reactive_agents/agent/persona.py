@@ -107,14 +107,7 @@ def _assembled(described: Personas) -> Result[PersonaAgent, ConfigErrors]:
         return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
     resolved: list[_ResolvedDomain] = []
     for domain in config.domains:
-        completed = _with_functions(domain, described.components.get(domain.name, DomainComponents()))
-        if isinstance(completed, Failure):
-            return completed
-        given = completed.unwrap()
-        opened = _open_channel(domain, given, config.name)
-        if isinstance(opened, Failure):
-            return opened
-        found = _resolve_domain(domain, evolve(given, channel=opened.unwrap()), described)
+        found = _resolve_domain(domain, described)
         if isinstance(found, Failure):
             return found
         resolved.append(found.unwrap())
@@ -162,24 +155,32 @@ def _wrong_channel(channel: object) -> InvalidConfig | None:
     return validation.wrong_object("channel", channel, expected, *methods)
 
 
-def _open_channel(
+def _with_channel(
     domain: DomainConfig, components: DomainComponents, name: str
-) -> Result[ports.Channel | None, ConfigErrors]:
-    """Return the channel of a domain, if it has one."""
+) -> Result[DomainComponents, ConfigErrors]:
+    """Return the components with the channel that the configuration describes."""
     option = f"domains.{domain.name}.channel"
-    if components.channel is None and domain.channel is None:
-        return Success(None)
-    if components.deliver is not None:
-        expected = "a channel or a function that delivers"
-        return Failure(InvalidConfig(option, "both", expected))
+    if components.deliver is not None and (components.channel or domain.channel):
+        return Failure(InvalidConfig(option, "both", "a channel or a function that delivers"))
     if components.channel is not None or domain.channel is None:
-        return Success(components.channel)
+        return Success(components)
     from reactive_agents.adapters.channels import open_channel
 
-    return open_channel(domain.channel, name=name, clock=SystemClock(), environment=os.environ, option=option)
+    return open_channel(
+        domain.channel, name=name, clock=SystemClock(), environment=os.environ, option=option
+    ).map(lambda channel: evolve(components, channel=channel))
 
 
-def _resolve_domain(
+def _resolve_domain(domain: DomainConfig, described: Personas) -> Result[_ResolvedDomain, ConfigErrors]:
+    given = described.components.get(domain.name, DomainComponents())
+    return (
+        _with_functions(domain, given)
+        .bind(lambda components: _with_channel(domain, components, described.config.name))
+        .bind(lambda components: _with_agent(domain, components, described))
+    )
+
+
+def _with_agent(
     domain: DomainConfig, components: DomainComponents, described: Personas
 ) -> Result[_ResolvedDomain, ConfigErrors]:
     config = described.config

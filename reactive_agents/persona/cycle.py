@@ -31,7 +31,7 @@ from reactive_agents.core.settings import BudgetConfig, RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import RESERVED_NAMES
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect, attempt, beside
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.conversations import shown_history
 from reactive_agents.engine.guardrail import publish_findings
@@ -366,19 +366,11 @@ def begin_cycle(
     """Begin the processing of an event, with a new run id."""
     clock, ports = services.clock, domain.engine.ports
     events = RunEvents(services.events, clock, RunId(services.ids.new()), task_id)
-    guard = ports.budget.value_or(None)
-    account = UsageAccount()
-    budget = None
-    if guard is not None:
-        budget = RunBudget(guard, events, prices=ports.prices, counter=ports.counter, account=account)
-    meter = MeteredLLM(
-        ports.llm,
-        events,
-        clock,
-        budget=budget,
-        account=account,
-        settings=domain.engine.settings.model_settings,
-    )
+    account, settings_of_model = UsageAccount(), domain.engine.settings.model_settings
+    budget = ports.budget.map(
+        lambda guard: RunBudget(guard, events, prices=ports.prices, counter=ports.counter, account=account)
+    ).value_or(None)
+    meter = MeteredLLM(ports.llm, events, clock, budget=budget, account=account, settings=settings_of_model)
     return Cycle(settings, services, domain, events, meter, clock.monotonic(), room, claim)
 
 
@@ -540,21 +532,18 @@ async def _run_with_timeout(
     """
     timed_out = False
 
-    async def cancel_later() -> None:
+    async def cancel_later(_: anyio.CancelScope) -> None:
         nonlocal timed_out
         await anyio.sleep(limit)
         timed_out = True
         engine.cancel(task.id)
 
     ended: Result[TaskResult, TaskFailed | errors.ExecutionError]
-    ended = Failure(errors.ExecutionError("The run did not begin.", task.id, "bootstrap"))
-    async with anyio.create_task_group() as group:
-        group.start_soon(cancel_later)
+    async with beside(cancel_later):
         try:
             ended = await engine.conduct(task, run_id=run_id, streaming=streaming, overrides=overrides)
         except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; the persona continues
             ended = Failure(errors.ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
-        group.cancel_scope.cancel()
     return ended, timed_out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from reactive_agents.core.errors import InvalidConfig, InvalidEvent
 from reactive_agents.core.persona_queue import Utterance
 from reactive_agents.core.run_context import signature_of
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.effects import awaited
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Channel
 
@@ -99,9 +99,7 @@ class PersonaDomain:
         allowed = personas.EngagementDecision(True, "The engagement policy allows it.")
         if self.engage is None:
             return allowed
-        decided = self.engage(event, transcript)
-        if inspect.isawaitable(decided):
-            decided = await decided
+        decided = await awaited(self.engage(event, transcript))
         if isinstance(decided, personas.EngagementDecision):
             return decided
         return (
@@ -116,9 +114,7 @@ class PersonaDomain:
         Raises:
             Exception: as the function does.
         """
-        judged = None if self.check is None else self.check(event, answer, calls)
-        if inspect.isawaitable(judged):
-            judged = await judged
+        judged = None if self.check is None else await awaited(self.check(event, answer, calls))
         return None if judged is None else bool(judged)
 
     def problem_of(self, event: personas.DomainEvent) -> InvalidEvent | None:

@@ -6,7 +6,6 @@ work on one queue. A worker accepts events, claims due items, and reports outcom
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persona_events import PersonaEventDropped
 from reactive_agents.core.persona_queue import Submission, WorkItem, WorkKind
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
-from reactive_agents.effects import attempt, effect, outcome_of, task_group
+from reactive_agents.effects import attempt, awaited, effect, task_group
 from reactive_agents.kernel import RunEvents
 from reactive_agents.persona.persona import Persona, try_later
 
@@ -172,11 +171,8 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         """Return whether nothing waits or is in progress in this process."""
         if any(self._busy.values()):
             return False
-        for kind in _KINDS:
-            waiting = await self._waiting(kind)
-            if isinstance(waiting, Success) and waiting.unwrap():
-                return False
-        return True
+        waiting = [(await self._waiting(kind)).value_or(0) for kind in _KINDS]
+        return not any(waiting)
 
     async def _waiting(self, kind: WorkKind) -> Result[int, MemoryErrors]:
         persona = self.persona
@@ -204,9 +200,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         if self._on_outcome is not None:
             try:
                 with anyio.fail_after(self.persona.settings.timeouts.step_s):
-                    reported = self._on_outcome(outcome)
-                    if inspect.isawaitable(reported):
-                        await outcome_of(reported)
+                    await awaited(self._on_outcome(outcome))
             except Exception as error:  # noqa: BLE001 - a function of the program
                 _log.warning("The outcome of event %s was not taken.", item.key, exc_info=error)
                 reason = f"The outcome was not taken: {type(error).__name__}: {error}"

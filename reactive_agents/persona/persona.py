@@ -194,10 +194,8 @@ class Persona(anyio.AsyncContextManagerMixin):
             if outcome is not None:
                 outcomes.append(await self._finish(item, outcome))
         for kind in ("delivery", "evaluation"):
-            claimed = await self.claim(kind)
-            while (item := claimed.value_or(None)) is not None:
-                await self.work_item(item)
-                claimed = await self.claim(kind)
+            while (left := (await self.claim(kind)).value_or(None)) is not None:
+                await self.work_item(left)
         return Success(tuple(outcomes))
 
     # --- events that come later ---------------------------------------------------------------------------

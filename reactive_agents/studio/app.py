@@ -535,15 +535,12 @@ class _Pages:
         given = await web.read_body(request, GivenAnswer, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
         found = await self.service.find(self.service.anybody, run_id)
-        answer: Answer
-        match given.kind:
-            case "approval":
-                answer = ("approval", given.approved, given.reason)
-            case "question":
-                answer = ("question", str(given.value or ""))
-            case "call":
-                answer = ("call", given.value, "")
-        await self.service.settle(self.service.anybody, found, run_id, given.id, answer)
+        answers: Mapping[str, Answer] = {
+            "approval": ("approval", given.approved, given.reason),
+            "question": ("question", str(given.value or "")),
+            "call": ("call", given.value, ""),
+        }
+        await self.service.settle(self.service.anybody, found, run_id, given.id, answers[given.kind])
         return web.JsonText({"run_id": run_id})
 
     async def fork(self, request: Request) -> Response:

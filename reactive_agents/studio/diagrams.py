@@ -102,7 +102,6 @@ def diagram_of(plan: Mapping[str, Any] | None, tree: Mapping[str, Any] | None) -
 def plan_diagram(plan: Mapping[str, Any]) -> Diagram:
     """Return the diagram of a plan, each step below those that it depends on."""
     steps = plan["steps"][:_MOST_BOXES]
-    known = {each["id"] for each in steps}
     before: dict[str, list[str]] = {}
     level: dict[str, int] = {}
     for each in steps:  # a dependency on a later step, which no valid plan has, is ignored
@@ -122,7 +121,6 @@ def plan_diagram(plan: Mapping[str, Any]) -> Diagram:
     boxes = tuple(
         Box(each["id"], each["title"], _note_of_step(each), each["status"], *places[each["id"]])
         for each in steps
-        if each["id"] in known
     )
     unique = tuple({each.id: each for each in boxes}.values())
     edges = tuple((first, name) for name, needed in before.items() for first in dict.fromkeys(needed))
@@ -157,10 +155,9 @@ def tree_diagram(tree: Mapping[str, Any]) -> Diagram:
         children.setdefault(parent, []).append(name)
     rows = count()
     places: dict[str, float] = {}
-    order = list(depth)
     for name in _leaves(children):
         places[name] = float(next(rows))
-    for name in sorted(order, key=lambda each: -depth[each]):
+    for name in sorted(depth, key=lambda each: -depth[each]):
         below = [places[each] for each in children.get(name, ())]
         if below:
             places[name] = (below[0] + below[-1]) / 2
