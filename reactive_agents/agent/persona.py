@@ -144,8 +144,9 @@ def _wrong_parts(option: str, values: object, kind: type, expected: str) -> Inva
     return InvalidConfig(option, abbreviated(wrong[0]), expected) if wrong else None
 
 
-def _wrong_function(option: str, value: object) -> InvalidConfig | None:
-    return None if value is None else validation.wrong_functions(option, value)
+def _wrong_functions(**given: object) -> InvalidConfig | None:
+    checked = (validation.wrong_functions(name, each) for name, each in given.items() if each is not None)
+    return next(filter(None, checked), None)
 
 
 def _wrong_channel(channel: object) -> InvalidConfig | None:
@@ -626,10 +627,7 @@ class Personas:
             or _wrong_parts("agent", [agent] if agent else (), ReactiveAgents, "a builder of an agent")
             or _wrong_parts("templates", templates, PlanTemplate, "a list of PlanTemplate")
             or _wrong_parts("schedules", schedules, EventSchedule, "a list of EventSchedule")
-            or _wrong_function("describe", describe)
-            or _wrong_function("deliver", deliver)
-            or _wrong_function("engage", engage)
-            or _wrong_function("check", check)
+            or _wrong_functions(describe=describe, deliver=deliver, engage=engage, check=check)
             or _wrong_channel(channel)
         )
         if problem is not None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -30,7 +30,6 @@ from reactive_agents.core.memory import (
     ForgetUser,
     MemoryEntry,
     MemoryId,
-    MemoryKind,
     SessionSnapshot,
 )
 from reactive_agents.effects import Effect
@@ -69,35 +68,35 @@ LimitOption = Annotated[
 ]
 
 
+def _chosen(agent: AgentOption = None, kind: KindOption = None) -> dict[str, Any]:
+    return {"agent_id": agent, "kinds": () if kind is None else (kind,)}
+
+
+Chosen = Annotated[dict[str, Any], output.Options(_chosen)]
+
+
 @memory.command()
 def search(
     text: Annotated[str, typer.Argument(help="Words that an entry must all contain.")],
     path: PathOption,
-    agent: AgentOption = None,
-    kind: KindOption = None,
+    chosen: Chosen,
     limit: LimitOption = 20,
 ) -> None:
     """Search the entries that have not expired, best match first."""
-    found = _ask(
-        path, lambda archive: archive.search(text, agent_id=_agent(agent), kinds=_kinds(kind), limit=limit)
-    )
-    _print_entries(found)
+    _print_entries(_ask(path, lambda archive: archive.search(text, limit=limit, **chosen)))
 
 
 @memory.command()
 def show(
     path: PathOption,
     entry_id: Annotated[str | None, output.argument(metavar="ID", help="Show this entry in full.")] = None,
-    agent: AgentOption = None,
-    kind: KindOption = None,
+    *,
+    chosen: Chosen,
     limit: LimitOption = 50,
 ) -> None:
     """Show the most recently seen entries, or one entry in full."""
     if entry_id is None:
-        listed = _ask(
-            path, lambda archive: archive.entries(agent_id=_agent(agent), kinds=_kinds(kind), limit=limit)
-        )
-        _print_entries(listed)
+        _print_entries(_ask(path, lambda archive: archive.entries(limit=limit, **chosen)))
         return
     entry = _ask(path, lambda archive: archive.get(MemoryId(entry_id))).value_or(None)
     if entry is None:
@@ -145,8 +144,7 @@ def forget(
 @output.without_json
 def export(
     path: PathOption,
-    agent: AgentOption = None,
-    kind: KindOption = None,
+    chosen: Chosen,
     user: Annotated[
         str | None, output.option("--user", "-u", metavar="USER", help="Only what is stored of this user.")
     ] = None,
@@ -155,10 +153,10 @@ def export(
 
     Expired entries are included. With --kind, only entries of that kind.
     """
-    entries = _ask(path, lambda archive: archive.entries(agent_id=_agent(agent), kinds=_kinds(kind)))
+    entries = _ask(path, lambda archive: archive.entries(**chosen))
     sessions: tuple[SessionSnapshot, ...] = ()
-    if kind is None:
-        sessions = _ask(path, lambda archive: archive.sessions(agent_id=_agent(agent)))
+    if not chosen["kinds"]:
+        sessions = _ask(path, lambda archive: archive.sessions(agent_id=chosen["agent_id"]))
     found: tuple[MemoryEntry | SessionSnapshot, ...] = (*entries, *sessions)
     for each in found:
         if user is not None and each.owner != user_owner(user):
@@ -182,10 +180,6 @@ def _ask(
 
 def _agent(name: str | None) -> AgentId | None:
     return None if name is None else AgentId(name)
-
-
-def _kinds(kind: str | None) -> tuple[MemoryKind, ...]:
-    return () if kind is None else (cast(MemoryKind, kind),)
 
 
 def _selections(

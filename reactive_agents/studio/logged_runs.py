@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -247,15 +247,9 @@ def run_document(run: LoggedRun) -> JsonObject:
 
 def _fits(run: LoggedRun, chosen: LoggedRunFilter) -> bool:
     words = (run.task, run.detail, run.run_id, run.agent, run.user or "", run.session or "", *run.tags)
-    given: Mapping[str, tuple[object, object]] = {
-        "agent": (chosen.agent, run.agent),
-        "user": (chosen.user, run.user),
-        "session": (chosen.session, run.session),
-        "status": (chosen.status, run.status),
-        "parent": (chosen.parent, run.parent),
-    }
+    names = ("agent", "user", "session", "status", "parent")
     return (
-        all(wanted in (None, value) for wanted, value in given.values())
+        all(getattr(chosen, name) in (None, getattr(run, name)) for name in names)
         and (chosen.tagged is None or chosen.tagged in run.tags)
         and chosen.tool is None
         and (chosen.since is None or run.started_at >= chosen.since)

@@ -801,12 +801,9 @@ def model_call_details(row: Row, known: KnownEvents, request: JsonObject, before
     }
     if request:
         rest = {name: value for name, value in request.items() if name not in ("messages", "tools")}
-        changes = message_changes(_list(request, "messages"), _list(before, "messages"))
-        details |= {
-            "request": rest,
-            "tools": [each for each in _list(request, "tools") if isinstance(each, dict)],
-        }
-        details |= changes
+        details["request"] = rest
+        details["tools"] = [each for each in _list(request, "tools") if isinstance(each, dict)]
+        details |= message_changes(_list(request, "messages"), _list(before, "messages"))
     return details
 
 
@@ -839,7 +836,8 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
     shown = known.body(row.end - 1).get("observation") if row.end else None
     result = ended.get("result")
     details["shown"] = shown
-    details["is_shortened"] = isinstance(shown, str) and shown != result and shown != _written(result)
+    written = json.dumps(result, ensure_ascii=False)
+    details["is_shortened"] = isinstance(shown, str) and shown not in (result, written)
     return details
 
 
@@ -851,10 +849,6 @@ def _steps_before(row: Row, known: KnownEvents, name: str) -> Iterator[JsonObjec
             action = _text(event.body, "action")
             if action.startswith(f'{{"tool": {json.dumps(name, ensure_ascii=False)}'):
                 yield event.body
-
-
-def _written(result: Json) -> str:
-    return json.dumps(result, ensure_ascii=False)
 
 
 def message_changes(messages: Sequence[Json], before: Sequence[Json]) -> dict[str, Json]:

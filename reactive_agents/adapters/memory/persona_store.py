@@ -313,8 +313,8 @@ class SqlitePersonaStore:
                     (self._now(), room.persona_id, room.tenant),
                 ).fetchone()
                 dropped = None if oldest is None else item_of(oldest)
-            number = _insert(file, "event", room, event.id, event, self._now)
-            added = None if number is None else _row(file, number)
+            _insert(file, "event", room, event.id, event, self._now)
+            added = _item_of(file, room, "event", event.id)
             return queue.Submission(added, is_new=True, dropped=dropped, waiting=waiting + (dropped is None))
 
         return await self._database.write("add_event", work, of=f"events of {room.persona_id}")
@@ -409,7 +409,7 @@ class SqlitePersonaStore:
         item = claimed.value_or(None)
         if item is not None:
             self._served[persona_id, kind] = item.room.tenant
-            self._hold(holder)
+            self._leases.hold(holder, None)
         return claimed
 
     @effect
@@ -723,9 +723,6 @@ class SqlitePersonaStore:
 
     # --- leases -------------------------------------------------------------------------------------------
 
-    def _hold(self, holder: str) -> None:
-        self._leases.hold(holder, None)
-
     def _lease_end(self, at: int) -> int:
         return at + int(LEASE_S * 1e6)
 
@@ -880,10 +877,6 @@ def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewM
         task_id=item.task_id,
     )
     return added is not None
-
-
-def _row(file: Transaction, number: int) -> queue.WorkItem:
-    return item_of(file.execute(f"SELECT {COLUMNS} FROM persona_work WHERE number = ?", (number,)).fetchone())
 
 
 def _item_of(file: Transaction, room: personas.Room, kind: queue.WorkKind, key: str) -> queue.WorkItem | None:
