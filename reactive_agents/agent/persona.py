@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-from anyio import AsyncContextManagerMixin
 from attrs import evolve, field, frozen
 from returns.future import FutureResult
 from returns.maybe import Maybe
@@ -314,7 +313,7 @@ def _domains(
     )
 
 
-class PersonaAgent(AsyncContextManagerMixin):
+class PersonaAgent:
     """A persona, ready for events; use it as ``async with persona:``, which closes it.
 
     Attributes:
@@ -441,11 +440,15 @@ class PersonaAgent(AsyncContextManagerMixin):
         lifetimes: Lifetimes = self.container.core.lifetimes()
         await lifetimes.aclose()
 
-    @asynccontextmanager
-    async def __asynccontextmanager__(self) -> AsyncGenerator[PersonaAgent, None]:
+    async def __aenter__(self) -> PersonaAgent:
+        await self.persona.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
-            async with self.persona:
-                yield self
+            await self.persona.__aexit__(kind, error, trace)
         finally:
             await self.aclose()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from operator import not_
+from types import TracebackType
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -94,7 +95,7 @@ class Evaluated:
     cost_usd: float
 
 
-class Persona(anyio.AsyncContextManagerMixin):
+class Persona:
     """A long-lived named agent with events from one or more domains.
 
     Every event and every message is stored in a queue first, so that another or later process can continue.
@@ -121,17 +122,22 @@ class Persona(anyio.AsyncContextManagerMixin):
         self._under_way = 0
         self._allowed_names: set[tuple[Domain, str]] = set()
         self._background: anyio.abc.TaskGroup | None = None
+        self._entered: list[AbstractAsyncContextManager[anyio.abc.TaskGroup]] = []
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
             raise ValueError(f"Persona: domains: got {names}, expected each name once.")
 
-    @asynccontextmanager
-    async def __asynccontextmanager__(self) -> AsyncGenerator[Persona, None]:
-        async with task_group() as self._background:
-            try:
-                yield self
-            finally:
-                self._background = None
+    async def __aenter__(self) -> Persona:
+        entered = task_group()
+        self._background = await entered.__aenter__()
+        self._entered.append(entered)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._background = None
+        await self._entered.pop().__aexit__(kind, error, trace)
 
     def problem_of(
         self, domain: Domain, event: DomainEvent

@@ -38,16 +38,9 @@ from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.texts import one_line
 from reactive_agents.effects import call_function
 from reactive_agents.kernel.context_window.tool_results import result_text
+from reactive_agents.server import web
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns, guards
-from reactive_agents.server.web import (
-    HEARTBEAT,
-    EndedResponse,
-    EventStream,
-    Problem,
-    problem_of,
-    read_json,
-)
 
 _KEPT_TEXTS: Final = ("calls",)
 """Reasons of retractions that leave the text in the conversation: a remark beside tool calls."""
@@ -308,7 +301,7 @@ def _answer(request: events.AgentEvent, entry: ResumeEntry) -> Answer:
     if isinstance(request, events.ApprovalRequested):
         approved = given.get("approved", entry.payload) if resolved else False
         if not isinstance(approved, bool):
-            raise Problem(422, "invalid-body", "/resume/payload/approved: expected true or false.")
+            raise web.Problem(422, "invalid-body", "/resume/payload/approved: expected true or false.")
         return ("approval", approved, "" if approved else str(given.get("reason", "")))
     text = entry.payload if isinstance(entry.payload, str) else given.get("answer")
     if resolved and isinstance(text, str) and text.strip():
@@ -344,19 +337,19 @@ class AgUiEndpoint:
         principal = self._service.principal(request)
         name, _ = self._service.agent(principal, request.path_params.get("agent"))
         limits = principal.limits
-        data = await read_json(request, most=limits.body_bytes, seconds=limits.body_s)
+        data = await web.read_json(request, most=limits.body_bytes, seconds=limits.body_s)
         try:
             given = RunAgentInput.model_validate(data)
         except ValidationError as error:
-            raise problem_of(error, "invalid-body", data) from None
+            raise web.problem_of(error, "invalid-body", data) from None
         with self._service.uses.held(principal, "streams") as held:
             run, after, translation = await self._taken_up(principal, name, given) or await self._begun(
                 principal, name, given
             )
             key = _thread(principal, name, given.thread_id)
             held.callback(self._cancel_unless_waiting, key, run)
-            stream = EventStream(self._stream(key, run, after, translation))
-            return EndedResponse(stream, held.pop_all().close)
+            stream = web.EventStream(self._stream(key, run, after, translation))
+            return web.EndedResponse(stream, held.pop_all().close)
 
     def _cancel_unless_waiting(self, key: str, run: LiveRun) -> None:
         """Cancel the run of a stream that has ended if no client will come back for it."""
@@ -369,7 +362,7 @@ class AgUiEndpoint:
     ) -> tuple[LiveRun, int, Translation]:
         last = given.messages[-1] if given.messages else None
         if not isinstance(last, UserMessage):
-            raise Problem(422, "no-task", "The last message has to be the user's.")
+            raise web.Problem(422, "no-task", "The last message has to be the user's.")
         *history, task = _messages(given.messages)
         tools = _tools(given)
         if tools and guards(self._service.agents[name], "input"):
@@ -393,14 +386,14 @@ class AgUiEndpoint:
         waiting = self._waiting.look(key)
         if waiting is None:
             if given.resume:
-                raise Problem(409, "run-not-waiting", "No run of this thread waits for an answer.")
+                raise web.Problem(409, "run-not-waiting", "No run of this thread waits for an answer.")
             return None
         run, after, translation = waiting
         answers = translation.answers(run.requests.items(), given)
         resumed = {each.interrupt_id for each in given.resume or ()}
         settled = (resumed & translation.interrupts) - {"/".join(asked) for asked in run.requests}
         if given.resume and len(answers) + len(settled) < len(given.resume):
-            raise Problem(409, "other-interrupt", "The run waits for the answers to other interrupts.")
+            raise web.Problem(409, "other-interrupt", "The run waits for the answers to other interrupts.")
         for _, answer in answers:
             principal.must_settle(answer[0])
         self._waiting.take(key)
@@ -408,7 +401,7 @@ class AgUiEndpoint:
             self._service.cancel(run)  # the person sent a new task instead
             return None
         for asked, answer in answers:
-            with suppress(Problem):  # it was settled elsewhere meanwhile
+            with suppress(web.Problem):  # it was settled elsewhere meanwhile
                 await self._service.settle(principal, run, *asked, answer)
         return run, after, translation.for_request(given, {key for key, _ in answers})
 
@@ -419,7 +412,7 @@ class AgUiEndpoint:
             yield self._encoded(begun)
         async for kept in run.follow(after):
             if kept is None:
-                yield HEARTBEAT
+                yield web.HEARTBEAT
                 continue
             after = kept.number
             for made in translation.of(kept.event):
@@ -448,7 +441,7 @@ def _messages(messages: Sequence[Message]) -> list[Any]:
     kept = [_openai(each) for each in told if each["role"] in (*_ROLES, "tool")]
     read = messages_from_openai(kept)
     if isinstance(read, Failure):
-        raise Problem(422, "invalid-body", read.failure().message)
+        raise web.Problem(422, "invalid-body", read.failure().message)
     return list(read.unwrap())
 
 
@@ -464,7 +457,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
         return {"type": "text", "text": part["text"]}
     source = part["source"]
     if source["type"] not in ("data", "url"):
-        raise Problem(422, "invalid-body", f"A part from a {source['type']} is not accepted.")
+        raise web.Problem(422, "invalid-body", f"A part from a {source['type']} is not accepted.")
     is_data = source["type"] == "data"
     url = f"data:{source['mime_type']};base64,{source['value']}" if is_data else source["value"]
     if part["type"] == "image":
@@ -474,7 +467,9 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
         return {"type": "input_audio", "input_audio": {"data": source["value"], "format": kind}}
     if part["type"] == "document" and is_data:
         return {"type": "file", "file": {"file_data": url, "filename": part.get("id") or "document"}}
-    raise Problem(422, "invalid-body", f"A part of the type {part['type']} is not accepted from this source.")
+    raise web.Problem(
+        422, "invalid-body", f"A part of the type {part['type']} is not accepted from this source."
+    )
 
 
 def _tools(given: RunAgentInput) -> tuple[Tool, ...]:
@@ -488,7 +483,7 @@ def _tools(given: RunAgentInput) -> tuple[Tool, ...]:
             for each in given.tools or ()
         )
     except ToolDefinitionError as error:
-        raise Problem(422, "invalid-tool", str(error)) from None
+        raise web.Problem(422, "invalid-tool", str(error)) from None
 
 
 async def _refuse_orders(tools: Sequence[Tool]) -> None:
@@ -501,7 +496,7 @@ async def _refuse_orders(tools: Sequence[Tool]) -> None:
     texts = [f"{each.description}\n\n{joined_texts(each.parameters)}" for each in definitions]
     found = await call_function(find_orders, "\n\n".join(texts))
     if found:
-        raise Problem(422, "invalid-tool", f"A definition looks like orders to the model: {found}")
+        raise web.Problem(422, "invalid-tool", f"A definition looks like orders to the model: {found}")
 
 
 def routes(service: AgentService) -> list[BaseRoute]:

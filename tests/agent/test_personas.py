@@ -105,6 +105,16 @@ async def test_a_check_of_the_program_is_named_in_the_file_or_given(
         assert (evaluation.meets_criteria, evaluation.evidence) == (False, "check")
 
 
+async def test_a_persona_may_be_entered_where_it_is_entered_already() -> None:
+    """As by a program and by the application of its channels, which it serves."""
+    described = Personas.create("Ada").with_memory(":memory:").with_options(reasoning=False)
+    built = described.with_llm(ScriptedLLM(say("One."), say("Two."))).with_domain("chat").build()
+    async with built as ada:
+        async with built:
+            assert (await ada.send("First.")).answer == "One."
+        assert (await ada.send("Second.")).answer == "Two."
+
+
 async def test_a_declined_call_is_denied_access_whatever_the_person_says() -> None:
     @tool(requires_approval=True)
     def refund(order: int) -> str:
