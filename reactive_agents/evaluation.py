@@ -226,23 +226,19 @@ class EvaluationReport(Value):
                 for problem, times in case.problems.items()
             )
             passed = f"{case.passed} of {case.runs}"
-            cost = _cost_of(case.cost_usd, case.unpriced_calls)
+            cost = dollars(case.cost_usd, case.unpriced_calls)
             rows.append((one_line(case.name), passed, cost, f"{case.seconds:.1f}", problems))
         total = f"{self.passed} of {len(self.runs)}"
-        cost = _cost_of(self.cost_usd, sum(run.unpriced_calls for run in self.runs))
+        cost = dollars(self.cost_usd, sum(run.unpriced_calls for run in self.runs))
         rows.append(("all", total, cost, "", f"{self.pass_rate:.0%} passed"))
         if self.judges_cost_usd or self._judges_unpriced_calls:
-            rows.append(("judges", "", _cost_of(self.judges_cost_usd, self._judges_unpriced_calls), "", ""))
+            rows.append(("judges", "", dollars(self.judges_cost_usd, self._judges_unpriced_calls), "", ""))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = (
             "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]))
             for row in rows
         )
         return without_surrogates(printable("\n".join(line.rstrip() for line in lines)))
-
-
-def _cost_of(cost_usd: float, unpriced_calls: int) -> str:
-    return dollars(cost_usd) + (" or more" if unpriced_calls else "")
 
 
 def _summary(name: str, runs: Sequence[CaseRun]) -> CaseSummary:

@@ -95,7 +95,6 @@ class _ResolvedDomain:
 
 
 def _assembled(described: Personas) -> Result[PersonaAgent, ConfigErrors]:
-    """Return the persona, or the first error of its description."""
     config = described.config
     wrong_tier = tier_problem(config.tier, config.embedding_model, described.embedder)
     if wrong_tier is not None:

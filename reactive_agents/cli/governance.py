@@ -231,15 +231,12 @@ def _row(total: cost_tracker.SpendingTotal) -> tuple[str, ...]:
         str(total.runs),
         str(total.usage.input_tokens),
         str(total.usage.output_tokens),
-        _cost(total).removeprefix("$"),
+        dollars(total.cost_usd, total.unpriced_calls).removeprefix("$"),
         str(total.unpriced_calls or ""),
     )
 
 
 def _cost_line(total: cost_tracker.SpendingTotal) -> str:
     tokens = f"{total.usage.total_tokens} tokens{'' if total.usage.reported else ' or more'}"
-    return f"{total.name or UNNAMED}: {counted(total.runs, 'run')}, {tokens}, {_cost(total)}"
-
-
-def _cost(total: cost_tracker.SpendingTotal) -> str:
-    return dollars(total.cost_usd) + (" or more" if total.unpriced_calls else "")
+    cost = dollars(total.cost_usd, total.unpriced_calls)
+    return f"{total.name or UNNAMED}: {counted(total.runs, 'run')}, {tokens}, {cost}"

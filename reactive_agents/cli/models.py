@@ -162,7 +162,7 @@ def _print_profile(profile: ModelProfile) -> None:
     omitted = ", ".join(settings["omitted_parameters"]) or "none"
     rows += [("not sent", omitted, "parameters that the server refuses")]
     usage = profile.usage
-    cost = f"{dollars(usage.cost_usd)}{' or more' if usage.unpriced_calls else ''}"
+    cost = dollars(usage.cost_usd, usage.unpriced_calls)
     rows += [("cost", cost, f"{usage.calls} answers, {usage.tokens:,} tokens")]
     output.print_table(("subject", "result", "detail"), rows)
 

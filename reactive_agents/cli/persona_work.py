@@ -42,7 +42,6 @@ PlanArgument = Annotated[str, typer.Argument(metavar="ID", help="The plan's id."
 
 
 def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
-    """Return the commands for the items of some kinds."""
     a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
     group = output.command_group(title, no_args_is_help=True)
 

@@ -226,20 +226,22 @@ def line_of(result: Any) -> str:
     return f"{type(result).__name__}({shown}{reason}, {figures_of(result.metadata)})"
 
 
-def dollars(cost: float) -> str:
+def dollars(cost: float, unpriced_calls: int = 0) -> str:
     """Return a cost as it is shown: a tiny one with its first two digits.
+
+    Calls without a known price make it a lower bound: ``$0.0200 or more``.
 
     >>> dollars(0.0), dollars(1.5), dollars(0.0000273)
     ('$0.0000', '$1.5000', '$0.000027')
     """
     digits = 4 if cost == 0 or abs(cost) >= 0.0001 else 1 - math.floor(math.log10(abs(cost)))
-    return f"${cost:.{digits}f}"
+    return f"${cost:.{digits}f}{' or more' if unpriced_calls else ''}"
 
 
 def figures_of(figures: Any) -> str:
     """Return model calls, tokens, cost and duration."""
     calls = counted(figures.model_calls, "model call")
-    cost = f"{dollars(figures.cost_usd)}{' or more' if figures.unpriced_calls else ''}"
+    cost = dollars(figures.cost_usd, figures.unpriced_calls)
     return f"{calls}, {figures.tokens_used} tokens, {cost}, {figures.duration_ms / 1000:.1f} s"
 
 

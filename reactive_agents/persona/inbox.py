@@ -209,7 +209,6 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
         await self.persona.end_event(item)
 
     def _wake_waiters(self) -> None:
-        """Wake everything that waits for a change."""
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 

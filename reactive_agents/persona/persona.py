@@ -894,7 +894,6 @@ _NOT_TAKEN = object()
 
 @asynccontextmanager
 async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
-    """Show a typing indicator in the channel of the event."""
     channel = cycle.domain.channel
     if channel is None:
         yield

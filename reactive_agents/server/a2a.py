@@ -97,7 +97,6 @@ class _Caller(User):
 
     @property
     def is_authenticated(self) -> bool:
-        """Whether the sender has a key."""
         return bool(self.principal.key)
 
     @property
@@ -367,9 +366,10 @@ class AgentTasks(AgentExecutor):
         for key, request in tuple(run.requests.items()):
             if key in asked:
                 settled.add(key)
+                kind = "approval" if isinstance(request, events.ApprovalRequested) else "question"
                 with suppress(Problem):  # it was settled elsewhere meanwhile
                     principal = context.call_context.state[_PRINCIPAL]
-                    await self._service.settle(principal, run, *key, _answer(_kind(request), context))
+                    await self._service.settle(principal, run, *key, _answer(kind, context))
         return settled
 
     async def _give_up(self, task_id: str, state: _Waiting) -> None:
@@ -434,10 +434,6 @@ def _recorded_questions(waiting: Iterable[OpenQuestion]) -> list[Part]:
         asked = given.get("text") if each.kind == "question" else call
         parts += [new_text_part(one_line(str(asked))), new_data_part({"reply_with": asks})]
     return parts
-
-
-def _kind(request: events.AgentEvent) -> str:
-    return "approval" if isinstance(request, events.ApprovalRequested) else "question"
 
 
 def _answer(kind: str, context: RequestContext) -> runs.Answer:

@@ -489,7 +489,6 @@ class AgentService:
         return live
 
     def _made_deps(self, principal: Principal, user: str | None) -> Any:
-        """Return the dependencies of a run of a user."""
         return None if self._deps is None else self._deps(evolve(principal, user=user))
 
     async def deps_of_queued(self, context: RunContext[None]) -> Any:

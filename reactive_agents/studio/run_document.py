@@ -212,8 +212,7 @@ class RunTimeline:
             self.waiting.clear()
             self._part("waiting", event)
         state: RowState = "failed" if status in ("cancelled", "failed") else "done"
-        row = self._row(event, "end", f"Ended: {status}", reason, state=state, content=[status, by])
-        row.label = by
+        self._row(event, "end", f"Ended: {status}", reason, state=state, content=[status, by], label=by)
 
     def _ExecutionPhaseEntered(self, event: LoggedEvent, body: JsonObject) -> None:
         name = _text(body, "phase")
@@ -237,8 +236,7 @@ class RunTimeline:
     def _ExecutionPaused(self, event: LoggedEvent, body: JsonObject) -> None:
         self.status = "paused"
         before = _text(body, "next_step")
-        row = self._row(event, "pause", "Paused", f"before the {before}" if before else "", state="waiting")
-        self._open[row.id] = row
+        self._row(event, "pause", "Paused", f"before the {before}" if before else "", state="waiting")
 
     def _ExecutionResumed(self, event: LoggedEvent, body: JsonObject) -> None:
         self.status = "running"
@@ -325,16 +323,12 @@ class RunTimeline:
         )
 
     def _ModelCallStarted(self, event: LoggedEvent, body: JsonObject) -> None:
-        row = self._call(event, body)
-        row.state = "running"
-        self._calls[_integer(body, "model_call")] = row
-        self._open[row.id] = row
+        self._calls[_integer(body, "model_call")] = self._call(event, body, state="running")
 
     def _ModelCallCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
         row = self._calls.pop(_integer(body, "model_call"), None)
         if row is None:
-            row = self._call(event, body)
-            row.state = "recorded"
+            row = self._call(event, body, state="recorded")
         self._open.pop(row.id, None)
         response, usage = _object(body, "response"), _object(body, "usage")
         calls = [each for each in _list(response, "tool_calls") if isinstance(each, dict)]
@@ -360,17 +354,15 @@ class RunTimeline:
         row.content = ["failed"]
         self._end(row, event, "failed")
 
-    def _call(self, event: LoggedEvent, body: JsonObject) -> Row:
+    def _call(self, event: LoggedEvent, body: JsonObject, state: RowState = "note") -> Row:
         purpose = _text(body, "purpose")
         if purpose == "think":
             self._turns += 1
-            row = self._row(event, "turn", f"Turn {self._turns}", depth=self._depth)
-            row.number = self._turns
+            kind, title, number = "turn", f"Turn {self._turns}", self._turns
         else:
+            kind, number = "question", None
             title = _QUESTIONS.get(purpose) or purpose.replace("-", " ").capitalize() or "Question"
-            row = self._row(event, "question", title, depth=self._depth)
-        row.purpose = purpose
-        return row
+        return self._row(event, kind, title, depth=self._depth, state=state, number=number, purpose=purpose)
 
     def _spent(self, body: JsonObject, row: Row) -> None:
         self.totals["model_calls"] += 1
@@ -393,11 +385,11 @@ class RunTimeline:
         name, arguments = _text(body, "tool_name"), body.get("arguments")
         turn = self._thought
         depth = self._depth + (turn is not None)
-        row = self._row(event, "tool", name, _shown(arguments), depth=depth, state="running")
-        row.content = [arguments]
+        row = self._row(
+            event, "tool", name, _shown(arguments), depth=depth, state="running", content=[arguments]
+        )
         row.label = "" if turn is None else turn.label
         self._tools[_text(body, "call_id")] = row
-        self._open[row.id] = row
         for at, (asked, known) in enumerate(self._asked):
             if asked == name:
                 del self._asked[at]
@@ -444,7 +436,6 @@ class RunTimeline:
 
     def _QuestionAsked(self, event: LoggedEvent, body: JsonObject) -> None:
         row = self._row(event, "person", "Question", _text(body, "text"), depth=2, state="waiting")
-        self._open[row.id] = row
         self._wait(event, "question", _text(body, "question_id"), row, body)
 
     def _QuestionAnswered(self, event: LoggedEvent, body: JsonObject) -> None:
@@ -526,10 +517,9 @@ class RunTimeline:
         error, row = _text(body, "error"), self._steps.get(name)
         if status == "in_progress":
             again = f", attempt {_integer(body, 'retries') + 1}" if _integer(body, "retries") else ""
-            row = self._row(event, "step", f"Step {name}{again}", title, depth=1, state="running")
-            row.content = title
-            self._steps[name] = row
-            self._open[row.id] = row
+            row = self._steps[name] = self._row(
+                event, "step", f"Step {name}{again}", title, depth=1, state="running", content=title
+            )
             self._thought = None
         elif row is not None and row.id in self._open:
             self._end(row, event, "done" if status == "completed" else "failed")
@@ -577,8 +567,8 @@ class RunTimeline:
     def _GuardrailTriggered(self, event: LoggedEvent, body: JsonObject) -> None:
         blocked = _text(body, "action") == "block"
         title = f"Guardrail: {_text(body, 'category')}, {_text(body, 'action')}"
-        row = self._row(event, "policy", title, _text(body, "detail"), depth=1)
-        row.state = "failed" if blocked else "note"
+        state: RowState = "failed" if blocked else "note"
+        self._row(event, "policy", title, _text(body, "detail"), depth=1, state=state)
 
     def _ResultVerified(self, event: LoggedEvent, body: JsonObject) -> None:
         is_verified, sure = body.get("verified") is True, _number(body, "confidence")
@@ -631,19 +621,20 @@ class RunTimeline:
         note: str = "",
         *,
         depth: int = 0,
-        state: RowState = "note",
-        content: Json = None,
-        is_minor: bool = False,
+        **more: Any,
     ) -> Row:
+        """Add a row with these fields; a running or waiting one is open until it ends."""
         at_ms = round((event.at - self.started_at).total_seconds() * 1000, 3)
-        shown = _line(note)
-        row = Row(event.sequence, kind, _line(title), shown, depth, at_ms, state=state)
-        row.changed, row.content, row.is_minor = event.sequence, content, is_minor
+        row = Row(
+            event.sequence, kind, _line(title), _line(note), depth, at_ms, changed=event.sequence, **more
+        )
         phase = self._phase
-        if depth and not is_minor and phase is not None and phase.is_minor:
+        if depth and not row.is_minor and phase is not None and phase.is_minor:
             phase.is_minor, phase.changed = False, event.sequence
         self.rows.append(row)
         self._by_id[row.id] = row
+        if row.state in ("running", "waiting"):
+            self._open[row.id] = row
         return row
 
     def _end(self, row: Row, event: LoggedEvent, state: RowState) -> None:
@@ -655,9 +646,8 @@ class RunTimeline:
 
     def _enter(self, event: LoggedEvent, name: str) -> Row:
         self._leave(event)
-        phase = self._phase = self._row(event, "phase", name, state="running")
-        phase.is_minor = True  # until it has content
-        self._open[phase.id] = phase
+        # minor until it has content
+        phase = self._phase = self._row(event, "phase", name, state="running", is_minor=True)
         return phase
 
     def _leave(self, event: LoggedEvent) -> None:
