@@ -43,11 +43,11 @@ Run: TypeAlias = runs.LiveRun | RecordedRun
 
 _STORED = "openai_response"
 """The key of the response in the metadata of its run."""
-_KEPT = (
+_KEPT = {
     *("instructions", "previous_response_id", "conversation", "store", "max_output_tokens", "user"),
     *("temperature", "top_p", "metadata"),
-)
-"""The request fields that the response repeats."""
+}
+"""The request fields that the response repeats, but for ``store``."""
 MOST_IN_MEMORY = 1_000
 """The most conversations of responses that are kept in memory, the latest ones."""
 
@@ -808,7 +808,7 @@ class AgentResponse:
 
     def stored(self) -> JsonObject:
         """Return the stored fields of the response."""
-        request = self.body.model_dump(mode="json", include=set(_KEPT), exclude_none=True)
+        request = self.body.model_dump(mode="json", include=_KEPT, exclude_none=True)
         return {"id": self.id, "created_at": self.created, "request": request}
 
     def document(self, run: Run | None) -> dict[str, Any]:
@@ -833,20 +833,15 @@ class AgentResponse:
             "status": status,
             "error": error,
             "incomplete_details": incomplete,
-            "instructions": body.instructions,
             "model": self.model,
             "output": output,
             "parallel_tool_calls": True,
             "tool_choice": "auto",
             "tools": [],
-            "temperature": body.temperature,
-            "top_p": body.top_p,
-            "max_output_tokens": body.max_output_tokens,
-            "previous_response_id": body.previous_response_id,
+            **body.model_dump(include=_KEPT - {"store"}),
             "conversation": {"id": named} if isinstance(named, str) else named,
             "text": {"format": {"type": "text"}},
             "usage": usage,
-            "user": body.user,
             "metadata": body.metadata or {},
             "reactive_agents": about,
         }
