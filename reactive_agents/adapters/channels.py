@@ -36,7 +36,7 @@ from reactive_agents.core.channels import (
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import ContextId, EventId
-from reactive_agents.core.json import JsonObject, without_surrogates
+from reactive_agents.core.json import MOST_LEVELS, JsonObject, without_surrogates
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import effect
 from reactive_agents.ports import Channel, Clock
@@ -49,8 +49,6 @@ BODY_BYTES = 1_000_000
 """Maximum length of a body before authentication."""
 TRANSACTION_BYTES = 10_000_000
 """Maximum length of a homeserver's body: a hundred events."""
-DEEPEST = 64
-"""Levels of arrays and objects in a body."""
 _MOST_NAME = 200
 _MOST_ANSWER = 1_000_000
 _REQUEST_S = 30.0
@@ -150,7 +148,7 @@ def parsed_object(body: bytes) -> dict[str, Any] | None:
     """Return the JSON object of a body, without lone surrogates; else ``None``."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse)
-        return _cleaned(value, DEEPEST) if isinstance(value, dict) else None
+        return _cleaned(value, MOST_LEVELS) if isinstance(value, dict) else None
     except (ValueError, RecursionError):
         return None
 
@@ -175,14 +173,14 @@ def parsed_transaction(body: bytes) -> list[dict[str, Any]] | None:
     readable: list[dict[str, Any]] = []
     for each in listed:
         try:
-            readable += [_cleaned(each, DEEPEST)] if isinstance(each, dict) else []
+            readable += [_cleaned(each, MOST_LEVELS)] if isinstance(each, dict) else []
         except ValueError:
             continue
     return readable
 
 
 _PART = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]', re.DOTALL)
-_TOO_DEEP = DEEPEST + 3  # an event is in a list in an object
+_TOO_DEEP = MOST_LEVELS + 3  # an event is in a list in an object
 """Levels below those that an event may have, at which its nesting is cut off."""
 
 

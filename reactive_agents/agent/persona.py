@@ -159,7 +159,9 @@ def _with_channel(
 ) -> Result[DomainComponents, ConfigErrors]:
     """Return the components with the channel that the configuration describes."""
     option = f"domains.{domain.name}.channel"
-    if components.deliver is not None and (components.channel or domain.channel):
+    if components.channel is None and domain.channel is None:
+        return Success(components)
+    if components.deliver is not None:
         return Failure(InvalidConfig(option, "both", "a channel or a function that delivers"))
     if components.channel is not None or domain.channel is None:
         return Success(components)

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reactive_agents.core.json import without_surrogates
+from reactive_agents.core.json import MOST_LEVELS, without_surrogates
 from reactive_agents.core.texts import shortened
 
 _log = logging.getLogger("reactive_agents")
@@ -31,8 +31,6 @@ _Body = TypeVar("_Body", bound=BaseModel)
 _T = TypeVar("_T")
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
-DEEPEST_BODY = 64
-"""Levels of arrays and objects in a body; deeper ones are refused."""
 MOST_VALUES = 100_000
 """Values in a body; more would block the event loop for seconds."""
 _MOST_PROBLEMS = 20
@@ -284,7 +282,7 @@ def _finite(text: str) -> float:
 def _check_json(value: Any) -> None:
     """Refuse texts that cannot be encoded as UTF-8, and nesting that stores refuse."""
     level = [value]
-    for _ in range(DEEPEST_BODY + 1):
+    for _ in range(MOST_LEVELS + 1):
         inner: list[Any] = []
         for each in level:
             if isinstance(each, dict):
