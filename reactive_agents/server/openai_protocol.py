@@ -499,13 +499,8 @@ class OpenAIProtocol:
         self, request: Request, live: runs.LiveRun, own: bool, document: Callable[[runs.LiveRun], Any]
     ) -> Response:
         """Wait for a run's end; return its document, or why there is none."""
-
-        async def work() -> bool:
-            await live.until_ended()
-            return True
-
         try:
-            if await web.until_disconnected(request.receive, work) is None:
+            if not await web.until_disconnected(request.receive, live.until_ended()):
                 return Response(status_code=499)
         finally:
             if own:

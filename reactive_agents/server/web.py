@@ -25,10 +25,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reactive_agents.core.json import MOST_LEVELS, without_surrogates
 from reactive_agents.core.texts import shortened
+from reactive_agents.effects import beside
 
 _log = logging.getLogger("reactive_agents")
 _Body = TypeVar("_Body", bound=BaseModel)
-_T = TypeVar("_T")
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 MOST_VALUES = 100_000
@@ -550,21 +550,18 @@ def urlsplit_host(origin: str) -> str:
         return ""
 
 
-async def until_disconnected(receive: Receive, work: Callable[[], Awaitable[_T]]) -> _T | None:
-    """Return the result of the work; ``None``, and cancelled, if the client leaves.
+async def until_disconnected(receive: Receive, work: Awaitable[object]) -> bool:
+    """Return whether the work has ended; it is cancelled if the client leaves before.
 
     The body must have been read before.
     """
-    results: list[_T] = []
 
-    async with anyio.create_task_group() as group:
+    async def watch(working: anyio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        working.cancel()
 
-        async def watch() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            group.cancel_scope.cancel()
-
-        group.start_soon(watch)
-        results.append(await work())
-        group.cancel_scope.cancel()
-    return results[0] if results else None
+    async with beside(watch):
+        await work
+        return True
+    return False
