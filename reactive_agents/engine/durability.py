@@ -85,7 +85,6 @@ from reactive_agents.ports import Approver, Clock, EventHandler, RunRecord
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
-    from reactive_agents.core.redaction import Redactor
     from reactive_agents.core.settings import RunSettings
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts, RunOverrides
@@ -920,7 +919,7 @@ async def _replayed(
     engine: ExecutionEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
     """Replay a sub-run, such as a run of another agent."""
-    from reactive_agents.engine.replay import CollectedEvents, replaying_engine
+    from reactive_agents.engine.replay import replaying_engine
 
     reader = parent.reader
     found = None if reader is None or run_id is None else await attempt(reader.find(run_id))
@@ -934,7 +933,7 @@ async def _replayed(
     journal.reader = reader
     token = BRANCH.set(RunBranch(journal))
     try:
-        return await replaying_engine(engine, CollectedEvents()).conduct_phases(
+        return await replaying_engine(engine, EventSink(bool)).conduct_phases(
             run.task, run.run_id, overrides, streaming=False, journal=journal
         )
     finally:
@@ -1111,7 +1110,14 @@ def refused_run(
     """
     ports = engine.ports
     if isinstance(error, errors.RunRefused):
-        ports = evolve(ports, events=_ReadersBus(readers, ports.redactor))
+        redactor = ports.redactor
+
+        def show(event: AgentEvent) -> None:
+            shown = event if redactor is None else ValueRedactor(redactor).redacted(event)
+            for each in readers:
+                each.show(shown)
+
+        ports = evolve(ports, events=EventSink(show))
     events = _started(engine.settings, ports, task, run_id)
     metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", engine.ports.llm.model, "error")
     failed = TaskFailed(*events.stamp(), error=error, steps=(), metadata=metadata, **events.origin)
@@ -1119,20 +1125,18 @@ def refused_run(
     return Failure(failed)
 
 
-class _ReadersBus:
-    """An event bus of the readers of one stream."""
+@frozen(eq=False)
+class EventSink:
+    """An event bus without subscribers: one function takes every event."""
 
-    def __init__(self, readers: Sequence[EventReader], redactor: Redactor | None) -> None:
-        self._readers = readers
-        self._redacted = None if redactor is None else ValueRedactor(redactor).redacted
+    take: Callable[[AgentEvent], object]
 
     def publish(self, event: AgentEvent) -> None:
-        """Show the event to the readers."""
-        for each in self._readers:
-            each.show(event if self._redacted is None else self._redacted(event))
+        """Pass the event on."""
+        self.take(event)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Subscribe no one."""
+        """Subscribe no one: what is published is not news to others."""
         return lambda: None
 
 

@@ -9,7 +9,7 @@ all that comes after it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -28,7 +28,7 @@ from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import BRANCH, attempt
 from reactive_agents.engine import durability
 from reactive_agents.engine.services import CALLER, RunOverrides, RunStopped
-from reactive_agents.ports import EventHandler, RunRecord
+from reactive_agents.ports import RunRecord
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
@@ -73,22 +73,7 @@ class Replay:
     step: int
 
 
-class CollectedEvents:
-    """An event bus that keeps the events."""
-
-    def __init__(self) -> None:
-        self.events: list[AgentEvent] = []
-
-    def publish(self, event: AgentEvent) -> None:
-        """Keep the event."""
-        self.events.append(event)
-
-    def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Subscribe no one: a replay is not news."""
-        return lambda: None
-
-
-def replaying_engine(engine: ExecutionEngine, bus: CollectedEvents) -> ExecutionEngine:
+def replaying_engine(engine: ExecutionEngine, bus: durability.EventSink) -> ExecutionEngine:
     """Return an engine whose runs are replays, without subscribers and budget."""
     ports = evolve(engine.ports, events=bus, budget=Nothing, open_services=None)
     return type(engine)(engine.settings, ports)
@@ -130,8 +115,8 @@ async def replay_run(
         entries = [each for each in entries if each.number <= steps[until - 1].entry]
     journal = durability.RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
     journal.reader = reader
-    bus = CollectedEvents()
-    replaying = replaying_engine(durability.engine_of(engine, journal), bus)
+    events: list[AgentEvent] = []
+    replaying = replaying_engine(durability.engine_of(engine, journal), durability.EventSink(events.append))
     branch, caller = BRANCH.set(durability.RunBranch(journal)), CALLER.set(None)
     outcome: Result[TaskResult, TaskFailed] | None = None
     try:
@@ -153,7 +138,7 @@ async def replay_run(
     finally:
         CALLER.reset(caller)
         BRANCH.reset(branch)
-    return Replay(outcome, tuple(bus.events), difference, step)
+    return Replay(outcome, tuple(events), difference, step)
 
 
 def _was_cut_off(run: RecordedRun) -> bool:
