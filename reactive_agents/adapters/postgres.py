@@ -584,10 +584,9 @@ def _migrate(connection: Any, store: Store, *, read_only: bool) -> None:
 
 
 def _migration_begin() -> str:
-    name = int.from_bytes(hashlib.sha256(b"reactive_agents migrations").digest()[:8], "big", signed=True)
     return (
         f"SET LOCAL search_path = {_SEARCH_PATH}; SET LOCAL lock_timeout = '60s';"
-        f" SELECT pg_advisory_xact_lock({name})"
+        f" SELECT pg_advisory_xact_lock({_lock_key('reactive_agents migrations')})"
     )
 
 

@@ -40,6 +40,7 @@ import anyio.lowlevel
 from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.config import IN_PROCESS as IN_PROCESS
 from reactive_agents.core.config import is_postgres, shown_place
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.effects import event_on_this_loop, schedule_on_this_loop, wait_whatever_happens
@@ -53,9 +54,6 @@ Work: TypeAlias = Callable[[sqlite3.Connection], _T]
 Statement: TypeAlias = str | Callable[[sqlite3.Connection], object]
 
 DatabasePath: TypeAlias = str | PathLike[str]
-
-IN_PROCESS = ":memory:"
-"""The path of a database without a file."""
 
 FAILURES = (sqlite3.Error, OSError, ValueError, OverflowError, TypeError)
 """Exceptions of SQLite, also for values that it cannot store, and for stored ones of a wrong type."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NotRequired, R
 import attrs
 from attrs import frozen
 from returns.result import Result
+from typing_extensions import is_typeddict
 
 from reactive_agents.agent.errors import AgentError, result_or_raise
 from reactive_agents.core.errors import ExecutionError, StructuredOutputError
@@ -275,7 +276,7 @@ def _fields_of(kind: Any) -> tuple[_Field, ...] | None:
     """Return the fields of a class; ``None`` for a type without any."""
     if not isinstance(kind, type):
         return None
-    if typing.is_typeddict(kind) or _is_foreign_typed_dict(kind):
+    if is_typeddict(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         return tuple(_Field(name, each, (name,), None) for name, each in hints.items())
     if hasattr(kind, "model_fields"):
@@ -286,10 +287,6 @@ def _fields_of(kind: Any) -> tuple[_Field, ...] | None:
         hints = typing.get_type_hints(kind, include_extras=True)
         return tuple(_of_dataclass(each, hints[each.name]) for each in dataclasses.fields(kind))
     return None
-
-
-def _is_foreign_typed_dict(kind: type) -> bool:
-    return issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
 
 def _of_model(name: str, field: Any) -> _Field:

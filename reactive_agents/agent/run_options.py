@@ -35,7 +35,6 @@ from reactive_agents.ports import LLM, Approver
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.requests import ApprovalHandler
-    from reactive_agents.reasoning.structured_output.schema import Shape
 
 TaskInput: TypeAlias = str | Content | Sequence[str | Content]
 """A task: a text, a part such as an image, or a list of texts and parts in their order."""
@@ -268,10 +267,6 @@ def _with_model(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidCo
     return Success(_with_services(changes, llm=given, counter=counter, prices=prices, cost_router=Nothing))
 
 
-def _with_tools(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
-    return find_tools(given).map(lambda tools: _with(changes, tools=tools))
-
-
 def _with_approver(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     if callable(getattr(given, "decide", None)):
         return Success(_with_services(changes, approver=Some(given)))
@@ -295,27 +290,16 @@ def _with_output(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidC
     return Success(evolve(_with_services(changes, output_shape=Some(shape)), present=typed_results(shape)))
 
 
-@lru_cache(64)
-def _known_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
-    """Return the shape of a type; it is kept, since it takes long to make."""
-    return output_shape(output_type)
-
-
-def _with_run_id(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
-    return Success(evolve(_with(changes, named=True), run_id=RunId(given)))
-
-
-def _with_accepted_changes(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
-    return Success(_with(changes, accept_changes=bool(given)))
+_known_shape = lru_cache(64)(output_shape)  # it takes long to make
 
 
 _CHANGES: Mapping[str, Callable[[RunChanges, Any], Result[RunChanges, InvalidConfig]]] = {
     "model": _with_model,
-    "tools": _with_tools,
+    "tools": lambda changes, given: find_tools(given).map(lambda tools: _with(changes, tools=tools)),
     "output": _with_output,
     "approver": _with_approver,
-    "run_id": _with_run_id,
-    "accept_changes": _with_accepted_changes,
+    "run_id": lambda changes, given: Success(evolve(_with(changes, named=True), run_id=RunId(given))),
+    "accept_changes": lambda changes, given: Success(_with(changes, accept_changes=bool(given))),
 }
 
 

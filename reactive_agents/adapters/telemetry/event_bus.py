@@ -15,6 +15,7 @@ import weakref
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from threading import Event, Lock, Thread, get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -241,7 +242,8 @@ class QueuedHandler:
             if is_at_work and len(self._waiting) % MOST_WAITING:
                 return
         try:
-            self._schedule(bool if is_at_work else self._begin)  # or check whether the loop still exists
+            begin = partial(spawn_on_this_loop, self._work)
+            self._schedule(bool if is_at_work else begin)  # or check whether the loop still exists
         except RuntimeError:  # the loop has ended, and the handler with it
             self._leave_work()
 
@@ -261,9 +263,6 @@ class QueuedHandler:
             return
         self._idle = self._idle or anyio.Event()
         await self._idle.wait()
-
-    def _begin(self) -> None:
-        spawn_on_this_loop(self._work)
 
     async def _work(self) -> None:
         try:
