@@ -10,9 +10,9 @@ import hashlib
 import json
 import logging
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -615,32 +615,23 @@ def verify(
 def _verified(
     path: sqlite.DatabasePath, known_head: AuditHead | None, check: SignatureCheck | None
 ) -> Result[AuditSummary, AuditErrors]:
-    if sql.is_postgres(path):
-        verifying = partial(_verified_in, known_head=known_head, check=check)
-        looked = sql.look_into(path, AUDIT, verifying)
-        return (
-            looked.unwrap() if isinstance(looked, Success) else Failure(_failed(looked.failure(), "verify"))
-        )
-    with closing(sqlite.open_to_read(path)) as connection:
-        # a decoding error must not hide a change
-        connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
-        connection.execute("BEGIN")  # one consistent view of the file
-        sqlite.version_of(connection, AUDIT)
-        (tables,) = connection.execute(_TABLES).fetchone()
-        if tables == 0:  # SQLite accepts an empty file as a database
-            return Failure(_not_a_log(path, "verify"))
-        if tables == 1:
-            return Failure(AuditBroken(1, "a table of the log is missing"))
-        return _verified_in(connection, known_head=known_head, check=check)
+    def work(connection: sql.Transaction) -> Result[AuditSummary, AuditErrors]:
+        if isinstance(connection, sqlite3.Connection):
+            # a decoding error must not hide a change
+            connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
+            connection.execute("BEGIN")  # one consistent view of the file
+            (tables,) = connection.execute(_TABLES).fetchone()
+            if tables == 0:  # SQLite accepts an empty file as a database
+                return Failure(_not_a_log(path, "verify"))
+            if tables == 1:
+                return Failure(AuditBroken(1, "a table of the log is missing"))
+        heads = connection.execute(_HEAD).fetchall()
+        stored = Link(*heads[0]) if heads else None
+        links = (Link(*row) for row in _pages(connection, "sequence, previous, body, hash, signature"))
+        return verify_chain(links, stored, known_head=known_head, check=check)
 
-
-def _verified_in(
-    connection: sql.Transaction, *, known_head: AuditHead | None, check: SignatureCheck | None
-) -> Result[AuditSummary, AuditErrors]:
-    heads = connection.execute(_HEAD).fetchall()
-    stored = Link(*heads[0]) if heads else None
-    links = (Link(*row) for row in _pages(connection, "sequence, previous, body, hash, signature"))
-    return verify_chain(links, stored, known_head=known_head, check=check)
+    looked = sql.look_into(path, AUDIT, work)
+    return looked.unwrap() if isinstance(looked, Success) else Failure(_failed(looked.failure(), "verify"))
 
 
 def _pages(connection: sql.Transaction, columns: str) -> Iterator[tuple[Any, ...]]:
