@@ -386,12 +386,6 @@ class ContentStore(Protocol):
         """Store bytes under the digest of their part, held by the run of the owner."""
         ...
 
-    def hold(
-        self, parts: Sequence[Content], owner: ContentOwner
-    ) -> Effect[frozenset[Digest], ContentUnavailable]:
-        """Hold what the owner's user may refer to; return the digests of all else."""
-        ...
-
     def read(self, digest: Digest, user: str | None) -> Effect[bytes | None, ContentUnavailable]:
         """Return the bytes of a digest that the user may refer to; ``None`` for others."""
         ...

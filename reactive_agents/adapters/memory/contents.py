@@ -8,7 +8,6 @@ messages, up to a number of bytes, the newest first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -92,34 +91,16 @@ class SqliteContent:
     @effect
     async def put(self, part: Content, data: bytes, owner: ContentOwner) -> Result[None, ContentUnavailable]:
         """Store bytes under the digest of their part, held by the run of the owner."""
-        row = _row(part, owner, microseconds(self._clock.now()))
+        held_us, holder = microseconds(self._clock.now()), f"run:{owner.run_id}"
+        row = (part.digest, holder, owner.user, to_json(part, Content), held_us)
 
         def work(file: sql.Transaction) -> None:
             file.execute(_HELD_BY_RUN, row)  # first, since a concurrent release would delete the bytes
             file.execute(
-                "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (row[0], len(data), data)
+                "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (part.digest, len(data), data)
             )
 
         return await self._write("put", work)
-
-    @effect
-    async def hold(
-        self, parts: Sequence[Content], owner: ContentOwner
-    ) -> Result[frozenset[Digest], ContentUnavailable]:
-        """Hold the digests that the owner's user may refer to; return the others."""
-        now = microseconds(self._clock.now())
-        rows = [_row(part, owner, now) for part in parts]
-
-        def work(file: sql.Transaction) -> frozenset[Digest]:
-            strange: set[Digest] = set()
-            for row in rows:
-                if _is_held(file, row[0], row[2]):
-                    file.execute(_HELD_BY_RUN, row)
-                else:
-                    strange.add(Digest(row[0]))
-            return frozenset(strange)
-
-        return await self._write("hold", work)
 
     @effect
     async def read(self, digest: Digest, user: str | None) -> Result[bytes | None, ContentUnavailable]:
@@ -160,32 +141,19 @@ def _unavailable(operation: str, error: object) -> ContentUnavailable:
     return ContentUnavailable(str(getattr(error, "message", error)), operation)
 
 
-_Row = tuple[str, str, str | None, str, int]
-
-
-def _row(part: Content, owner: ContentOwner, now: int) -> _Row:
-    return part.digest, f"run:{owner.run_id}", owner.user, to_json(part, Content), now
-
-
 _HELD_BY_RUN = (
     "INSERT INTO content_holders VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT (digest, holder) DO UPDATE SET"
     ' "user" = excluded."user", part = excluded.part, held_us = excluded.held_us, running = 1'
 )
 
 
-def _is_held(file: sql.Transaction, digest: str, user: str | None) -> bool:
-    (held,) = file.execute(
-        "SELECT EXISTS (SELECT 1 FROM content_holders WHERE digest = ? AND"
-        ' ("user" = ? OR ("user" IS NULL AND CAST(? AS TEXT) IS NULL)))',
+def _data(file: sql.Transaction, *, digest: str, user: str | None) -> bytes | None:
+    found = file.execute(
+        "SELECT data FROM contents WHERE digest = ? AND EXISTS"
+        " (SELECT 1 FROM content_holders AS held WHERE held.digest = contents.digest"
+        ' AND ("user" = ? OR ("user" IS NULL AND CAST(? AS TEXT) IS NULL)))',
         (digest, user, user),
     ).fetchone()
-    return bool(held)
-
-
-def _data(file: sql.Transaction, *, digest: str, user: str | None) -> bytes | None:
-    if not _is_held(file, digest, user):
-        return None
-    found = file.execute("SELECT data FROM contents WHERE digest = ?", (digest,)).fetchone()
     return None if found is None else bytes(found[0])
 
 
