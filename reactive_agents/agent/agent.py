@@ -442,7 +442,8 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the task or an option is wrong, or the agent has no record of runs.
         """
-        from reactive_agents.agent.runs import check_queued, queued_run
+        from reactive_agents.agent.queue_worker import queued_run
+        from reactive_agents.agent.runs import check_queued
 
         ready, changes = value_or_raise(self._run_of(task, dict(options), queued=True))
         check_queued(queue, priority, delay_s, live=live_options(options))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -33,7 +33,7 @@ from reactive_agents.core.run_record import (
     next_time,
     pause_after,
 )
-from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import QueueEngine, RunRecord
@@ -219,8 +219,16 @@ class QueueWorker:
         return [run for run in found if run.order != "pause"]
 
     async def _is_idle(self) -> bool:
-        """Return whether nothing is under way or due; a run may begin as this looks."""
-        return not self._begun and not await self._has_due() and not self._begun
+        """Return whether nothing is under way or due, also where limits keep it back."""
+        if self._begun:
+            return False
+        now = self._engine.ports.clock.now()
+        due = [
+            run
+            for run in await self._open_runs()
+            if not self._is_stopped(run.run_id) and (run.due is None or run.due <= now)
+        ]
+        return not due and not self._begun  # a run may begin as this looks
 
     async def _left(self) -> tuple[RunId, ...]:
         """Return the runs that failed to continue here, and that nobody has to settle."""
@@ -231,14 +239,6 @@ class QueueWorker:
             if isinstance(known, Failure) or (run is not None and run.state in ("queued", "interrupted")):
                 left.append(run_id)
         return tuple(left)
-
-    async def _has_due(self) -> bool:
-        """Return whether there are runs that limits, or another engine, keep back."""
-        now = self._engine.ports.clock.now()
-        return any(
-            not self._is_stopped(run.run_id) and (run.due is None or run.due <= now)
-            for run in await self._open_runs()
-        )
 
     def _is_stopped(self, run_id: RunId) -> bool:
         """Return whether a run that failed to continue here is not to be tried yet."""
@@ -326,18 +326,15 @@ class QueueWorker:
             local = due.astimezone(ZoneInfo(schedule.timezone))  # an hour that comes twice has one run
             run_id = RunId(f"{schedule.name}@{local:%Y-%m-%dT%H:%M:%S}")
             task = evolve(schedule.task, id=TaskId(run_id), created_at=due)
-            run = RecordedRun(
-                run_id,
-                schedule.agent_id,
-                task,
-                status="queued",
-                queue=schedule.queue,
-                priority=schedule.priority,
-                due=due,
-            )
+            run = queued_run(task, run_id, queue=schedule.queue, priority=schedule.priority, due=due)
             is_new = await value_of(self._record.add_scheduled(schedule, run, following))
             if is_new and self._queues is not None:
                 await value_of(self._queues.submit(run))
+
+
+def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: datetime | None) -> RecordedRun:
+    """Return a run that waits in a queue."""
+    return RecordedRun(run_id, task.agent_id, task, status="queued", queue=queue, priority=priority, due=due)
 
 
 def waits_for_person(engine: ExecutionEngine, task_id: TaskId) -> bool:

@@ -43,7 +43,7 @@ from reactive_agents.core.run_record import (
     RunSchedule,
     RunState,
 )
-from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.durability import engine_definition, recorded_outcome, task_difference
@@ -602,11 +602,6 @@ def exported(entries: Iterable[RunEntry]) -> list[Json]:
     """Return answers of models and outcomes of tools as JSON data, in their order."""
     kept = [each for each in entries if each.kind in ("model", "intent", "result")]
     return [{"kind": each.kind, "key": each.key, **json.loads(each.body)} for each in kept]
-
-
-def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: datetime | None) -> RecordedRun:
-    """Return a run that waits in a queue."""
-    return RecordedRun(run_id, task.agent_id, task, status="queued", queue=queue, priority=priority, due=due)
 
 
 def check_queued(

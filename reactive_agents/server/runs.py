@@ -28,8 +28,8 @@ from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError, value_or_raise
+from reactive_agents.agent.queue_worker import queued_run
 from reactive_agents.agent.run_options import TaskOptions
-from reactive_agents.agent.runs import queued_run
 from reactive_agents.core import errors, events
 from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content

@@ -13,7 +13,7 @@ that a turn costs the same however long the session is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -206,7 +206,10 @@ class SqliteSessions:
         return ended.bind(_unless)
 
     async def _renew_tickets(self, held: Mapping[str, None]) -> None:
-        await self._write("renew", lambda file: _renew(file, tuple(held), self._valid_until()))
+        statement = "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?"
+        await self._write(
+            "renew", lambda file: file.executemany(statement, [(self._valid_until(), each) for each in held])
+        )
 
     def _now(self) -> int:
         return microseconds(self._clock.now())
@@ -549,10 +552,3 @@ def _change_later(
             "UPDATE conversation_turns SET state = ? WHERE conversation = ? AND number = ?",
             (to_json(evolve(turn, changed=own).state_after(state)), place[0], each),
         )
-
-
-def _renew(file: sql.Transaction, held: Sequence[str], until: int) -> None:
-    file.executemany(
-        "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?",
-        [(until, each) for each in held],
-    )

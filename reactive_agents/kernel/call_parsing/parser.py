@@ -106,7 +106,7 @@ def _scan(reader: CallReader | None, text: str) -> _Scan:
     start = position = _orphan_thinking(scan, text)
     last_end = max((end.start() for end in _THINK_END.finditer(text)), default=-1)
     while (opener := _OPENER.search(text, position)) is not None:
-        kind = _kind(opener)
+        kind = opener.lastgroup or ""
         position = opener.end()
         if kind == "think":
             thought = _thought(text, opener, last_end)
@@ -193,10 +193,6 @@ def _thought(text: str, opener: re.Match[str], last_end: int) -> tuple[str, int]
 def _is_inline(text: str, position: int) -> bool:
     """Return whether one backtick, not three, is right before."""
     return text[max(0, position - 1) : position] == "`" and text[max(0, position - 3) : position] != "```"
-
-
-def _kind(opener: re.Match[str]) -> str:
-    return next(kind for kind in ("think", "fence", *READERS) if opener[kind] is not None)
 
 
 def _tidied(text: str) -> str:
