@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from attrs import frozen
-
+from reactive_agents.core.encodings import Encoded
 from reactive_agents.core.encodings import encoded_texts as texts_in_codes
 
 _PERCENT = re.compile(r"(?:[\w\-.]{0,8}(?:%[0-9A-Fa-f]{2})+[\w\-.]{0,8}){3,}")
@@ -51,24 +50,7 @@ _AFTER_ENTITIES = 200
 _AROUND = 120
 
 
-@frozen
-class Disguised:
-    """A disguised text within another one.
-
-    Attributes:
-        text: the text without the disguise.
-        start: its start in the other text.
-        end: its end in the other text.
-        how: the disguise.
-    """
-
-    text: str
-    start: int
-    end: int
-    how: str
-
-
-def encoded_texts(text: str) -> Iterator[Disguised]:
+def encoded_texts(text: str) -> Iterator[Encoded]:
     """Yield texts decoded from base64, hexadecimal, percent encoding and others.
 
     Decodes a few nested layers. Each layer is no longer than the one around it, and each place is decoded in
@@ -78,43 +60,41 @@ def encoded_texts(text: str) -> Iterator[Disguised]:
     yield from layer
     for _ in range(_MOST_LAYERS - 1):
         layer = [
-            Disguised(inner.text, outer.start, outer.end, f"{inner.how} in {outer.how}")
+            Encoded(inner.text, outer.start, outer.end, f"{inner.how} in {outer.how}")
             for outer in layer
             for inner in _decoded(outer.text)
         ]
         yield from layer
 
 
-def _decoded(text: str) -> Iterator[Disguised]:
+def _decoded(text: str) -> Iterator[Encoded]:
     end = 0
     for found in texts_in_codes(text):
         if len(found.text) >= _LEAST_DECODED:
-            yield Disguised(found.text, found.start, found.end, found.how)
+            yield found
     for match in _PERCENT.finditer(text) if "%" in text else ():
-        yield Disguised(unquote(match[0]).replace("+", " "), *match.span(), "percent encoding")
+        yield Encoded(unquote(match[0]).replace("+", " "), *match.span(), "percent encoding")
     for match in _ENTITIES.finditer(text) if "&" in text else ():
         if match.start() >= end:
             end = min(len(text), match.end() + _AFTER_ENTITIES)
-            yield Disguised(
-                html.unescape(text[match.start() : end]), match.start(), end, "character entities"
-            )
+            yield Encoded(html.unescape(text[match.start() : end]), match.start(), end, "character entities")
     for match in _ESCAPES.finditer(text) if "\\" in text else ():
         decoded = re.sub(r"\\(?:u00|x)(..)", lambda each: chr(int(each[1], 16)), match[0])
-        yield Disguised(decoded, *match.span(), "escapes")
+        yield Encoded(decoded, *match.span(), "escapes")
 
 
-def spelt_texts(folded: str) -> Iterator[Disguised]:
+def spelt_texts(folded: str) -> Iterator[Encoded]:
     """Yield readings of a folded text: joined letters, rot13, reversed, digits."""
     for match in _SPACED.finditer(folded):
         words = re.sub(r"(?<=\w)[ .\-_*|/](?=\w)", "", match[0])
-        yield Disguised(re.sub(r"\W{2,}", " ", words), *match.span(), "spaced letters")
+        yield Encoded(re.sub(r"\W{2,}", " ", words), *match.span(), "spaced letters")
     read: set[str] = set(_WORD.findall(folded))
     if len(read & _TURNED) >= _LEAST_TURNED:
-        yield Disguised(codecs.encode(folded, "rot13"), 0, len(folded), "rot13")
+        yield Encoded(codecs.encode(folded, "rot13"), 0, len(folded), "rot13")
     if len(read & _REVERSED) >= _LEAST_TURNED:
-        yield Disguised(folded[::-1], 0, len(folded), "reversed text")
+        yield Encoded(folded[::-1], 0, len(folded), "reversed text")
     for start, end in _around(_LEET, folded):
-        yield Disguised(folded[start:end].translate(_LEET_LETTERS), start, end, "digits for letters")
+        yield Encoded(folded[start:end].translate(_LEET_LETTERS), start, end, "digits for letters")
 
 
 def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
@@ -130,13 +110,13 @@ def _around(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def hidden_texts(text: str) -> Iterator[Disguised]:
+def hidden_texts(text: str) -> Iterator[Encoded]:
     """Yield texts that are invisible when displayed as HTML or Markdown."""
     place = text.find("<!--")
     while place >= 0:
         close = text.find("-->", place + 4)
         end = len(text) if close < 0 else close
-        yield Disguised(text[place + 4 : min(end, place + _LONGEST_HIDDEN)], place, end, "HTML comment")
+        yield Encoded(text[place + 4 : min(end, place + _LONGEST_HIDDEN)], place, end, "HTML comment")
         place = -1 if close < 0 else text.find("<!--", close)
     done = 0
     for match in _HIDING_STYLE.finditer(text) if "<" in text else ():
@@ -146,8 +126,8 @@ def hidden_texts(text: str) -> Iterator[Disguised]:
         if start:
             close = text.find("</", start, start + _LONGEST_HIDDEN)
             done = close if close >= 0 else min(len(text), start + _LONGEST_HIDDEN)
-            yield Disguised(text[start:done], start, done, "invisible HTML")
+            yield Encoded(text[start:done], start, done, "invisible HTML")
     for match in _MARKDOWN_COMMENT.finditer(text):
-        yield Disguised(match[0], *match.span(), "Markdown comment")
+        yield Encoded(match[0], *match.span(), "Markdown comment")
     for match in _ATTRIBUTE.finditer(text):
-        yield Disguised(match[1], *match.span(1), "HTML attribute")
+        yield Encoded(match[1], *match.span(1), "HTML attribute")

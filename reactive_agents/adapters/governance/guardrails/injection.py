@@ -20,6 +20,7 @@ from attrs import frozen
 
 from reactive_agents.adapters.governance.guardrails import disguised_texts, injection_words
 from reactive_agents.adapters.governance.guardrails.checks import Check
+from reactive_agents.core.encodings import Encoded
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
 from reactive_agents.core.texts import Folded, count_invisible, fold
 
@@ -137,9 +138,7 @@ def _injections(text: str) -> Iterator[tuple[int, int, float, str]]:
             yield disguised.start, disguised.end, min(1.0, strongest + 0.25), disguised.how
 
 
-def _unmasked(
-    disguised: disguised_texts.Disguised, plain: Folded | None
-) -> Iterator[tuple[int, int, float, str]]:
+def _unmasked(disguised: Encoded, plain: Folded | None) -> Iterator[tuple[int, int, float, str]]:
     read = fold(disguised.text).text
     found = [each for each in _combined(_said(read)) if each.score >= LEAST_SCORE + 0.05]
     if disguised.how == "spaced letters" and injection_words.CLOSED_UP.search(re.sub(r"\W", "", read)):
