@@ -28,7 +28,7 @@ from reactive_agents.core.messages import (
 )
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import FINAL_ANSWER
-from reactive_agents.effects import Effect
+from reactive_agents.effects import Effect, effect
 
 TURN_USAGE = models.Usage(input_tokens=10, output_tokens=5, total_tokens=15)
 """The usage that a turn reports by default."""
@@ -269,14 +269,12 @@ class ScriptedLLM:
         """Return the price given at construction."""
         return FutureResult.from_value(self._price)
 
-    def complete(self, request: models.ModelRequest) -> Effect[models.ModelResponse, LLMErrors]:
+    @effect
+    async def complete(self, request: models.ModelRequest) -> Result[models.ModelResponse, LLMErrors]:
         """Return the next turn that fits.
 
         Fails as the turn says, or with ``ScriptExhausted`` when none fits.
         """
-        return FutureResult(self._answer(request))
-
-    async def _answer(self, request: models.ModelRequest) -> Result[models.ModelResponse, LLMErrors]:
         return await self._play(request, self._take(request))
 
     async def stream(

@@ -304,6 +304,13 @@ CREATE TABLE persona_work (
     UNIQUE (kind, persona_id, tenant, domain, context_id, key)
 )
 """
+_WORK_INDEXES = (
+    "CREATE INDEX persona_work_open ON persona_work"
+    " (persona_id, kind, tenant, domain, context_id, number, priority) WHERE status IN ('open', 'answered')",
+    "CREATE INDEX persona_work_by_event ON persona_work (persona_id, tenant, domain, context_id, event_id)",
+    'CREATE INDEX persona_work_by_user ON persona_work (persona_id, tenant, "user", updated_at)',
+    "CREATE INDEX persona_work_by_holder ON persona_work (holder) WHERE holder != ''",
+)
 _PERSONA_WORK = (
     "ALTER TABLE persona_plans ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
     "DROP INDEX persona_plans_by_event",
@@ -319,11 +326,7 @@ _PERSONA_WORK = (
     " context_id TEXT NOT NULL, data TEXT NOT NULL,"
     " PRIMARY KEY (persona_id, tenant, domain, context_id)) WITHOUT ROWID",
     _WORK,
-    "CREATE INDEX persona_work_open ON persona_work"
-    " (persona_id, kind, tenant, domain, context_id, number, priority) WHERE status IN ('open', 'answered')",
-    "CREATE INDEX persona_work_by_event ON persona_work (persona_id, tenant, domain, context_id, event_id)",
-    'CREATE INDEX persona_work_by_user ON persona_work (persona_id, tenant, "user", updated_at)',
-    "CREATE INDEX persona_work_by_holder ON persona_work (holder) WHERE holder != ''",
+    *_WORK_INDEXES,
     _queue_of_plans,
     _rooms_of_learnings,
 )
@@ -390,11 +393,7 @@ _PERSONAS_IN_POSTGRES = (
     table_of(_JOURNAL),
     "CREATE INDEX persona_journal_by_task ON persona_journal (task_id, seq)",
     table_of(_WORK),
-    "CREATE INDEX persona_work_open ON persona_work"
-    " (persona_id, kind, tenant, domain, context_id, number, priority) WHERE status IN ('open', 'answered')",
-    "CREATE INDEX persona_work_by_event ON persona_work (persona_id, tenant, domain, context_id, event_id)",
-    'CREATE INDEX persona_work_by_user ON persona_work (persona_id, tenant, "user", updated_at)',
-    "CREATE INDEX persona_work_by_holder ON persona_work (holder) WHERE holder != ''",
+    *_WORK_INDEXES,
 )
 
 MEMORY = sqlite.Store(

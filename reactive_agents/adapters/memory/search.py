@@ -38,7 +38,8 @@ _COMMON = frozenset(
 
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a text in order, in lower case: runs of letters and digits."""
-    return tuple(word.lower() for word in _words(text))
+    plain = unicodedata.normalize("NFC", text).translate(_ACCENTS)
+    return tuple(word.lower() for word in _WORD.findall(plain))
 
 
 def keywords_of(text: str) -> tuple[str, ...]:
@@ -77,7 +78,8 @@ def indexed_form(word: str) -> str:
 
 def full_text_query(words: Iterable[str], *, every: bool) -> str:
     """Return a query for all or any of the words; empty without words."""
-    return (" AND " if every else " OR ").join(_quoted(words))
+    quoted = (f'"{word}"' for word in dict.fromkeys(words))  # so that none is a query operator
+    return (" AND " if every else " OR ").join(quoted)
 
 
 def one_line(text: str) -> str:
@@ -97,12 +99,3 @@ def _plain(character: str) -> str:
     if character.isprintable() or character in _JOINERS:
         return character
     return " " if character.isspace() else ""
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(unicodedata.normalize("NFC", text).translate(_ACCENTS))
-
-
-def _quoted(words: Iterable[str]) -> list[str]:
-    """Return words as quoted strings, so that none is a query operator."""
-    return [f'"{word}"' for word in dict.fromkeys(words)]

@@ -90,6 +90,8 @@ _COLUMNS = (
     "id, agent_id, kind, content, origin, source, task_id, importance, "
     "created_at, seen_at, successes, executions, owner"
 )
+_NAMES: Sequence[str] = _COLUMNS.split(", ")
+_MOMENTS = ("created_at", "seen_at")
 _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.memory_vocabulary USING fts5vocab(main, memory_words, row)"
 )
@@ -436,31 +438,17 @@ def _delete(connection: Transaction, table: str, condition: str, *values: object
 
 
 def _insert(connection: Transaction, entry: memory.MemoryEntry, mark: str) -> None:
+    moments = {name: microseconds(getattr(entry, name)) for name in _MOMENTS}
+    values = [moments.get(name, getattr(entry, name)) for name in _NAMES]
     connection.execute(
-        f"INSERT INTO memories ({_COLUMNS}, fingerprint, fades_at) VALUES ({', '.join('?' * 15)})",
-        (
-            entry.id,
-            entry.agent_id,
-            entry.kind,
-            entry.content,
-            entry.origin,
-            entry.source,
-            entry.task_id,
-            entry.importance,
-            microseconds(entry.created_at),
-            microseconds(entry.seen_at),
-            entry.successes,
-            entry.executions,
-            entry.owner,
-            mark,
-            fades_at(entry),
-        ),
+        f"INSERT INTO memories ({_COLUMNS}, fingerprint, fades_at) VALUES ({marks(_NAMES)}, ?, ?)",
+        (*values, mark, fades_at(entry)),
     )
     if not isinstance(connection, sqlite3.Connection):
         postgres_search.add_words(connection, entry.id, entry.content)
 
 
 def _entry_of(row: Any) -> memory.MemoryEntry:
-    known = dict(zip(_COLUMNS.split(", "), row, strict=True))
-    moments = {name: moment_of(known[name]) for name in ("created_at", "seen_at")}
+    known = dict(zip(_NAMES, row, strict=True))
+    moments = {name: moment_of(known[name]) for name in _MOMENTS}
     return memory.MemoryEntry(**{**known, **moments})

@@ -104,7 +104,8 @@ def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolat
     if not os.path.exists(target):  # unlike Path.exists, false without permission
         return missing_path(workspace, path)
     if target.is_dir():
-        return _refuse(path, f"it is a folder.{_named('It has', _paths_below(workspace, target))}")
+        paths = list(islice(files_below(workspace, target), MOST_FILES))
+        return _refuse(path, f"it is a folder.{_named('It has', paths)}")
     try:
         with _folder_of(workspace, target) as folder:
             opened = _open(path, folder, target.name, os.O_RDONLY)
@@ -360,10 +361,6 @@ def missing_path(workspace: Path, path: str) -> Failure[WorkspaceViolation]:
     near += get_close_matches(wanted.as_posix(), known, _MOST_NAMED, _ALIKE)
     named = _named("Near it", list(dict.fromkeys(near))) or _named("There are", known)
     return _refuse(path, f"it does not exist.{named or ' There are no files.'}")
-
-
-def _paths_below(workspace: Path, folder: Path) -> list[str]:
-    return list(islice(files_below(workspace, folder), MOST_FILES))
 
 
 def _named(lead: str, paths: list[str]) -> str:
