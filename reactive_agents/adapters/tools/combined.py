@@ -60,10 +60,12 @@ class CombinedTools:
     Args:
         services: the services, in the order of their tools. Their tools may change between calls, for example
             when a service is opened.
+        hidden: names of tools that are left out.
     """
 
-    def __init__(self, services: Sequence[ToolService]) -> None:
+    def __init__(self, services: Sequence[ToolService], hidden: frozenset[str] = frozenset()) -> None:
         self._services = tuple(services)
+        self._hidden = hidden
         self._catalog = _Catalog()
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -113,6 +115,8 @@ class CombinedTools:
                 name = definition.name
                 if name in routes:
                     name = prefixed_name(f"tools{number}", name, routes)
+                if name in self._hidden:
+                    continue
                 routes[name] = _Route(service, definition.name)
                 definitions.append(attrs.evolve(definition, name=name))
         catalog = self._catalog = _Catalog(listings, tuple(definitions), routes)
@@ -122,30 +126,6 @@ class CombinedTools:
 def _of_servers(service: ToolService, servers: Container[str]) -> frozenset[str]:
     named = getattr(service, "of_servers", None)  # of services with MCP servers
     return frozenset() if named is None else named(servers)
-
-
-class _Without:
-    """Implements ``ToolService`` without some tools of another service."""
-
-    def __init__(self, service: ToolService, hidden: frozenset[str]) -> None:
-        self._service = service
-        self._hidden = hidden
-
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        return tuple(each for each in self._service.definitions() if each.name not in self._hidden)
-
-    @effect
-    async def execute(
-        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
-    ) -> Result[ToolResult, errors.ToolErrors]:
-        if call.name in self._hidden:
-            return Failure(errors.ToolNotFound(call.name, tuple(each.name for each in self.definitions())))
-        return await attempt(self._service.execute(call, scope, approver))
-
-    async def was_done(self, name: str, key: str) -> tuple[Json] | None:
-        probe = None if name in self._hidden else getattr(self._service, "was_done", None)
-        found: tuple[Json] | None = None if probe is None else await probe(name, key)
-        return found
 
 
 def _renamed(error: errors.ToolErrors, name: str) -> errors.ToolErrors:
@@ -271,7 +251,7 @@ class Toolsets:
                 return Failure(found.failure())
             chosen += found.unwrap()
         if tools is not None and hidden:
-            tools = _Without(tools, hidden)
+            tools = CombinedTools((tools,), hidden)
         taken = {} if tools is None else {each.name: each for each in tools.definitions()}
         names = set(taken)
         for tool in (*chosen, *added):
