@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
+from reactive_agents.core.languages import alternatives, by_language, word_set
 from reactive_agents.core.values import lazy_pattern
 
 _FIGURE = lazy_pattern(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]*)", re.ASCII)
@@ -26,15 +27,10 @@ _QUANTITY = lazy_pattern(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 LIST_MARK = lazy_pattern(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
 _NUMERALS = {
     word: str(value)
-    for words in (
-        "zero one two three four five six seven eight nine ten eleven twelve",
-        "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
-        "zéro une deux trois quatre cinq six sept huit neuf dix onze douze",
-        "cero uno dos tres cuatro cinco seis siete ocho nueve diez - doce",
-    )
-    for value, word in enumerate(words.split())
+    for row in by_language("numeral").values()
+    for value, word in enumerate(row)
     if value != 1 and word != "-"
-} | {"dozen": "12", "dutzend": "12", "douzaine": "12", "docena": "12"}
+} | dict.fromkeys(word_set("dozen"), "12")
 NUMBERED = lazy_pattern(r"(?<!\S)\(?[1-9][.)]\s")
 """A number before a part of a list, within a line too."""
 _PRECISE = lazy_pattern(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
@@ -42,7 +38,7 @@ _PRECISE = lazy_pattern(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
 _ROUNDED = lazy_pattern(r"(?:(?:[.,]?0){2,}|(?<=\d\d)0)\Z")
 _ROUNDING = 0.01
 """The largest share by which "about 7,300" may differ from the figure that it stands for."""
-_MONEY = r"(?:[€$£¥]|(?:eur|usd|gbp|chf|euros?|dollars?|dólares|pounds)\b)"
+_MONEY = rf"(?:[€$£¥]|{alternatives('money')}\b)"
 _DIGITS = frozenset("0123456789")
 _POINTS = frozenset(".,")
 _WORD_MARKS = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote, quote_plus
 
+from reactive_agents.core.languages import alternatives, word_set
 from reactive_agents.core.values import lazy_pattern
 
 _Judge: TypeAlias = Callable[[re.Match[str]], bool]
@@ -309,11 +310,10 @@ PATTERNS = (
     ),
     _pattern(
         "named-value",
-        r"(?i:(?<![A-Za-z])(?:api[ _-]?key|access[ _-]?token|password|passphrase|passwort|kennwort"
-        r"|mot de passe|contraseña|senha|parola|şifre|пароль|密码|密碼|パスワード)"
-        r"(?:\s{0,4}[:=：]\s{0,4}|\s{1,4}(?:is|lautet|ist|est|es)\s{1,4}))"
+        rf"(?i:(?<![A-Za-z]){alternatives('secret_name')}"
+        rf"(?:\s{{0,4}}[:=：]\s{{0,4}}|\s{{1,4}}{alternatives('secret_is')}\s{{1,4}}))"
         rf"(?P<secret>{_VALUE}{{6,}})",
-        "api access passw passphrase kennwort mot contrase senha parola şifre пароль 密码 密碼 パスワード",
+        " ".join(sorted(word_set("secret_sign"))),
         _has_digit,
     ),
 )

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.values import lazy_pattern
 
 Sign: TypeAlias = Literal["plain", "mood", "faint"]
@@ -24,213 +25,95 @@ Sign: TypeAlias = Literal["plain", "mood", "faint"]
 is about the speaker, or names an act of a tool."""
 
 
-def _table(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SUBJECT = _table(
-    "i i'm i'll i'd i've we we're we'll we'd we've ich wir je nous yo nosotros io noi eu nós ik wij я мы "
-    "jag jeg tôi saya"
-)
-_OBJECT = _table("me us mich mir uns moi мне нам")
+_SUBJECT = word_set("speaker")
+_OBJECT = word_set("me_or_us")
 """They are no sign that the speaker acts: "it reaches us"."""
 _SPEAKER = _SUBJECT | _OBJECT
-_HORTATIVE = _table(
-    "let let's lass lassen laissez laissez-moi déjame déjeme dejadme permíteme permítame lasciami "
-    "lasciatemi deixe-me deixa-me laat pozwól pozwólcie давайте давай позвольте hadi voyons regardons "
-    "donnez-moi donne-moi dame deme dammi låt lad để biarkan mari"
-)
-_LET = _table("let lass lassen laissez laat")
+_HORTATIVE = word_set("let_me")
+_LET = word_set("let")
 """They are about the speaker with a pronoun of it only: "let me", and not "let it rest"."""
-_WITH_SPEAKER = _table("i'll we'll i'd i'm would want able ready try can kann")
+_WITH_SPEAKER = word_set("intends_with_speaker")
 """Signs of an intention where the speaker is the subject only."""
-_INTENT = _table(
-    "will shall should must need needs ought going gonna werde werden muss müssen möchte sollte sollten "
-    "vais allons dois devons voudrais faut voy vamos necesito debo tengo quiero estoy vado devo "
-    "dobbiamo voglio sto vou preciso devo quero estou zal zullen ga gaan moet moeten wil muszę musimy "
-    "chcę нужно должен должны буду будем надо хочу ska skal kommer vil sẽ akan"
-)
-_MODAL = _table("will shall should must need needs ought")
+_INTENT = word_set("intends")
+_MODAL = word_set("modal")
 """Those that say nothing of who intends."""
-_MOOD = _table("i'd we'd i'm we're would can able möchte sollte sollten voudrais kann should")
+_MOOD = word_set("mood")
 """Those of what one would, can or should do, or is, which are also those of advice."""
-_ADVICE = _table("i'd we'd would should")
-_PROGRESSIVE = _table("i'm we're am are")
+_ADVICE = word_set("advice")
+_PROGRESSIVE = word_set("progressive")
 _HAS_TO = lazy_pattern(r"\b(?:have|has|got) to\b")
-_SEQUENCE = _table(
-    "now next first firstly then before afterwards shortly soon jetzt nun gleich zunächst zuerst "
-    "nächstes danach dann maintenant d'abord ensuite puis bientôt ahora primero luego después enseguida "
-    "ora adesso prima poi subito agora primeiro depois seguida nu eerst daarna vervolgens straks teraz "
-    "najpierw zaraz następnie potem şimdi önce hemen birazdan сейчас теперь сначала затем далее потом"
-)
-_UNTIL = _table("for until till by since from bis seit depuis hasta desde tot")
-_WISH = _table("hope wish hoffe wünsche espère souhaite espero deseo spero auguro")
-_AFTERWARDS = _table(
-    "then afterwards dann danach ensuite puis luego después poi depois daarna potem затем потом"
-)
-_WAIT = _table(
-    "moment moments sec minute augenblick instant momento momentito attimo momentje chwilę chwileczkę "
-    "saniye dakika минутку секунду sekunde seconde secondes secondo segundo segundos"
-)
+_SEQUENCE = word_set("sequence")
+_UNTIL = word_set("until")
+_WISH = word_set("wish")
+_AFTERWARDS = word_set("afterwards")
+_WAIT = word_set("wait")
 _MEANWHILE = lazy_pattern(
-    r"\b(?:at|im|en|pour|no|op|w|nel|в)\s+(?:(?:the|this|este|esse|dit|tym|данный)\s+|l['’])?"
-    r"(?:moment|augenblick|instant|momento|chwili)"
+    rf"\b{alternatives('at_the_moment')}\s+(?:{alternatives('this_moment')}\s+|l['’])?{alternatives('moment')}"
 )
 """A time that is no waiting: "closed at the moment"."""
 _LASTING = lazy_pattern(r"(?<![\d.,])(?!1\D)[\d.,]+(?:[\s-]|\s?-\s?)[^\W\d_]+")
 """A length of time, which is no waiting either: "a 45-minute slot"."""
-_FOLLOWING = _table(
-    "next following upcoming nächste nächsten folgenden suivant suivante siguiente prossimo prossima "
-    "seguente próximo próxima seguinte volgende następnej następny следующем следующее"
-)
+_FOLLOWING = word_set("following")
 _NUMBERED = lazy_pattern(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
-_NEGATION = frozenset({"no", "nobody", "none", "not", "nothing", "never"}) | _table(
-    "cannot unable unavailable nicht nichts kein keine keinen pas rien non ne niente não nada niet niets "
-    "geen nie nic değil yok не нет ничего "
-    "inte ingen inga ikke ej không tidak bukan δεν לא אין لا لم ولم لن ليس ليست غير"
-)
-_UNAVAILABLE = _table(
-    "available unavailable accessible possible impossible verfügbar möglich disponible possible disponibile "
-    "possibile disponível possível beschikbaar mogelijk dostępne dostępny możliwe доступно доступен возможно"
-)
+_NEGATION = word_set("negation")
+_UNAVAILABLE = word_set("unavailable")
 """Adjectives by which something is said not to be there."""
-_ABILITY = (
-    _table(
-        "can can't cannot could couldn't unable able won't kann können konnte konnten peux pouvons puis pu "
-        "puedo podemos pude posso possiamo consigo kan kunnen kon mogę możemy могу можем смог"
-    )
-    | _UNAVAILABLE
-)
+_ABILITY = word_set("ability") | _UNAVAILABLE
 """Auxiliaries and adjectives of being able and willing."""
-_I_CAN = _table(
-    "puedo podemos pude pudimos posso possiamo consigo conseguimos mogę możemy могу можем смог kann "
-    "können peux pouvons"
-)
+_I_CAN = word_set("i_can")
 """Forms of being able that are of the first person without a pronoun."""
-_LACKING = lazy_pattern(
-    r"\b(?:(?:don't|do not) have|have no|lack"
-    r"|zugriff|zugang|accès|acceso|accesso|acesso|toegang|dostępu|доступа)\b"
-)
-_REFUSED_UNSPACED = lazy_pattern(
-    r"我.{0,4}(?:无法|不能|没有.{0,6}权限)|(?:無法|できません|できかねます)|수 없습니다"
-)
-_READER = _table(
-    "you your you'd you're du dich dir sie ihnen ihr vous tu te tú usted ustedes você u jij siz вы вам ти "
-    "pan pani lei"
-)
-_ENGLISH_WORDS = _table(
-    "and the a an of to what how who which where when is are was do does about or for on in"
-)
-_WHETHER = _table(
-    "yes no yep nope ja nein oui non sí sì não nee tak nie да нет evet hayır はい いいえ "
-    "是 是的 对 不 不是 没有 有 예 네 아니요 نعم لا ναι όχι không ya tidak nej nei"
-)
-_CONDITION = _table("if unless whenever wenn falls si se als jeśli jeżeli eğer если")
-_COMMON = _table(
-    "about after also another anything before both call could deliver does each ends every find from "
-    "get give given have here into item items know like look made make many more most much need once "
-    "only other over page pages question return same search show some something task tell text than "
-    "that their them then there these they thing this those time using want what when where which with "
-    "word words work would your answer"
-)
+_LACKING = lazy_pattern(expression("lacking"))
+_REFUSED_UNSPACED = lazy_pattern(alternatives("refused_unspaced"))
+_READER = word_set("reader")
+_ENGLISH_WORDS = word_set("english_in_question")
+_WHETHER = word_set("whether")
+_CONDITION = word_set("if_reader_wishes")
+_COMMON = word_set("common")
 """Words of tasks and descriptions that say nothing of their subject."""
-_ASKING = _table("what which who how why where when")
-_ASKING_ELSEWHERE = _table("was wer wie que qui quoi comment qué quién cómo chi cosa come wat hoe")
-_ASKING_FOR = _table(
-    "what what's which who whose when where wer wen wann wo welche welcher welches welchen welchem qui quel "
-    "quelle quels quelles quand où combien quién cuál cuáles cuándo dónde cuánto cuántos cuántas chi quale "
-    "quali quando dove quanto quanti quante qual quais onde quem wat wanneer waar welke hoeveel który która "
-    "które kiedy gdzie ile какой какая какие какую где когда кто сколько hangi nerede kaç kim"
-)
-_ASKING_HOW_MUCH = lazy_pattern(
-    r"\b(?:how (?:many|much|long|often|big|large|old|tall|far)|wie (?:viele?|lange?))\b"
-)
-_ASKING_UNSPACED = lazy_pattern(r"哪|什么|谁|几|多少|何|どの|どちら|どこ|いつ|誰|いくつ")
+_ASKING = word_set("asking")
+_ASKING_ELSEWHERE = word_set("asking_elsewhere")
+_ASKING_FOR = word_set("asking_for")
+_ASKING_HOW_MUCH = lazy_pattern(expression("asking_how_much"))
+_ASKING_UNSPACED = lazy_pattern(alternatives("asking_unspaced"))
 """Words of questions that no yes or no answers."""
 _ASKING_TO_TELL = lazy_pattern(
-    r"(?:(?:\A\W*+|[,:–] ?|\b(?:please|just|kindly|first|then|and|so|you) )"
-    r"(?:(?:tell|give|send|show) (?:me|us)(?! a (?:few|min|sec))|let (?:me|us) know|(?:provide|specify|name"
-    r"|share|state|clarify|indicate|supply|enter|choose|select)(?: (?:me|us))?)"
-    r"|send (?=[^,.]+ to (?:me|us)\b)"
-    r"|\b(?:(?:nenn|sag|gib|geb|schick|send|teil|schreib)\w* (?:(?:sie|bitte|doch|noch) )*(?:mir|uns)"
-    r"|geben sie(?: bitte)?|bitte (?:nennen|teilen|wählen|geben)(?: sie)?"
-    r"|(?:di(?:te)?s|donnez?|indiquez?|précisez?|envo(?:ie|yez)|communiquez)-(?:moi|nous)"
-    r"|(?:m['’]|me |nous |veuillez |merci de )(?:indiquer|dire|donner|préciser|envoyer|communiquer|fournir)"
-    r"|(?:di|díga|da|dé|indíca|indíque|envía|envíe|manda|facilíta|facilíte)(?:me|nos)"
-    r"|(?:me|nos) (?:digas?|diga|indiques?|dés?|envíes?)"
-    r"|dimmi|dammi|(?:indica|invia|comunica|fornisci)mi|mi (?:dica|dia|indichi|invii|comunichi)"
-    r"|(?:diga|informe|envie|indique)-me|me (?:diga|informe|envie)|por favor, (?:informe|indique|especifique)"
-    r"|(?:geef|vertel|stuur|noem|zeg) (?:mij|me|ons)|laat (?:het )?(?:mij|me|ons) weten"
-    r"|podaj|proszę podać|назовите|укажите|сообщите|пришлите))\b"
-    r"|请您?先?(?:告诉|提供|告知|说明|指定)|(?:教えて|お知らせ|指定して|ご指定)(?=ください)",
+    rf"(?:(?:\A\W*+|[,:–] ?|\b{alternatives('before_tell_me')} ){alternatives('tell_me_first')}"
+    rf"|send (?=[^,.]+ to (?:me|us)\b))\b|{expression('tell_me')}",
     re.IGNORECASE,
 )
 """An imperative by which the reader is to tell something."""
-_NEEDING = lazy_pattern(
-    r"\b(?:(?:I|we)(?:['’](?:ll|d)| will| would)?(?: (?:still|also|just|only|first))* (?:need|require|lack)"
-    r"(?! to (?!know|have))|(?:I['’]m|I am|we['’]re)(?: still)? missing"
-    r"|(?:is|are)(?: still)? (?:missing|needed|required)(?! (?:an?|the) )"
-    r"|you (?:did|have)(?:n['’]t| not) (?:said|say|given?|told|tell|mention|specif|provide|name)\w*"
-    r"|(?:brauch|benötig)en?|fehl(?:t|en)|(?:me|nous) (?:faut|manque)"
-    r"|besoin (?:de (?:savoir|connaître|votre|notre)|d(?!(?:e |['’])\w+(?:er|ir|re)\b)\w*)"
-    r"|necesit(?:o|amos)(?= saber| conocer|(?! \w+[aei]r(?:l[aeo]s?)?\b))|(?:me|nos) faltan?"
-    r"|(?:mi|ci) (?:serv|manc|occorr)\w+|bisogno d(?!i \w+[aei]re\b)\w*|precis(?:o|amos) d\w+"
-    r"|nodig|ontbreekt|potrzebuję|brakuje|нужн\w+|не хватает)\b|需要(?:您|你)|缺少",
-    re.IGNORECASE,
-)
+_NEEDING = lazy_pattern(expression("needing"), re.IGNORECASE)
 """What the speaker has to be told, or lacks."""
-_NO_WISH = _table("more anything something")
-_READERS_OWN = _table(
-    "dein deine deinen deiner deinem ihr ihre ihren ihrer votre vos ton ta tes su sus tu tus tuo tua suo sua "
-    "seu jouw uw twój twoją pana pani ваш ваше вашу ваши твой твою"
-)
+_NO_WISH = word_set("no_wish")
+_READERS_OWN = word_set("readers_own")
 _SUBORDINATE = _ASKING | {"whether", "if", "that"}
-_WE = _table("we we'll we're us our wir nous nosotros noi nós")
-_COMPOSING = _table(
-    "write draft compose rewrite rephrase paraphrase translate proofread brainstorm invent schreib schreibe "
-    "verfasse erzähle écris rédige escribe redacta scrivi escreva"
-)
-_ADVISING = _table("do can could should would to")
+_WE = word_set("we")
+_COMPOSING = word_set("composing")
+_ADVISING = word_set("advising")
 _EXPLAINING = lazy_pattern(
-    r"\A\W*(?:explain|define|why)\b|\b(?:difference between|mean|stand for)\b", re.IGNORECASE
+    rf"\A\W*{alternatives('explaining')}\b|{expression('explaining_within')}", re.IGNORECASE
 )
-_ONESELF = _table("i we you one people")
-_OWN = _table("my our your his her its their this that these those today tomorrow tonight now")
+_ONESELF = word_set("oneself")
+_OWN = word_set("own")
 _PARTICULAR = lazy_pattern(r"\d|(?<=[\w,;:(] )(?!I\b)[^\W\d_a-z]")
-_READING = _table("retu list find get look show sear tell read fetc quer retr chec open give")
+_READING = word_set("reading_beginning")
 """Beginnings of verbs that say nothing of what a tool does."""
 _STEM = 6
 """Letters by which forms of one word are alike."""
-_FINITE = _table("is are was were has have had can could will would may might must does do")
-_ENDINGS = lazy_pattern(
-    r"(?:\S(?:ar|er|ir)é|\S[aei]remos|\S(?:er|ir)ò|\S(?:er|ir)emo|\S[aei]rei|\Serai"  # es, it, pt, fr
-    r"|(?:y?[ae]c[ae]ğ[ıi]m|\S[ıiuü]yorum|\Sy?[ae]l[ıi]m|\S[ae]y[ıi]m)"  # Turkish
-    r"|\S{2}[аеияую]ю|\S{3}[влнрж]ю|\S{3}жу)(?!\S)"  # Russian
-)
+_FINITE = word_set("finite")
+_ENDINGS = lazy_pattern(rf"{alternatives('future_ending')}(?!\S)")
 _INTENTIONS = _INTENT | _WITH_SPEAKER | _HORTATIVE
 _SIGNS = _INTENTIONS | _SPEAKER | _SEQUENCE | _WAIT | _FOLLOWING
 _PARTICIPLES = ("ing", "ando", "endo", "indo")
-_NO_PARTICIPLES = _table(
-    "nothing everything something anything during according including regarding king spring morning evening"
-)
-_UNSPACED = lazy_pattern(
-    r"(?:我(?!可以|能|是)|咱们)(?!.*(?:已|完毕|成功|了[。！\s]*\Z))|(?:\A|[，,]|我)(?:现在)?正在"  # Chinese
-    r"|现在(?=开始|查|搜|调用|使用|获取)|接下来|首先|稍等|马上|将使用"
-    r"|(?:(?<![てで]い)(?<!あり)(?<!おり)(?<!なり)ます|ましょう|ください|てみる)[。！\s]*\Z"  # Japanese
-    r"|(?:겠습니다|[할볼]게요|기다려 ?주세요)[.!\s]*\Z"  # Korean
-    r"|\bس[أن]\w{2}|\bدعني|\bجاري|ू[ंँ]ग[ाी]|रह[ाी] हूँ|\bΑς\b"  # Arabic, Hindi, Greek
-)
-_CAN_UNSPACED = lazy_pattern(r"我(?:可以|能)")
+_NO_PARTICIPLES = word_set("no_participle")
+_UNSPACED = lazy_pattern(alternatives("announces_unspaced"))
+_CAN_UNSPACED = lazy_pattern(alternatives("can_unspaced"))
 _CONTRACTED = lazy_pattern(r"n't(?!\S)")
-_NEGATION_UNSPACED = lazy_pattern(r"不|没|未|无|ません|ない|無|않|없|못|नहीं|ไม่")
+_NEGATION_UNSPACED = lazy_pattern(alternatives("negation_unspaced"))
 _WORD = lazy_pattern(r"[^\W\d_]+(?:['’-][^\W\d_]+)*'?")
 _PART = lazy_pattern(r"[,，、:：(]")
 QUOTATION = lazy_pattern(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」")
-_NOT_SAID = lazy_pattern(
-    rf"`[^`\n]*`|{QUOTATION.pattern}|\b(?:let (?:me|us) know|lass(?:en sie)? (?:es )?(?:mich|uns) wissen|"
-    r"laat (?:het )?(?:me|ons) weten|fa(?:ites|is)(?:-le)?-moi savoir|ha(?:z|ga)me saber|fammi sapere)\b",
-    re.IGNORECASE,
-)
+_NOT_SAID = lazy_pattern(rf"`[^`\n]*`|{QUOTATION.pattern}|{expression('let_me_know')}", re.IGNORECASE)
 """What stands in quotation marks, or as code, is not said by the speaker; "let me know" asks the reader."""
 _DIGITS = lazy_pattern(r"\d+")
 _BRACKETED = lazy_pattern(r"\([^()]*\)")

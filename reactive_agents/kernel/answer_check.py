@@ -24,6 +24,7 @@ from reactive_agents.core.figures import (
     numerals,
     occurs,
 )
+from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.announcements import (
@@ -88,8 +89,7 @@ from reactive_agents.kernel.evidence import (
 
 Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
-_MORE_UNTELLING = "been being also just only very more some here there after before over such"
-_COMMON_BEGINNINGS = frozenset(word[:4] for word in (*UNTELLING, *_MORE_UNTELLING.split()))
+_COMMON_BEGINNINGS = frozenset(word[:4] for word in UNTELLING | word_set("untelling_in_answer"))
 """Words that a text and a task have in common by chance."""
 _COLON = lazy_pattern(r"(?:[:：…]|\.\.\.)[\s\"'*_)]*\Z")
 _REQUEST = lazy_pattern(r"[?？؟\d]")
@@ -100,35 +100,14 @@ _LEAST_FINDINGS = 2
 _MOST_CLAUSES = 20
 """Clauses of a text that are looked at for evidence, the last ones."""
 _HELLO = lazy_pattern(
-    r"\A¡?(?:(?:hello|hi|hey|greetings|welcome|good (?:morning|afternoon|evening)"
-    r"|hallo|guten (?:tag|morgen|abend)|hoi|bonjour|bonsoir|salut|hola|buen[oa]s \w+"
-    r"|ciao|salve|buongiorno|buonasera|ol[áa]|bom dia|boa tarde|cześć|dzień dobry"
-    r"|привет|здравствуйте|merhaba)(?: there| again)?"
-    r"|sure|certainly|of course|(?:i'm|i am) (?:here|ready|happy) to (?:help|assist)(?: you)?"
-    r"|[您你]好|こんにちは)\b ?[.,!:;。！，、]*",
+    rf"\A¡?(?:{alternatives('hello')}(?: there| again)?|{alternatives('ready_to_help')}"
+    rf"|{alternatives('hello_unspaced')})\b ?[.,!:;。！，、]*",
     re.IGNORECASE,
 )
-_GREETING = lazy_pattern(
-    r"\b(?:greet|hello\b|welcom|(?:be)?grüß|salu(?:t|e|d)|bonjour|accueil|bien?ven)|你好|问候|挨拶",
-    re.IGNORECASE,
-)
+_GREETING = lazy_pattern(expression("greeting", after=""), re.IGNORECASE)
 """In tasks for which a greeting may be the answer."""
 _MAY_I_HELP = lazy_pattern(
-    r"(?:(?:how|what) (?:can|may|could|would) (?:i|you) (?:help|assist|do|like)"
-    r"(?: (?:you|me|with|for|to|know|do|today|now|help|about|discuss|ask))*"
-    r"|(?:please )?(?:let me know|tell me) (?:how i can (?:help|assist)|what you (?:need|want))"
-    r"(?: you| help| with)*"
-    r"|wie kann ich (?:ihnen|dir)(?: heute)? (?:weiter)?helfen|was kann ich(?: heute)? für (?:sie|dich) tun"
-    r"|(?:comment|en quoi) puis-je (?:vous |t')(?:aider|être utile)|que puis-je faire pour (?:vous|toi)"
-    r"|¿?(?:en qué|cómo) (?:te |le )?puedo ayudar(?:te|le)?"
-    r"|come posso (?:aiutar(?:ti|la)|esser(?:ti|le) utile)"
-    r"|(?:como|em que) posso (?:te |lhe )?ajudar(?: você)?"
-    r"|(?:hoe|waarmee) kan ik (?:je|u)(?: vandaag)? helpen"
-    r"|(?:jak|w czym) mogę (?:ci |panu |pani )?pomóc|(?:чем|как) я? ?могу (?:вам |тебе )?помочь"
-    r"|(?:请问)?有什么(?:我)?(?:可以|能)帮[助您你]*的?[吗嘛]?"
-    r"|何かお手伝い(?:できること)?は?(?:あります|ございます)か)"
-    r"(?: today| aujourd'hui| hoy| oggi| hoje| dzisiaj| сегодня)? ?[.?!？。]*",
-    re.IGNORECASE,
+    rf"{alternatives('may_i_help')}(?: {alternatives('today')})? ?[.?!？。]*", re.IGNORECASE
 )
 """A greeting, and an offer of help that is about nothing in particular."""
 _CHEER = lazy_pattern(r"\A(?:\S+ ){0,2}\S+!\Z")

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.figures import COUNTED, NUMBER, numerals, plain_numbers, without_list_marks
+from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.announcements import (
@@ -43,51 +44,25 @@ LETTER = lazy_pattern(r"[^\W_]")
 WORD = lazy_pattern(r"[^\W_]{4,}")
 _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
 SHORT_WORD = lazy_pattern(r"[^\W_]{3,}|\d+")
-_UNTELLING_WORDS = """
-the and for are was has had have this that these those with from into what which who how why when where you
-your our its his her their them they tell give find look make call use get need needs please about all any can
-will would should could may not out one now then next first
-"""
-_ENGLISH_WORDS = """
-the is are what how who when where why does did of that with and for about to me my it
-can you please help write tell give show make your we this explain there have has
-"""
 _I = lazy_pattern(r"\bI(?=['’ ])")
-_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+_ENGLISH = word_set("english_in_task")
 FEW_WORDS = 2
-UNTELLING = frozenset(_UNTELLING_WORDS.split())
+UNTELLING = word_set("untelling")
 OPEN_END = lazy_pattern(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
 QUESTION = lazy_pattern(r"[?？][\s\"'*_)]*\Z")
 REQUEST_MARK = lazy_pattern(r"[?？؟]")
 LONGEST_GREETING = 4
 MANY_WORDS = 20
 """A text of so many words is hardly ever an announcement, and may be an answer without a look-up."""
-_TOTAL = lazy_pattern(
-    r"\b(?:total|totals|sum|altogether|together|combined|overall|in all|insgesamt|zusammen|gesamt\w*|summe|"
-    r"ensemble|somme|suma|juntos|juntas|totale|somma|insieme|soma|samen|totaal|razem|łącznie|итого|всего|"
-    r"вместе|сумма|toplam)\b|合计|总共|一共|合計|全部",
-    re.IGNORECASE,
-)
-_FIGURE_ASKED = lazy_pattern(
-    r"\b(?:totals?|sum of|in all(?=[?.!,;]|\Z)|insgesamt|summe|somme|suma de|totale|somma|soma|totaal|"
-    r"toplam|итого|сумма|"
-    r"how (?:many|much|high|long|far|old|tall|deep|heavy|large|big|fast|hot|cold|warm)|"
-    r"wie ?viele?|wie (?:hoch|lange?|weit|groß|schwer)|combien|cu[aá]nt[oa]s?|quant[oaie]s?|"
-    r"hoeveel|hoe (?:hoog|lang|ver)|ile|сколько|kaç)\b|多少|几个|いくつ|いくら|何個|合计|总共|一共|合計",
-    re.IGNORECASE,
-)
+_TOTAL = lazy_pattern(expression("total"), re.IGNORECASE)
+_FIGURE_ASKED = lazy_pattern(expression("figure_asked"), re.IGNORECASE)
 """Requests for a figure. Words such as "together", common in summaries, are not enough."""
-_AMOUNT = lazy_pattern(
-    r"\b(?:amount|price|costs?|value|betrag|preis|kosten|wert|montant|prix|coût|valeur|importe|precio|cost[eo]|"
-    r"valor|importo|prezzo|preço|custo|bedrag|prijs|waarde)\b",
-    re.IGNORECASE,
-)
+_AMOUNT = lazy_pattern(expression("amount"), re.IGNORECASE)
 """Nouns whose answers usually contain a figure."""
 _NUMBER_ALONE = lazy_pattern(r"(?<![\w.,-])[-+~#$€£]{0,3}\d+(?:[.,:/]\d+)*", re.ASCII)
 _NUMBERED_STEP = lazy_pattern(r"(?:^|(?<=[.!?\n]))\W{0,5}[^\W\d_]{1,20} \d{1,2}\s?(?:[:.)]|[-–—]\s)")
 """A label such as "Step 2 -", whose number is no figure."""
-_ONE_WORDS = "one once both half none eins ein eine un une uno una um uma één jeden один bir"
-_ONE = frozenset(_ONE_WORDS.split())
+_ONE = word_set("one")
 """Common words that are also figures: they count only in the shortest answers."""
 _FEWEST_WORDS = 4
 _MANY_FIGURES = 10
@@ -105,21 +80,19 @@ _TAKERS = (
     (_FILE, re.compile(r"file|path|document", re.IGNORECASE)),
 )
 """Patterns of addresses and files, with words in the names of tools that take them."""
-_TELLING = lazy_pattern(
-    r"\A\W*+(?:\S+ ){0,2}(?:erklär|nenn|erzähl|sag|expliqu|racont|explica|cuénta|spiega|raccont"
-    r"|objaśni|объясни|расскаж)"
-    r"|解释|说明|介绍|讲|写|翻译|総括|説明|教えて|書いて|설명|알려",
-    re.IGNORECASE,
-)
+_BY = alternatives("done_by")
+_TELLING = lazy_pattern(expression("tell_text", before=r"\A\W*+(?:\S+ ){0,2}", after=""), re.IGNORECASE)
 """Verbs that request a text, not an action."""
 _SHORTEST_ORDER = 7
 """Characters of an order in scripts without spaces; thanks and greetings are shorter."""
 _SHORTEST_THING, _LONGEST_THING = 3, 60
 """Characters of a search term that may be matched in an answer."""
 _LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
+_AND = f"(?:{alternatives('and')}|{alternatives('and_elsewhere')}|&)"
 _ENUMERATED = lazy_pattern(
-    r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?(?:\s*[,、，]\s*|,?\s+(?:and|und|et|y|e|en|i|ve|и|&)\s+|[和及と])"
-    r"|:\s(?:[\w-]+ ){1,4}(?:and|und|et|y|e|en|i|ve|и|&)(?: [\w-]+){1,4}\s*(?:[.;!?\n]|\Z)"
+    r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?"
+    rf"(?:\s*[,、，]\s*|,?\s+{_AND}\s+|{alternatives('and_unspaced')})"
+    rf"|:\s(?:[\w-]+ ){{1,4}}{_AND}(?: [\w-]+){{1,4}}\s*(?:[.;!?\n]|\Z)"
 )
 """An item between two others, or two items after a colon."""
 _COMPUTES = lazy_pattern(
@@ -132,9 +105,7 @@ _UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\u
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
 _PART = lazy_pattern(r"[,:，、：]")
 _FIRST = lazy_pattern(r"\W*(?:(?:please|kindly|now|can|could|would|will|you) )*([^\W\d_]+)", re.IGNORECASE)
-_CALLING = frozenset(
-    ["call", "exec", "invo", "make", "run", "runn", "tool", "führ", "aufr", "exéc", "ejec", "eseg"]
-)
+_CALLING = word_set("to_call")
 """Beginnings of words by which a task says that nothing is to be called."""
 _FOR_RESULT = lazy_pattern(
     r"\W*(?:analy[sz]|ask|brows|click|compar|consult|count|crawl|examin|execut|explor|extract|go\b|hover|inspect"
@@ -143,19 +114,11 @@ _FOR_RESULT = lazy_pattern(
     re.IGNORECASE,
 )
 """Verbs of tools whose result is what they are for, or that lead to one."""
-_TRY = lazy_pattern(
-    r"\b(?:try|otherwise|unless|versuch\w*|sonst|andernfalls|essa(?:ie|yez)|sinon|intent[ae]|si no|prova"
-    r"|altrimenti|tent[ae]|senão)\b|尝试|试着|否则",
-    re.IGNORECASE,
-)
-CONDITION = lazy_pattern(
-    r"\b(?:if|when|wenn|falls|si|s['’]ils?|se|als|jeśli|jeżeli|eğer|если)\b|如果|若|もし|إذا", re.IGNORECASE
-)
+_TRY = lazy_pattern(expression("otherwise"), re.IGNORECASE)
+CONDITION = lazy_pattern(expression("condition"), re.IGNORECASE)
 _KINDS = frozenset({"id", "number", "no", "code"})
 _AFTER_NOUN = "and|or|to|for|from|of|in|on|at|first|before|so|as|too|which|that|is|are"
-_FAILS = lazy_pattern(
-    r"\b(?:fail|impossible|unable|scheiter|fehlschl|échou|falla|fallisc|falh)|失败", re.IGNORECASE
-)
+_FAILS = lazy_pattern(expression("fails", after=""), re.IGNORECASE)
 
 
 @lru_cache(maxsize=8)  # whole answers, which may be of megabytes
@@ -341,7 +304,7 @@ def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[s
         for pattern, words in _TAKERS
         for found in pattern.findall(text)
         if found in pattern.findall(ordered) and any(words.search(_described(tool)) for tool in tools)
-        if not re.search(rf"\b(?:from|by|von|de) {re.escape(found)}", task)
+        if not re.search(rf"\b{_BY} {re.escape(found)}", task)
     ]
     return tuple(dict.fromkeys(named))
 

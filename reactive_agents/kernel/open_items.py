@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from reactive_agents.core.languages import alternatives
 from reactive_agents.kernel.announcements import denies
 
-_WORDS = r"(?:and|und|et|y|e|en|or|oder|ou|o|i|ve|и)"
+_WORDS = f"(?:{alternatives('and')}|{alternatives('and_elsewhere')}|{alternatives('or')})"
 _COMMA = r"[,;、，]"
 _SEPARATOR = re.compile(
-    rf"(?:\s*{_COMMA}?\s+(?P<last>{_WORDS}|&)\s+|\s*{_COMMA}\s*|\s*(?P<last_unspaced>[和及と])\s*"
+    rf"(?:\s*{_COMMA}?\s+(?P<last>{_WORDS}|&)\s+|\s*{_COMMA}\s*|\s*(?P<last_unspaced>{alternatives('and_unspaced')})\s*"
     r"|\n\s*(?:[-*•]|\d{1,2}[.)])\s+)"
 )
 """What stands between two items of a list, in some twelve languages; a word stands before the last one."""
@@ -30,9 +31,7 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)")
-_DETERMINER = re.compile(
-    r"(?:the|an?|my|our|your|der|die|das|den|dem|eine?[nmr]?|el|las?|los|una?|les?|des|une|il|gli|het|een|os|as|uma?)\s+(?=\S)"
-)
+_DETERMINER = re.compile(rf"{alternatives('article')}\s+(?=\S)")
 """An article before an item, which is no part of what is looked up."""
 _PAIR = 2
 """Parts with a comma between them alone, which may also be a sentence and what follows."""

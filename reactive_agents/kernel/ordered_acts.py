@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
+from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
     QUOTATION,
@@ -38,141 +39,60 @@ from reactive_agents.kernel.clauses import (
 )
 from reactive_agents.kernel.open_items import open_items
 
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_ACT_WORDS = """
-send sent mail email e-mail text schick geschick verschick gesend versand envoy envoi envia envie
-    manda invia invie sped stuur gestuur verstuur verzond wyslij wyslal wysla отправ пошл посла
-    gonder 发送 送信 送って
-book reserv buche gebuch prenot boek geboek zarezerw rezerv заброн 预订 预定 予約
-refund reimburs erstatt zuruckerstatt ruckerstatt rembours reembols rimbors terugbeta zwroc возмест
-    верни вернул iade 退款 返金
-cancel stornier kundig gekundig annul annulla anul disdi geannul odwol отмен iptal 取消 キャンセル
-restart reboot redemarr reinici riavvi herstart перезапус перезагруз 重启 再起動
-pay paid paie transfer bezahl uberweis uberwies begleich transfier transfir paga pague pago pagu trasfer
-    betaal zapla przela przele оплат заплат перевед 转账 支付 付款 振り込 支払
-delete delet remov eras losch gelosch entfern supprim effac elimin borr apag verwijder usun удал 删除
-    削除
-order buy bought purchas bestell kauf gekauf achet compra compre acquist ordina bestel koop gekoch
-    kup zamow купи закаж заказ siparis 购买 订购 注文 購入
-write wrote writ save schreib geschrieb speicher gespeicher ecri enregistr escrib guard scriv salv
-    schrijf geschrev opslaan запиш записа сохран kaydet 写入 保存
-create creat open erstell eroffn crea cree ouvr abri 创建
-remind erinner rappel recuerd ricord lembr herinner напомн 提醒
-publish post veroffentlich publi pubblic 发布
-schedul
-updat chang modif aktualisier aggiorn actualiz
-approv
-archiv
-assign
-clos
-deploy
-invit
-lock
-notif
-reject
-renam
-revok
-submit
-unlock
-upload
-"""
-"""Beginnings of the words of an act, without accents; each line is of one."""
-_ACTS = {
-    word: words[0]
-    for words in map(str.split, _ACT_WORDS.replace("\n    ", " ").strip().splitlines())
-    for word in words
+_SEVERAL_WORDS = "send book refund cancel restart pay delete order write create remind publish update"
+_ACTS = {word: act for act in _SEVERAL_WORDS.split() for word in word_set(f"act_{act}")} | {
+    word: word for word in word_set("acts_of_one_word")
 }
+"""The act that each beginning of a word is of, without accents."""
 _WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _UNSPACED_ACTS = tuple((word, act) for word, act in _ACTS.items() if _WITHOUT_SPACES.search(word))
 """Those of languages without spaces between words."""
 _LONGEST_BEGINNING, _LONGEST_ORDER = max(map(len, _ACTS)), 2_000
 _PLAIN_ACTS = frozenset({"send", "book", "refund", "cancel", "restart", "pay"})
 """Those that an answer cannot stand for, as it may for "Write a list" or "Delete the comma"."""
-_BASE = re.compile(
-    r"(?:e|a|i|y|n|en|er|ez|ar|ir|are|ere|ire|isci|ieren?|eer|eren|ca|que|uj|ь|ьте|и|ите|те|ируи(?:те)?)?\Z"
-)
+_BASE = re.compile(rf"{alternatives('order_ending')}?\Z")
 """Endings of imperatives and infinitives."""
-_PAST = re.compile(r"(?:ed|d|t|ten|[dt][oaie]s?|ée?s?|[ao]n[aoye]|ł[ae]?m?|н|на|но|ны|л|ла|ло|ли)\Z")
+_PAST = re.compile(rf"{alternatives('past_ending')}\Z")
 """Endings of participles and of the past."""
-_PAST_WORDS = frozenset({"sent", "paid", "bought", "wrote", "überwiesen", "geschrieben"})
-_NOT_YET = _set(
-    "be will would can could may might should must werden wird kann sera peut doit sará può deve será puede "
-    "debe pode worden kan moet zostanie może będzie будет может"
-)
-_DONE = re.compile(
-    r"\b(?:done|processed|erledigt|faite?s?|hech[oa]s?|fatt[oa]|feit[oa]|gedaan|zrobione|готово|сделано)\b",
-    re.IGNORECASE,
-)
-_DONE_UNSPACED = re.compile(r"已|了|完成|成功|ました|済")
-_POLITE = _set("please kindly just bitte")
-_JOINS = _POLITE | _set("and then also und dann et puis y luego poi quindi en oraz затем")
-_SHORT_JOINS = _set("e i и a")
+_PAST_WORDS = word_set("past_form")
+_NOT_YET = word_set("not_yet")
+_DONE = re.compile(expression("done"), re.IGNORECASE)
+_DONE_UNSPACED = re.compile(alternatives("done_unspaced"))
+_POLITE = word_set("polite")
+_JOINS = _POLITE | word_set("join")
+_SHORT_JOINS = word_set("short_join")
 """Words after which an imperative may stand, as at the beginning; the short ones are others in English."""
-_REQUEST = re.compile(
-    r"\b(?:please|(?:can|could|will|would|want|need|like) (?:you|to)|you to|go ahead|bitte|kannst|können"
-    r"|könnte\w*|würdest|möchte|peux|pou[rv]\w+|voudrais|puedes?|podrías?|quiero|quisiera|por favor|puoi"
-    r"|vorrei|kunt?|wil|pode\w*|quero|можешь|можете|proszę)\b",
-    re.IGNORECASE,
-)
+_REQUEST = re.compile(expression("request"), re.IGNORECASE)
 _ENCLITIC = re.compile(r"(?<=\w{5}[aei])(?=l[aeoi]s?\b)")
 """Where a pronoun is written with its verb: "resérvalo"."""
-_NO_ORDER = re.compile(
-    r"\b(?:how|why|whether|unless|wie|warum|comment|pourquoi|cómo|come|hoe|как|почему)\b"
-    r"|如何|怎么|怎样|什么|吗|哪|どう|何|ですか",
-    re.IGNORECASE,
-)
-_DOUBT = re.compile(
-    r"\b(?:or|oder|ou|later|only|before|after|until|once|myself|every time|actually|wait|sorry|scratch"
-    r"|kidding|changed|forget|oops|undo|ignore|cancel that)\b|\S\s*\n\s*\S",
-    re.IGNORECASE,
-)
+_NO_ORDER = re.compile(expression("no_order"), re.IGNORECASE)
+_DOUBT = re.compile(rf"{expression('order_in_doubt')}|\S\s*\n\s*\S", re.IGNORECASE)
 """Signs that an order may not be meant, or not now."""
-_PRONOUNS = _set("it them this these ihn sie es le la les lo los die het его их")
-_NUMBERS = _set("a an some one two three four five six ten twelve twenty me my us")
-_NOUN_OF = _set("of de des du von van der di del da do")
-_TELLING = re.compile(
-    r"\W*(?:(?:please|then|and|now) )*(?:tell|ask|remind|say|explain|describe|imagine|suppose|name|pick"
-    r"|suggest|classify|repeat|give|list|summari[sz]e|proofread|correct|shorten|label)\b",
-    re.IGNORECASE,
-)
+_PRONOUNS = word_set("object_pronoun")
+_NUMBERS = word_set("number_or_me")
+_NOUN_OF = word_set("of_noun")
+_TELLING = re.compile(rf"\W*(?:{alternatives('before_telling')} )*{alternatives('telling')}\b", re.IGNORECASE)
 _INTO_FILE = re.compile(
-    r"\b(?:into|to|as|in|file|called|named|datei|als|unter|dans|sous|fichier|en|como|archivo|nel|em|naar|в|файл)\s+"
-    r"\S+\.[a-z]{2,4}\b|\S+\.[a-z]{2,4}\s*(?:に|へ|中|里)",
+    rf"\b{alternatives('into_file')}\s+\S+\.[a-z]{{2,4}}\b|\S+\.[a-z]{{2,4}}\s*{alternatives('into_file_after')}",
     re.IGNORECASE,
 )
 _CONFIRM = re.compile(
-    r"\b(?:please|bitte|por favor|veuillez)\b[^.!?]{0,40}\b(?:confirm|bestätig)", re.IGNORECASE
+    rf"{expression('please_to_confirm')}[^.!?]{{0,40}}\b{alternatives('confirm')}", re.IGNORECASE
 )
-_ALREADY_WORDS = "already|bereits|schon|déjà|già|reeds|już|уже"
-_ALREADY = re.compile(rf"\b(?:{_ALREADY_WORDS})\b", re.IGNORECASE)
+_ALREADY = re.compile(expression("already"), re.IGNORECASE)
 """In an answer by which the speaker need not have done anything."""
-_SOME = re.compile(
-    rf"\b(?:{_ALREADY_WORDS}|only|except|nur|außer|seule\w*|sauf|s[oó]lo|salvo|apenas|alleen|tylko|только|ya)\b",
-    re.IGNORECASE,
-)
+_SOME = re.compile(f"{expression('already')}|{expression('only_some')}", re.IGNORECASE)
 """In an answer that does not speak of all that was ordered."""
-_ALL = re.compile(
-    r"\b(?:both|all|each|beide[ns]?|alle|tou(?:te)?s|les deux|amb[oa]s|tod[oa]s|(?:los|las) dos|entramb[ie]"
-    r"|tutt[ie]|oba|obie|wszystkie|все|оба|обе)\b|[都全]",
-    re.IGNORECASE,
-)
-_SEVERAL = _set("are were have sind wurden sont ont están son han sono estão são foram zijn są были")
+_ALL = re.compile(expression("all_of"), re.IGNORECASE)
+_SEVERAL = word_set("is_of_several")
 """Verbs of several things: "Ann and Bo are invited", not "The talk with Ann and Bo is cancelled"."""
-_BETWEEN = re.compile(
-    r"\([^()]*\)|[,:]|\b(?:and|but|while|und|aber|et|mais|y|pero|e|ma|mas|en|maar|i|и)\b", re.IGNORECASE
-)
+_BETWEEN = re.compile(rf"\([^()]*\)|[,:]|{expression('between_parts')}", re.IGNORECASE)
 _BARE = 3
 """Words of an item with its noun."""
-_GENERAL = _set(
-    "make do place process issue perform create new money payment amount request item product account"
-)
-_ANYTHING = re.compile(r"\W*(?:ask|brows|click|consult|execut|go\b|navigat|run)", re.IGNORECASE)
+_GENERAL = word_set("general_in_tool_name")
+_ANYTHING = re.compile(rf"\W*{alternatives('for_anything')}", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W_]+")
-_LISTED = r"(?:\s*,\s*(?:(?:and|then|also)\s+)*|\s+(?:and|und|et|y|e|en|&)\s+(?:(?:then|also|the)\s+)*)"
+_LISTED = rf"(?:\s*,\s*(?:(?:and|then|also)\s+)*|\s+(?:{alternatives('and')}|&)\s+(?:(?:then|also|the)\s+)*)"
 _NO_NOUN = (
     r"(?!(?:for|of|at|on|from|with|to|in|by|via|and|all|both|the|an?|my|our|your|jan|feb|mar|apr|may|jun|jul"
     r"|aug|sep|oct|nov|dec)\b)"
@@ -181,14 +101,13 @@ _NUMBER = r"#?(?:[A-Z]{1,4}-?)?\d+(?![\w%€$@]|[.,:/–-]\d)"
 _NUMBERED = re.compile(
     rf"(?:\s+(?!(?:for|of|at|on|from|with|to|in|by|and)\b)[^\W\d_]+){{0,2}}\s+{_NO_NOUN}(?P<noun>[^\W\d_]{{3,30}}?)"
     rf"(?:e?s|e?n)?\.?\s+(?P<things>{_NUMBER}(?:{_LISTED}(?:(?P=noun)\w{{0,2}}\s+)?{_NUMBER})*)"
-    r"(?=\s*(?:[.!?,;:)]|\Z)|\s+(?:and|und|et|for|from|at|on|in|of|by|with|because|since|as|that|please|today"
-    r"|now|too|bitte|für|von)\b)",
+    rf"(?=\s*(?:[.!?,;:)]|\Z)|\s+{alternatives('after_number')}\b)",
     re.IGNORECASE,
 )
 """What follows a verb: a noun with a number, or several: "the orders 1001 and 1003"."""
 _ADDRESS = r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z](?![\w'’-]|\.\w)"
 _ADDRESSED = re.compile(
-    rf"(?:(?:\s+(?!(?:that|which|who|he|she|they|we|from|to)\b)[\w'-]+){{0,6}}\s+(?:to|an|à|a|aan|para|naar))?"
+    rf"(?:(?:\s+(?!(?:that|which|who|he|she|they|we|from|to)\b)[\w'-]+){{0,6}}\s+{alternatives('to_address')})?"
     rf"\s+(?P<things>{_ADDRESS}(?:{_LISTED}{_ADDRESS})*)",
     re.IGNORECASE,
 )
@@ -197,7 +116,7 @@ _ID = re.compile(
     r"(?:\A|_)(?:id|ids|number|no|nr|code|order|ticket|invoice|booking|issue|case)s?\Z", re.IGNORECASE
 )
 """Names of parameters for what is named by a number."""
-_TOLD = re.compile(r"\b(?:told|informed|contacted)\b", re.IGNORECASE)
+_TOLD = re.compile(expression("told"), re.IGNORECASE)
 _SHARED = 4
 """Letters of a noun that its forms share."""
 _TEXT_AFTER = re.compile(r"[:：](?!\d|//)(?:[ \t]*\n\s*\n[\s\S]*|.*)")

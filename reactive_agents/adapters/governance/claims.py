@@ -9,26 +9,18 @@ from decimal import ROUND_HALF_UP, Decimal
 from attrs import frozen
 
 from reactive_agents.core.governance import ClaimKind
+from reactive_agents.core.languages import alternatives, by_language, expression, word_set
 
 _QUOTED = re.compile(r"\"([^\"\n]{3,600})\"|“([^”\n]{3,600})”|„([^“”\n]{3,600})[“”]|«([^»\n]{3,600})»")
 _BLOCK_QUOTE = re.compile(r"^> ?(\S.{2,600})$", re.M)
 _FILE = re.compile(
     r"(?<![\w./\\:@\-])(?:[\w.\-]{1,80}[/\\]){0,12}[\w\-][\w.\-]{0,100}\.[A-Za-z][A-Za-z0-9]{0,7}(?![\w/@])"
 )
-_WRITTEN = re.compile(
-    r"\b(?:wrote|written|writes|saved|saves|created|creates|stored|exported|generated|produced|placed|put|"
-    r"updated"
-    r"|geschrieben|gespeichert|erstellt|angelegt|abgelegt|erzeugt|écrit|enregistré|créé|guardado|escrito|c"
-    r"reado)\b",
-    re.I,
-)
+_WRITTEN = re.compile(expression("written"), re.I)
 _WRITTEN_AFTER = re.compile(
-    rf"[`*_\"')]{{0,3}},?(?: (?:has|have|is|was|were|wurde|ist|a été)\b.{{0,20}}?)? ?{_WRITTEN.pattern}", re.I
+    rf"[`*_\"')]{{0,3}},?(?: {alternatives('has_been_written')}\b.{{0,20}}?)? ?{_WRITTEN.pattern}", re.I
 )
-_NOT = re.compile(
-    r"\b(?:not|never|n't|cannot|could not|unable|failed|nicht|kein\w{0,2}|pas|was created|were created)\b",
-    re.I,
-)
+_NOT = re.compile(expression("not_written"), re.I)
 _COMPOUND = re.compile(
     r"(?<![\w.,:/\-])[0-9]{1,8}(?:[:/\-][0-9]{1,8}){1,8}(?![\w/])|(?<![\w.])[0-9]+(?:\."
     r"[0-9]+){2,6}(?![\w])"
@@ -36,22 +28,12 @@ _COMPOUND = re.compile(
 _GROUPS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{3})+")
 _ENUMERATION = re.compile(r"^[ \t>]*(?:[0-9]{1,3}[.)](?=[ \t]+\S)|#{1,6} .*$)", re.M)
 _CAPITAL = r"[A-ZÀ-ÖØ-ÞĀ-ŽА-ЯΑ-Ω][\w'’\-]{0,40}"
-_NAME = re.compile(rf"(?<![\w/.\-]){_CAPITAL}(?: (?:(?:of|de|la|von|van|der|del|&) )?{_CAPITAL}){{0,6}}")
+_NAME = re.compile(rf"(?<![\w/.\-]){_CAPITAL}(?: (?:(?:{alternatives('within_name')}|&) )?{_CAPITAL}){{0,6}}")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n*#>|•(\"“„]|^\s*[-–])[\s*_`]{0,6}$")
 _ODD = re.compile(r"[A-Z][a-z]*[A-Z0-9]|[A-Z]{2}")
-_COMMON_WORDS = (
-    "I I'm I've I'll The This That These Those It They We You He She If In On At For From And But Or Not Yes "
-    "No None True False OK However Here There What When Where Why How Who As By To Of So Note Summary Answer "
-    "Result Results Sources Source Total Conclusion Also First Second Third Finally AI PDF JSON URL API ID "
-    "Ich Sie Es Der Die Das Ein Eine Und"
-)
-_OPENING_WORDS = (
-    "the a an in on at for from with according after before when while although since our its his her their "
-    "all both most many some each every by to of as der die das den dem ein eine im am laut nach"
-)
-_COMMON = frozenset(_COMMON_WORDS.split())
-_OPENERS = frozenset(_OPENING_WORDS.split())
-_ARTICLES = ("Der", "Die", "Das", "Ein", "Eine")  # before any noun of German, which are all capitalised
+_COMMON = word_set("no_name")
+_OPENERS = word_set("before_name")
+_ARTICLES = word_set("article_before_noun")  # before any noun of German, which are all capitalised
 _SHORTEST_QUOTE_WORDS = 2
 
 
@@ -165,11 +147,8 @@ _FACTORS = {
 }  # fmt: skip
 _WORDS = {
     word: Decimal(number)
-    for words in (
-        "zero one two three four five six seven eight nine ten eleven twelve",
-        "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
-    )
-    for number, word in enumerate(words.split(" "))
+    for numerals in by_language("numeral_of_claim").values()
+    for number, word in enumerate(numerals)
 }
 _NAMED = sorted({*_UNITS, *_FACTORS}, key=len, reverse=True)
 NUMBER = re.compile(

@@ -20,6 +20,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.memory.search import keywords_of, one_line, words_of
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.json import Json, JsonObject, object_within
+from reactive_agents.core.languages import expression
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
@@ -45,21 +46,9 @@ _MOST_NAMES, _LONGEST_NAME = 5, 64
 _MOST_FIELDS = 1_000
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_WISH = re.compile(
-    r"^(?:always|never|remember|please note)\b|"
-    r"\b(?:(?:please|and|also|you|to) remember|remember that|keep in mind|(?:don['’]t|do not) forget|"
-    r"(?:make|take) a note|note that|from now on|for the record|my name is|call me|"
-    r"i (?:always|never|prefer|like|live|work)|merke? dir|vergiss nicht|souviens-toi|retiens|"
-    r"n['’]oublie pas|recuerda|no olvides|ricordati?|lembre-se)\b|记住|記住|覚えて",
-    re.IGNORECASE,
-)
+_WISH = re.compile(rf"^(?:always|never|remember|please note)\b|{expression('remember')}", re.IGNORECASE)
 """Requests of a user. A model with a memory confirms them, so they must be found here."""
-_UNWISHED = re.compile(
-    r"\b(?:don['’]t|not|never|no need to|needn['’]t)(?: (?:need|have) to)? "
-    r"(?:remember|keep in mind|(?:make|take) a note|note)\b|"
-    r"\bmerke? dir (?:das |bitte )?nicht\b|\bne retiens pas\b|(?:不要|不用|别|別)(?:记住|記住)",
-    re.IGNORECASE,
-)
+_UNWISHED = re.compile(expression("do_not_remember"), re.IGNORECASE)
 _DOUBT = re.compile(
     r"\b(?:maybe|perhaps|might|i think|i believe|i guess|not sure|unclear|unknown|cannot|can't|could not|"
     r"couldn't|unable|sorry|let me|i will|i'll|i would|as an ai)\b",

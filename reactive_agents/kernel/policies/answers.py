@@ -21,6 +21,7 @@ from returns.result import Success
 from reactive_agents.core import errors
 from reactive_agents.core.figures import gives_figures, has_precise_figures, numbers_and_names, occurs
 from reactive_agents.core.ids import CallId
+from reactive_agents.core.languages import alternatives
 from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.tools import TRIED, ToolDefinition
@@ -78,12 +79,7 @@ _END = lazy_pattern(r"(?:^|_)(?:first|last|start|end|begin|until|min|max)(?:_|$)
 _MOST_IN_RANGE = 1_000
 _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
-_ONLY_DONE = lazy_pattern(
-    r"(?:(?:the |your )?(?:task|request)(?: is| was| has been)? )?(?:all )?(?:done|completed?|finished)"
-    r"|erledigt|fertig|(?:c['’]est )?fait|terminé|(?:ya está )?hecho|listo|fatto|feito|pronto|gedaan|klaar"
-    r"|gotowe|готово|сделано|已?完成|完了",
-    re.IGNORECASE,
-)
+_ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
 """An answer that only says that something is done."""
 
 

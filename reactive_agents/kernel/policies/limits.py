@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from reactive_agents.core import errors
+from reactive_agents.core.languages import alternatives, expression
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.texts import counted
@@ -100,11 +101,7 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
     return Redirect(DIMINISHING_RETURNS, context.worded(enough, f"You have enough. {deliver}"))
 
 
-_EACH = lazy_pattern(
-    r"\b(?:all|each|every|both|alle[nrs]?|jede[nmrs]?|chaque|tou(?:te)?s|cada|tod[oa]s|ogni|tutt[ei]|elke?|każd\w*"
-    r"|wszystki\w*|кажд\w*|все[хм]?)\b|[每全各]|すべて|\b\d+\s*(?:to|through|-|–|bis|à|al?|até|tot|do|до)\s*\d",
-    re.IGNORECASE,
-)
+_EACH = lazy_pattern(rf"{expression('each')}|\b\d+\s*(?:{alternatives('range_to')}|-|–)\s*\d", re.IGNORECASE)
 """Words for each of several things, and a range of their numbers."""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from reactive_agents.core.languages import alternatives
 from reactive_agents.core.results import failures_in
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, clauses, evidence
@@ -43,9 +44,7 @@ ABSTENTION = "abstention"
 REFUSAL = "refusal"
 _PART = lazy_pattern(r"[,;.!?]\s*")
 _NO_PROBLEM = lazy_pattern(
-    r"\b(?:no|keine?|aucune?|ning[uú]n|nessun|nenhum|geen)(?: \w+)? "
-    r"(?:issue|problem|error|fehler|erreur|erro\b|fout|difficult|schwierig)",
-    re.IGNORECASE,
+    rf"\b{alternatives('without_problem')}(?: \w+)? {alternatives('problem')}", re.IGNORECASE
 )
 """In a part of a reason that says that all went well: "No issues were encountered"."""
 _SHOWN_OF_ERROR = 300

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import reactive_agents
-from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
-from reactive_agents.adapters.governance.guardrails.injection_words import Lexicon
+from reactive_agents.adapters.governance.guardrails.injection import Lexicon, prompt_injection
 from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.core.texts import fold
 from tests.support.operations import assert_linear

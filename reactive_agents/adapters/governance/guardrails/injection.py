@@ -15,22 +15,34 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from pkgutil import get_data
+from typing import TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.adapters.governance.guardrails import disguised_texts, injection_words
+from reactive_agents.adapters.governance.guardrails import disguised_texts
 from reactive_agents.adapters.governance.guardrails.checks import Check
 from reactive_agents.core.encodings import Encoded
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
-from reactive_agents.core.texts import Folded, count_invisible, fold
+from reactive_agents.core.languages import alternatives, expression, word_set
+from reactive_agents.core.texts import Folded, count_invisible, fold, folded_pattern
 
 CATEGORY = "prompt-injection"
 DEFAULT_THRESHOLD = 0.6
 LEAST_SCORE = 0.35
 """Findings below are not reported."""
 
-_LEXICON = injection_words.Lexicon()
-_FRAMES = tuple((name, tuple(needed.split()), score) for name, needed, score in injection_words.FRAMES)
+_WORDS, _KINDS = (
+    (get_data("reactive_agents.adapters.governance.guardrails", name) or b"").decode()
+    for name in ("injection_words.txt", "injection_frames.txt")
+)
+_FRAMES = tuple(
+    (name, tuple(needed.split()), float(score))
+    for name, score, needed in re.findall(r"^([a-z-]+) ([\d.]+): (.+)", _KINDS, re.M)
+)
+"""Kinds of attack, with the meanings of a sentence that each needs, and its weight."""
+_IMPERATIVES = frozenset({"override", "reveal", "send", "act", "memory"})
+"""Meanings of verbs that count less if they cannot be an order."""
 _NEAR = 240
 _LONGEST_WINDOW = 40
 """Words of a window; a longer sentence is split into windows that overlap by half."""
@@ -52,36 +64,132 @@ _VOCATIVE = (",", ":")
 _QUOTES = "\"'`"
 _WIDE_QUOTES = ("「」", "“”")
 _ELSEWHERE = re.compile(
-    r" (?:i|we) (?:gave|sent|told|wrote)\b|[ \t]{0,3}(?:in|on|of|for|from|at|about|between|auf|im|am|zum|zur"
-    r"|fur|sur|pour|del|della|dello|para|на|к|по) (?!(?:your|deine|this|these|dieser|the (?:ai|system|prompt"
-    r"|chat|above|conversation|assistant|model)|openai|anthropic|me\b|an? ai|all )\b)"
+    rf" (?:i|we) (?:gave|sent|told|wrote)\b|[ \t]{{0,3}}{alternatives('elsewhere')}"
+    rf" (?!{alternatives('not_elsewhere')}\b)"
 )
 """After "instructions" and the like: instructions for something else."""
-_LEADS = frozenset(
-    {
-        "and", "then", "now", "please", "just", "must", "should", "you", "also", "instead", "simply",
-        "first", "or", "but", "always", "so", "und", "dann", "bitte", "jetzt", "nun", "sie", "et",
-        "puis", "maintenant", "alors", "y", "luego", "ahora", "favor", "e", "poi", "ora", "adesso",
-        "agora", "depois", "kindly", "immediately", "silently", "hereby", "ai", "assistant", "i", "we",
-        "of", "the", "a", "ya", "has", "have",
-    }
-)  # fmt: skip
-_NEGATIONS = frozenset(
-    {
-        "not", "don", "never", "nicht", "pas", "no", "non", "nao", "cannot", "t",
-    }
-)  # fmt: skip
-_REPORTS = frozenset(
-    {
-        "tell", "tells", "told", "ask", "asks", "asked", "telling", "asking",
-    }
-)  # fmt: skip
+_LEADS = word_set("before_order")
+_NEGATIONS = word_set("denies_order")
+_REPORTS = word_set("reports_order")
 _STOP = re.compile(r"[.,:;!?()\[\]<>{}\"'`*#|=…。，：；！？「」、\n]")
-_OBLIGED = frozenset(
-    {
-        "you", "have", "want", "need", "required", "ordered", "supposed",
-    }
-)  # fmt: skip
+_OBLIGED = word_set("obliged")
+_MARKUP = re.compile(
+    folded_pattern(
+        r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>|<<sys>>|<</sys>>"
+        rf"|\[/?inst\]|<start_of_turn>|(?:^|\n)[ \t#*>\[\-=<]{{0,8}}{alternatives('system')}"
+        r"(?: (?:message|prompt|note|update|notice|alert|policy))?[\]*>= ]{0,4} ?[:：]"
+        rf"|(?:^|\n)[ \t#*]{{0,8}}{alternatives('system_note')} ?[:：]"
+        r"|[<\[{(](?:system|admin|developer|assistant|important)"
+        r"(?:[ _\-](?:message|prompt|note|instructions?|override))?[>\]})]"
+        r"|\b(?:human|user):[^\n]{0,80}\n{1,3}assistant:|\"role\": ?\"system\""
+        r"|[\-#=*]{2,40} ?(?:end|begin|start) of [a-z ]{0,30}"
+        r"(?:prompt|document|instructions?|context|data|input)"
+        r"|</(?:data|document|context|tool_result|user_input)>|\bsystem (?:note|override)\b"
+    )
+)
+"""Markers of speakers in prompts."""
+_HEADING = re.compile(
+    folded_pattern(
+        rf"(?:^|\n)[ \t#*_=>\[(<!\-]{{0,8}}{alternatives('new_of_heading')}"
+        rf"(?: (?:important|urgent|system|secret|special))?[ _]{alternatives('task_of_heading')}"
+        r"[ \t*_=\])>!\-]{0,8}(?:[:：]|\n)"
+    )
+)
+"""Headings of another task."""
+_DISCUSSED = re.compile(folded_pattern(expression("discussed")))
+"""Words before a quoted text."""
+_PATH = re.compile(r"(?<![\w.:/])\.{0,2}(?:/[\w.\-]{1,40}){2,8}|(?<![\w.:/])\./[\w.\-]{2,40}")
+_TOOL = re.compile(r"(?<![\w.`(])[a-z]{2,20}(?:_[a-z]{2,20}){1,4}(?![\w`(]|\.\w)")
+"""Names in the form of tool names, outside of code."""
+_PRETEXT = re.compile(
+    r"(?:strictly )?for test(?:ing)?(?: purposes)?|this is a test\b|test pipeline|tests do not fail"
+)
+"""Words about tests that justify an order instead of discussing one."""
+_CLOSED_UP = re.compile(
+    r"(?:ignore|disregard|forget)(?:all|any|the|your|of|my|these|those){0,4}(?:previous|prior|above|earlie"
+    r"r|system)?(?:instruction|prompt|rule|guideline|direction)|systemprompt|doanythingnow"
+)
+_SECTION = re.compile(r"^\[(.+)\]\n([^\[]+)", re.M)
+_WIDE = "\u3040-\u30ff\u3400-\u9fff"
+_WIDE_LETTER = re.compile(f"[{_WIDE}]")
+_WORD = re.compile(r"[^\W_]+")
+_TERM_WORD = re.compile(r"[^\W_]+\*?|\*")
+_LEAST_FUZZY = 6
+_LEAST_STEM = 2
+_LONGEST_WORD = 32
+_MOST_KNOWN = 20_000
+_Terms: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
+
+
+class Lexicon(dict[str, _Terms]):
+    """The terms that begin with a folded word: their other words, and meaning.
+
+    The result for a word is computed once, in time that depends on its length only.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._terms: dict[str, _Terms] = {}
+        self._stems: dict[str, _Terms] = {}
+        self._slips: dict[str, str] = {}
+        wide: list[str] = []
+        for section in _SECTION.finditer(_WORDS):
+            for term in filter(None, (" ".join(each.split()) for each in fold(section[2]).text.split(";"))):
+                if _WIDE_LETTER.search(term):
+                    wide.append(term)
+                    self._terms[term] = (*self._terms.get(term, ()), ((), section[1]))
+                else:
+                    self._add(term, section[1])
+        either = "|".join(map(re.escape, sorted(set(wide), key=len, reverse=True)))
+        self._with_wide = re.compile(f"(?:{either})|[^\\W_{_WIDE}]+")
+
+    def _add(self, term: str, name: str) -> None:
+        first, *rest = _TERM_WORD.findall(term)
+        into = self._stems if first.endswith("*") else self._terms
+        word = first.removesuffix("*")
+        into[word] = (*into.get(word, ()), (tuple(rest), name))
+        if len(word) >= _LEAST_FUZZY and not rest:
+            for slip in (word, *_without_one(word)):
+                self._slips.setdefault(slip, word)
+
+    def __missing__(self, word: str) -> _Terms:
+        found = self._lookup(word[:_LONGEST_WORD])
+        if len(word) > 16 and _CLOSED_UP.search(word):
+            found = (*found, ((), "override!"), ((), "system-prompt"))
+        if len(self) > _MOST_KNOWN:
+            self.clear()
+        if len(word) <= _LONGEST_WORD:  # one may be a file of megabytes
+            self[word] = found
+        return found
+
+    def _lookup(self, word: str) -> _Terms:
+        found = self._terms.get(word, ())
+        for size in range(_LEAST_STEM, len(word) + 1):
+            found += self._stems.get(word[:size], ())
+        if found or len(word) < _LEAST_FUZZY - 1 or word.isdigit():
+            return found
+        meant = self._meant(word)
+        near = (*self._terms.get(meant, ()), *self._stems.get(meant, ()))
+        return tuple(each for each in near if not each[0])
+
+    def _meant(self, word: str) -> str:
+        """Return the known word that this one misspells; empty for none."""
+        for slip in (word, *_without_one(word)):
+            meant = self._slips.get(slip, "")
+            if meant and word[0] == meant[0] and not word.startswith(meant) and not meant.startswith(word):
+                return meant
+        return ""
+
+    def words(self, text: str) -> Iterator[re.Match[str]]:
+        """Return the words of a folded text; in Chinese and Japanese, the known ones."""
+        return (self._with_wide if _WIDE_LETTER.search(text) else _WORD).finditer(text)
+
+
+def _without_one(word: str) -> Iterator[str]:
+    return (word[:place] + word[place + 1 :] for place in range(1, len(word)))
+
+
+_LEXICON = Lexicon()
 
 
 @frozen
@@ -141,7 +249,7 @@ def _injections(text: str) -> Iterator[tuple[int, int, float, str]]:
 def _unmasked(disguised: Encoded, plain: Folded | None) -> Iterator[tuple[int, int, float, str]]:
     read = fold(disguised.text).text
     found = [each for each in _combined(_said(read)) if each.score >= LEAST_SCORE + 0.05]
-    if disguised.how == "spaced letters" and injection_words.CLOSED_UP.search(re.sub(r"\W", "", read)):
+    if disguised.how == "spaced letters" and _CLOSED_UP.search(re.sub(r"\W", "", read)):
         found.append(_Said(0, len(read), "override", 0.8))
     for each in found:
         start, end = disguised.start, disguised.end
@@ -163,11 +271,11 @@ def _said(text: str) -> list[_Said]:
     """Return the orders in a folded text, each with its score and place."""
     found = [
         _Said(*match.span(), "markup", 0.45 * _weight_of_place(text, *match.span()))
-        for match in injection_words.MARKUP.finditer(text)
+        for match in _MARKUP.finditer(text)
     ]
     found += [
         _Said(*match.span(), "new-task", 0.62 * _weight_of_place(text, *match.span()))
-        for match in injection_words.HEADING.finditer(text)
+        for match in _HEADING.finditer(text)
     ]
     for window in _windows(text):
         strongest: dict[str, _Said] = {}
@@ -215,15 +323,15 @@ def _meanings(text: str, words: Sequence[re.Match[str]]) -> tuple[list[_Meaning]
             if rest and not _follows(rest, read, place + 1):
                 continue
             start, end = words[place].start(), words[last].end()
-            weight = _imperative(text, words, place) if name in injection_words.IMPERATIVES else 1.0
+            weight = _imperative(text, words, place) if name in _IMPERATIVES else 1.0
             found.append((place, _Meaning(name.removesuffix("!"), start, end, weight, name.endswith("!"))))
             if name == "model" and text[end : end + 1] in _VOCATIVE:
                 found.append((place, _Meaning("vocative", start, end)))
     starts = [word.start() for word in words]
     for name, pattern in (
         ("destination", _DESTINATION),
-        ("tool", injection_words.TOOL),
-        ("path", injection_words.PATH),
+        ("tool", _TOOL),
+        ("path", _PATH),
     ):
         for match in pattern.finditer(text):
             place = max(0, bisect_left(starts, match.start() + 1) - 1)
@@ -291,15 +399,15 @@ def _distance(first: _Meaning, second: _Meaning) -> int:
 
 def _weight_of_place(text: str, start: int, end: int) -> float:
     """Return the weight of a match: 1, less for quoted or discussed instructions."""
-    before = injection_words.PRETEXT.sub("", text[max(0, start - 110) : start])
+    before = _PRETEXT.sub("", text[max(0, start - 110) : start])
     same_line = before.rpartition("\n")[2][-50:]
     after = text[end : end + 90].partition("\n")[0]
     quoted = any(same_line.count(mark) % 2 == 1 and mark in after for mark in _QUOTES) or any(
         same_line.count(pair[0]) > same_line.count(pair[1]) and pair[1] in after for pair in _WIDE_QUOTES
     )
     if quoted:
-        return 0.4 if injection_words.DISCUSSED.search(before) else 0.72
-    return 0.65 if injection_words.DISCUSSED.search(before.rpartition("\n")[2]) else 1.0
+        return 0.4 if _DISCUSSED.search(before) else 0.72
+    return 0.65 if _DISCUSSED.search(before.rpartition("\n")[2]) else 1.0
 
 
 def _combined(found: Sequence[_Said]) -> list[_Said]:
