@@ -107,12 +107,7 @@ _PART = lazy_pattern(r"[,:，、：]")
 _FIRST = lazy_pattern(r"\W*(?:(?:please|kindly|now|can|could|would|will|you) )*([^\W\d_]+)", re.IGNORECASE)
 _CALLING = word_set("to_call")
 """Beginnings of words by which a task says that nothing is to be called."""
-_FOR_RESULT = lazy_pattern(
-    r"\W*(?:analy[sz]|ask|brows|click|compar|consult|count|crawl|examin|execut|explor|extract|go\b|hover|inspect"
-    r"|investigat|load|measur|monitor|navigat|pars|research|run|scan|scrap|scroll|summar|test|translat|valid"
-    r"|verif|visit|wait|watch)",
-    re.IGNORECASE,
-)
+_FOR_RESULT = lazy_pattern(rf"\W*{alternatives('for_result')}", re.IGNORECASE)
 """Verbs of tools whose result is what they are for, or that lead to one."""
 _TRY = lazy_pattern(expression("otherwise"), re.IGNORECASE)
 CONDITION = lazy_pattern(expression("condition"), re.IGNORECASE)

@@ -28,6 +28,7 @@ from returns.result import Result, Success
 
 from reactive_agents.core.errors import StructuredOutputError
 from reactive_agents.core.events import ToolNeedsFound
+from reactive_agents.core.languages import expression, word_set
 from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
@@ -45,79 +46,41 @@ _LONGEST_TASK = 2_000
 """Characters of a task that is judged; longer ones hold texts, whose words are not the task's."""
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_READING = _set(
-    "get look lookup fetch find read check list show search query retrieve return tell see compare give open "
-    "summarise summarize load need determine report"
-)
+_READING = word_set("reading")
 """Verbs of looking something up; in the name of a tool they say nothing of its subject."""
-_ASKING = _READING | _set("what what's which how")
-_CONNECTING = _set(
-    "me us the a an is are does do did current latest exact new each every both all of record records larger "
-    "smaller has have up out one our your its their"
-)
+_ASKING = _READING | word_set("asking_for_reading")
+_CONNECTING = word_set("before_subject")
 """Words that may stand between a verb and its subject."""
-_DOING = _set(
-    "send email mail book order place create delete remove write save store append run roll post publish add "
-    "cancel pay buy schedule weigh move rename submit start stop close refund notify reboot restart reset "
-    "transfer upload reserve invite unlock register hire deploy update approve reject archive install "
-    "uninstall terminate withdraw revoke confirm"
-)
-_MAKING = _set("send place create make add post submit write run")
+_DOING = word_set("doing")
+_MAKING = word_set("making")
 """Verbs of tools that do what their noun says as a verb: ``place_order``."""
-_STARTS = _READING | _DOING | _set("use call calculate compute tell make then add")
-_POLITE = _set("please now then also first finally next and kindly just")
-_GENERIC = _set(
-    "the of in on for at by to from a an and or with tool data info information value name number text word "
-    "item thing time date status list all it do current new file files folder lines"
-)
+_STARTS = _READING | _DOING | word_set("starting")
+_POLITE = word_set("before_verb")
+_GENERIC = word_set("general_in_tool")
 """Words of a tool's name that are in many tasks for another reason."""
 
 _WEB_SEARCH = "web-search"
-_CHANGING = _set("pric weather forecast new")
+_CHANGING = word_set("changing")
 """Stems of what changes too often to be known without a look-up."""
 
-_BLOCKED = re.compile(
-    r"\b(?:explain|describe|define|why|how\s+(?:to|do|does|did|can|could|would|should|i|you|we)\b|without|not|"
-    r"\w+n't|never|no\s+need|instead|rather\s+than|avoid|unless|if|whether|would|could\s+have|should|might|"
-    r"imagine|pretend|suppose|difference\s+between|meaning|mean|means|stand\s+for|definition|history|guess|"
-    r"assume|given|already|in\s+general|usually|from\s+memory|were|was|did|had|reasons?|columns?|remind|"
-    r"recommend|plan|later|myself|yourself|tools)\b",
-    re.IGNORECASE,
-)
+_BLOCKED = re.compile(expression("not_required"), re.IGNORECASE)
 """Signs that a sentence explains its subject, forbids, supposes or tells it."""
-_ABOUT = re.compile(
-    r"\b(?:checklist|example|poem|story|novel|song|essay|joke|slogan|function|script|program|class|regex|"
-    r"(?<!confirmation\s)(?<!booking\s)(?<!tracking\s)(?<!discount\s)(?<!postal\s)(?<!error\s)code)\b",
-    re.IGNORECASE,
-)
+_ABOUT = re.compile(expression("work_about_anything"), re.IGNORECASE)
 """Works that a sentence asks for, which may be about anything."""
 _UNSURE = re.compile(
-    r"\b(?:no|nothing|none|nobody|cannot|except|wait|actually|sorry|forget|oops|scratch|undo|ignore|skip|"
-    r"leave|keep|hold|kidding|jok\w+|mind|mistake|once|when|whenever|until|till|after|before|while|soon|case|"
-    r"provided|assuming|otherwise|only|maybe|perhaps|possibly|yet|or|alternatively|as\s+though|like|"
-    r"says?|said|writes|wrote|asks|asked|tells|told|reads|following|below|above|quote\w*|"
-    r"(?:cancel|delete|remove|stop|close|reject|revoke)\s+(?:that|this|it|them|everything|all)\b(?!\s+to\b))\b"
-    r"|[?\"“”„«»]|(?<!\w)'[^'\n]+'(?!\w)|(?<!\w)`[^`]+`|```|^\s*(?:[-*•]|\d+[.)])\s",
+    expression("unsure_order")
+    + r"|[?\"“”„«»]|(?<!\w)'[^'\n]+'(?!\w)|(?<!\w)`[^`]+`|```|^\s*(?:[-*•]|\d+[.)])\s",
     re.IGNORECASE | re.MULTILINE,
 )
 """Signs anywhere in a task that an act may not be meant: corrections, conditions, questions, quotations."""
-_WORKS = _set(
-    "checklist list step instruction note letter plan sentence question form template prompt text dialogue "
-    "message procedure manual guide command policy phrase title heading headline caption button menu rule "
-    "scene dialog lyric quiz exercise proverb subtitle summary reply answer test label script example "
-    "schedule agenda"
-)
+_WORKS = word_set("written_work")
 """Stems of texts that a task may ask to be written, of which an order may be a part."""
-_WRITING = _set("write make draft compose tell ask give list say put turn show describe name remind return")
+_WRITING = word_set("writing")
 """Verbs after which another imperative may belong to what is written."""
 _TELLS_OTHERS = re.compile(r"\btell\s+(?!me\b|us\b)[a-z]+(?:\s+[\w.]+){2}", re.IGNORECASE)
 """Telling others something is a message: "Tell the school that Ben is ill"."""
-_DETERMINERS = _set("a an the one all every this each your")
-_COURTESY = _set("thanks thank hello hi hey cheers")
+_DETERMINERS = word_set("determiner")
+_COURTESY = word_set("courtesy")
 _COLON = re.compile(r":(?!//|\d)")
 _INFINITIVE = re.compile(r"\bto\s+([a-z]+)\b")
 _NO_BLOCK = re.compile(r"\bwhether\s+(?:it|he|she|they|that|this)\b|\bhow\s+(?:much|many)\b", re.IGNORECASE)
@@ -147,11 +110,9 @@ _PATH = re.compile(
 )
 _FOLDER = re.compile(r"(?<![\w/:.])\w[\w-]*(?:/[\w-]+)+(?![\w./])")
 _INTO = re.compile(r"\b(?:to|into|as|in|file|called|named)\s+$", re.IGNORECASE)
-_INTO_FILES = _set("write save store append put export create summarise summarize translate copy convert")
-_OUT_OF_FILES = _set(
-    "read open load show summarise summarize compare check count parse analyse analyze review"
-)
-_OPENING = _OUT_OF_FILES | _set("fetch get visit download")
+_INTO_FILES = word_set("into_files")
+_OUT_OF_FILES = word_set("out_of_files")
+_OPENING = _OUT_OF_FILES | word_set("opening")
 _CONTENT_OF = re.compile(r"^\s*what\s+(?:is|does|stands)\b.*\b(?:in|say)\b", re.IGNORECASE)
 _TO_WORK_OUT = re.compile(
     r"\b(?:what(?:'s|\s+is)|how\s+much\s+is|calculate|compute|evaluate|solve|work\s+out)\b", re.IGNORECASE
