@@ -21,7 +21,7 @@ from reactive_agents.kernel.answer_check import judge_text, unmade_call
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
 from reactive_agents.kernel.clauses import MANY_WORDS, QUESTION, asks_back, clauses_of, size_of
 from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
-from reactive_agents.kernel.ordered_acts import parts_left
+from reactive_agents.kernel.ordered_acts import CompletedCall, parts_left
 from reactive_agents.kernel.policies.answers import MOST_TEXTS
 from reactive_agents.testing import FakeTools, Turn, call, forever, say
 from tests.support.kernels import add, kernel_bench
@@ -308,7 +308,7 @@ def test_what_is_quoted_asks_for_nothing(request: str, task: str) -> None:
 def test_the_parts_that_are_left_are_those_that_no_call_had(bills: list[str], data: st.DataObject) -> None:
     paid = data.draw(st.lists(st.sampled_from(bills), min_size=1, unique=True))
     listed = f"{', '.join(bills[:-1])} and {bills[-1]}"
-    calls = [("pay_bill", {"bill": (each,)}, f"{each} is paid") for each in paid]
+    calls = [CompletedCall("pay_bill", {"bill": (each,)}, f"{each} is paid") for each in paid]
     rest = {each for each in bills if each not in paid}
     for claim in ("All bills are paid.", f"I paid {listed}.", f"{listed} were paid."):
         assert set(parts_left(f"Pay bills {listed}.", claim, PAYING, calls)) == rest

@@ -25,7 +25,7 @@ Sign: TypeAlias = Literal["plain", "mood", "faint"]
 is about the speaker, or names an act of a tool."""
 
 
-_SUBJECT = word_set("speaker")
+_SUBJECT = word_set("i_or_we")
 _OBJECT = word_set("me_or_us")
 """They are no sign that the speaker acts: "it reaches us"."""
 _SPEAKER = _SUBJECT | _OBJECT

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import takewhile
-from typing import TypeAlias
+from typing import NamedTuple
 
 from attrs import evolve, frozen
 
@@ -122,8 +122,18 @@ _SHARED = 4
 _TEXT_AFTER = re.compile(r"[:：](?!\d|//)(?:[ \t]*\n\s*\n[\s\S]*|.*)")
 """A colon with the rest of the line, or the paragraphs after it, as in a letter or a conversation."""
 
-Call: TypeAlias = tuple[str, Mapping[str, Sequence[str]], str]
-"""The tool of a call that worked, the values of its arguments, and all that was said in it."""
+
+class CompletedCall(NamedTuple):
+    """A call that worked.
+
+    Attributes:
+        arguments: the values of each.
+        told: all that was said in the call and its result.
+    """
+
+    tool: str
+    arguments: Mapping[str, Sequence[str]]
+    told: str
 
 
 @frozen
@@ -166,26 +176,38 @@ def act_left(
     found, said = list(results), list(map(read_clause, clauses_of(text)))
     if found:
         said = [each for each in said if speaks_of_oneself(each.text) or not _ALREADY.search(each.text)]
-    evades = not said or any(each.denies or QUESTION.search(each.text) for each in said)
-    evades = evades or asks_back(text, task) or _CONFIRM.search(text) is not None
-    is_vague = text.strip() == task.strip() or any(
-        (_DONE.search(each.said) and _NOT_YET.isdisjoint(each.words)) or sign_of(each, set(), task) == "plain"
-        for each in said
-    )
+    evades, is_vague = _evades(text, task, said), _says_only_done(text, task, said)
     for act, order in ordered.items():
-        if any(each.name in called for each in able.get(act, ())):
+        doing = able.get(act, [])
+        if any(each.name in called for each in doing):
             continue
-        left = [each for each in able.get(act, ()) if _may_be_for(each, act, order, task)]
-        is_left = is_vague or (order.is_further and bool(found))
-        is_missing = is_left and order.is_plain and not evades
-        is_said = is_missing or any(_claims(each, act) for each in said)
-        if left and is_said and not any(act in _past_acts(each) for each in found):
-            return tuple(each.name for each in left)
+        passes_over = is_vague or (order.is_further and bool(found))
+        is_left = passes_over and order.is_plain and not evades
+        if not is_left and not any(_claims(each, act) for each in said):
+            continue
+        left = tuple(each.name for each in doing if _may_be_for(each, act, order, task))
+        if left and not any(act in _past_acts(each) for each in found):
+            return left
     return ()
 
 
+def _evades(text: str, task: str, said: Sequence[Clause]) -> bool:
+    """Return whether an answer denies or asks something instead."""
+    if not said or any(each.denies or QUESTION.search(each.text) for each in said):
+        return True
+    return asks_back(text, task) or _CONFIRM.search(text) is not None
+
+
+def _says_only_done(text: str, task: str, said: Iterable[Clause]) -> bool:
+    """Return whether an answer says that all is done, or will be, or repeats the task."""
+    return text.strip() == task.strip() or any(
+        (_DONE.search(each.said) and _NOT_YET.isdisjoint(each.words)) or sign_of(each, set(), task) == "plain"
+        for each in said
+    )
+
+
 def parts_left(
-    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[Call]
+    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall]
 ) -> tuple[str, ...]:
     """Return items of a list that an act is said to be done to, and no call had.
 
@@ -195,23 +217,21 @@ def parts_left(
     Args:
         calls: those that worked.
     """
-    if CONDITION.search(task) or _DOUBT.search(task) or denies(task):
+    if not _is_firm(task):
         return ()
     known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
     for act in _orders_in(task):
-        doing = {name for name, tool in known.items() if act in _acts_of(tool)}
+        own, others = _calls_of(act, calls, known)
         claims = [each.text for each in said if _claims(each, act) and not _SOME.search(each.text)]
-        own = [each for each in calls if each[0] in doing]
-        others = [each for each in calls if each[0] not in doing]
-        if not claims or any(act in _past_acts(told) for _, _, told in others):
+        if not claims or any(act in _past_acts(each.told) for each in others):
             continue
-        if any(name in known and not only_looks(known[name]) for name, _, _ in others):
+        if any(each.tool in known and _acted(each, known) for each in others):
             continue
-        given = [[value for values in arguments.values() for value in values] for _, arguments, _ in own]
+        given = [[value for values in each.arguments.values() for value in values] for each in own]
         if not all(any(names(task, value) for value in values) for values in given):
             continue
         asked = [value for values in given for value in values]
-        done = "\n".join(told for _, _, told in own)
+        done = "\n".join(each.told for each in own)
         items = [each for each in open_items(task, asked, done) if " " in each or not _holds(done, each)]
         if left := tuple(each for each in items if any(_is_said_of(each, claim, act) for claim in claims)):
             return left
@@ -219,7 +239,7 @@ def parts_left(
 
 
 def things_left(
-    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[Call], earlier: str = ""
+    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall], earlier: str = ""
 ) -> tuple[str, ...]:
     """Return numbers or addresses that an act is said to be done to, and no call had.
 
@@ -230,40 +250,56 @@ def things_left(
         calls: those that worked.
         earlier: what was said before the task.
     """
-    if CONDITION.search(task) or _DOUBT.search(task) or any(map(denies, (task, text))) or "?" in text:
+    if not _is_firm(task) or denies(text) or "?" in text:
         return ()
     known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
     for act in _orders_in(task):
-        doing = {name for name, tool in known.items() if act in _acts_of(tool)}
-        own = [arguments for name, arguments, _ in calls if name in doing]
-        acted = [told for name, _, told in calls if name not in known or not only_looks(known[name])]
-        before = "\n".join((*acted, earlier))
-        elsewhere = "\n".join((task, earlier, *(told for name, _, told in calls if name not in doing)))
+        own, others = _calls_of(act, calls, known)
         claims = [each.text for each in said if _claims(each, act) or (act == "send" and _tells(each))]
+        claims = [each for each in claims if not _SOME.search(each)]
+        if not own or not claims:
+            continue
+        before = "\n".join((*(each.told for each in calls if _acted(each, known)), earlier))
+        elsewhere = "\n".join((task, earlier, *(each.told for each in others)))
         for pattern in (_NUMBERED, _ADDRESSED):
             things = _things_of(task, act, pattern)
             left = [each for each in things if not _holds(before, each)]
-            had = [_things_in(arguments, is_address=pattern is _ADDRESSED) for arguments in own]
-            others = [each for found in had for each in found if not any(_holds(each, one) for one in things)]
-            if not left or not own or not all(had) or any(_holds(elsewhere, each) for each in others):
+            had = [_things_in(each.arguments, is_address=pattern is _ADDRESSED) for each in own]
+            given = [each for values in had for each in values]
+            instead = [each for each in given if not any(_holds(each, thing) for thing in things)]
+            if not left or not all(had) or any(_holds(elsewhere, each) for each in instead):
                 continue
-            is_other = len(left) == len(things)
-            open_claims = [
-                each
-                for each in claims
-                if not _SOME.search(each) and not any(_holds(each, other) for other in others)
-            ]
-            if found := tuple(
-                each
-                for each in left
-                if any(
-                    _is_said_of(each, claim, act)
-                    or (is_other and (_holds(claim, each) or not re.search(r"[\d@]", claim)))
-                    for claim in open_claims
-                )
-            ):
-                return found
+            told = [each for each in claims if not any(_holds(each, other) for other in instead)]
+            if len(left) == len(things):  # none was done
+                found = [each for each in left if any(_may_say(claim, each, act) for claim in told)]
+            else:
+                found = [each for each in left if any(_is_said_of(each, claim, act) for claim in told)]
+            if found:
+                return tuple(found)
     return ()
+
+
+def _is_firm(task: str) -> bool:
+    """Return whether an order has no condition, and no sign that it is not meant."""
+    return not (CONDITION.search(task) or _DOUBT.search(task) or denies(task))
+
+
+def _calls_of(
+    act: str, calls: Sequence[CompletedCall], known: Mapping[str, ToolDefinition]
+) -> tuple[list[CompletedCall], list[CompletedCall]]:
+    """Return the calls of tools that do an act, and the others."""
+    doing = {name for name, tool in known.items() if act in _acts_of(tool)}
+    return [each for each in calls if each.tool in doing], [each for each in calls if each.tool not in doing]
+
+
+def _acted(call: CompletedCall, known: Mapping[str, ToolDefinition]) -> bool:
+    """Return whether a call may have done something; one of an unknown tool may."""
+    return call.tool not in known or not only_looks(known[call.tool])
+
+
+def _may_say(claim: str, thing: str, act: str) -> bool:
+    """Return whether a clause that has no other number or address may be about one."""
+    return _is_said_of(thing, claim, act) or _holds(claim, thing) or not re.search(r"[\d@]", claim)
 
 
 def _tells(clause: Clause) -> bool:

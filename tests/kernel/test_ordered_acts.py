@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.ordered_acts import Call, act_left, parts_left, things_left
+from reactive_agents.kernel.ordered_acts import CompletedCall, act_left, parts_left, things_left
 from tests.support.operations import assert_linear
 
 
@@ -505,10 +505,13 @@ PARTS = (
 PAY = "Pay invoices R-17 and R-18."
 
 
-def made(*calls: str) -> list[Call]:
+def made(*calls: str) -> list[CompletedCall]:
     """Return calls that worked, each written as its tool and its argument."""
     named = [call.split(" ", 1) for call in calls]
-    return [(name, {"number": (value,), "amount": ("1",)}, f"{name} {value}: ok") for name, value in named]
+    return [
+        CompletedCall(name, {"number": (value,), "amount": ("1",)}, f"{name} {value}: ok")
+        for name, value in named
+    ]
 
 
 @pytest.mark.parametrize(
@@ -582,14 +585,14 @@ NAMED = (
 )
 
 
-def with_arguments(*calls: str) -> list[Call]:
+def with_arguments(*calls: str) -> list[CompletedCall]:
     """Return calls that worked, each written as "tool name=value name=value -> result"."""
-    found: list[Call] = []
+    found: list[CompletedCall] = []
     for each in calls:
         written, _, result = each.partition(" -> ")
         name, *arguments = written.split()
         pairs = (argument.split("=", 1) for argument in arguments)
-        found.append((name, {key: (value,) for key, value in pairs}, f"{written}\n{result}"))
+        found.append(CompletedCall(name, {key: (value,) for key, value in pairs}, f"{written}\n{result}"))
     return found
 
 

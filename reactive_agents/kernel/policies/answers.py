@@ -22,7 +22,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.figures import gives_figures, has_precise_figures, numbers_and_names, occurs
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.languages import alternatives
-from reactive_agents.core.messages import AssistantMessage, Message
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
@@ -53,7 +53,7 @@ from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_word
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 if TYPE_CHECKING:
-    from reactive_agents.kernel.ordered_acts import Call
+    from reactive_agents.kernel.ordered_acts import CompletedCall
 
 CUT_OFF = "cut_off"
 WRITTEN_CALL = "written_call"
@@ -423,7 +423,7 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
     calls = [
         step.content for step in state.steps if step.type in ("action", "observation") and not _delivers(step)
     ]
-    before = _arguments_before(context.input.history.messages, {each.name for each in offered})
+    before = _arguments_told(_calls_in(context.input.history.messages), {each.name for each in offered})
     known = "\n".join((*calls, *results_of(state), before)).casefold()
     return tuple(each for each in named if each.casefold() not in known)
 
@@ -708,9 +708,9 @@ def call_missing(
     acting = {each.name for each in offered if clauses.may_act(each)}
     if not acting:
         return ""
-    made, said = tuple(steps), tuple(each for each in history if isinstance(each, AssistantMessage))
-    called = {*attempts, *(step.metadata.tool_used or "" for step in made if step.metadata)}
-    called |= {each.name for message in said for each in message.tool_calls}
+    made, before = tuple(steps), _calls_in(history)
+    called = {*attempts, *(each.name for each in before)}
+    called |= {step.metadata.tool_used or "" for step in made if step.metadata}
     is_called = acting <= called
     # these modules take a while to read
     from reactive_agents.kernel.open_items import names_items
@@ -723,27 +723,31 @@ def call_missing(
         return f"no call of {' or '.join(left)} was made"
     if called.isdisjoint(acting) or not acting.isdisjoint(earlier):
         return ""
-    calls = _calls_made(made, results)
-    before = _arguments_before(said, acting)
-    parts = tuple(each for each in parts_left(task, text, offered, calls) if not clauses.names(before, each))
+    calls, given = _calls_made(made, results), _arguments_told(before, acting)
+    parts = tuple(each for each in parts_left(task, text, offered, calls) if not clauses.names(given, each))
     if not parts and told is not None:
         parts = things_left(task, text, offered, calls, told)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
 
 
-def _arguments_before(history: Iterable[Message], tools: Collection[str]) -> str:
-    """Return the arguments of the calls of some tools in earlier messages."""
+def _calls_in(history: Iterable[Message]) -> list[ToolCall]:
+    """Return the calls of earlier messages."""
     said = (each for each in history if isinstance(each, AssistantMessage))
-    return "\n".join(
-        [str(each.arguments) for message in said for each in message.tool_calls if each.name in tools]
-    )
+    return [call for each in said for call in each.tool_calls]
 
 
-def _calls_made(steps: Sequence[ReasoningStep], results: Mapping[str, str]) -> list[Call]:
-    """Return the tool, the arguments and the texts of each call that worked."""
+def _arguments_told(calls: Iterable[ToolCall], tools: Collection[str]) -> str:
+    """Return the arguments of the calls of some tools."""
+    return "\n".join([str(each.arguments) for each in calls if each.name in tools])
+
+
+def _calls_made(steps: Sequence[ReasoningStep], results: Mapping[str, str]) -> list[CompletedCall]:
+    """Return the calls that worked."""
+    from reactive_agents.kernel.ordered_acts import CompletedCall
+
     made = {step.metadata.call_id: step for step in steps if step.type == "action" and step.metadata}
     return [
-        (
+        CompletedCall(
             about.tool_used or "",
             {name: tuple(map(str, values)) for name, values in _named_arguments_of(call.content).items()},
             f"{call.content}\n{results.get(about.result_key or '', '')}\n{_between_ends(call.content)}",
