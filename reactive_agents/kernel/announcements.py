@@ -26,27 +26,36 @@ is about the speaker, or names an act of a tool."""
 
 
 _SUBJECT = word_set("i_or_we")
+"""Pronouns of the first person, as a subject."""
 _OBJECT = word_set("me_or_us")
 """They are no sign that the speaker acts: "it reaches us"."""
 _SPEAKER = _SUBJECT | _OBJECT
 _HORTATIVE = word_set("let_me")
+"""Beginnings of what is to be done together, or by the speaker."""
 _LET = word_set("let")
 """They are about the speaker with a pronoun of it only: "let me", and not "let it rest"."""
 _WITH_SPEAKER = word_set("intends_with_speaker")
 """Signs of an intention where the speaker is the subject only."""
 _INTENT = word_set("intends")
+"""Auxiliaries and verbs of what one will do, or has to."""
 _MODAL = word_set("modal")
 """Those that say nothing of who intends."""
 _MOOD = word_set("mood")
 """Those of what one would, can or should do, or is, which are also those of advice."""
 _ADVICE = word_set("advice")
+"""Those by which one advises."""
 _PROGRESSIVE = word_set("progressive")
+"""What stands before a participle of what goes on: "I'm checking"."""
 _HAS_TO = lazy_pattern(r"\b(?:have|has|got) to\b")
 _SEQUENCE = word_set("sequence")
+"""Adverbs of what comes now or next."""
 _UNTIL = word_set("until")
+"""Words before one of sequence that tell a time: "until then"."""
 _WISH = word_set("wish")
 _AFTERWARDS = word_set("afterwards")
+"""Words of sequence that stand in instructions too."""
 _WAIT = word_set("wait")
+"""Short times, for which one asks to wait."""
 _MEANWHILE = lazy_pattern(
     rf"\b{alternatives('at_the_moment')}\s+(?:{alternatives('this_moment')}\s+|l['’])?{alternatives('moment')}"
 )
@@ -54,6 +63,7 @@ _MEANWHILE = lazy_pattern(
 _LASTING = lazy_pattern(r"(?<![\d.,])(?!1\D)[\d.,]+(?:[\s-]|\s?-\s?)[^\W\d_]+")
 """A length of time, which is no waiting either: "a 45-minute slot"."""
 _FOLLOWING = word_set("following")
+"""Adjectives of what comes next."""
 _NUMBERED = lazy_pattern(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
 _NEGATION = word_set("negation")
 _UNAVAILABLE = word_set("unavailable")
@@ -63,16 +73,21 @@ _ABILITY = word_set("ability") | _UNAVAILABLE
 _I_CAN = word_set("i_can")
 """Forms of being able that are of the first person without a pronoun."""
 _LACKING = lazy_pattern(expression("lacking"))
+"""Words of having no access or means."""
 _REFUSED_UNSPACED = lazy_pattern(alternatives("refused_unspaced"))
 _READER = word_set("reader")
+"""Pronouns of the second person."""
 _ENGLISH_WORDS = word_set("english_in_question")
 _WHETHER = word_set("whether")
+"""Words that answer a question by yes or no."""
 _CONDITION = word_set("if_reader_wishes")
+"""Words of a condition, in an offer to the reader."""
 _COMMON = word_set("common")
 """Words of tasks and descriptions that say nothing of their subject."""
 _ASKING = word_set("asking")
 _ASKING_ELSEWHERE = word_set("asking_elsewhere")
 _ASKING_FOR = word_set("asking_for")
+"""Words that begin a question which no yes or no answers."""
 _ASKING_HOW_MUCH = lazy_pattern(expression("asking_how_much"))
 _ASKING_UNSPACED = lazy_pattern(alternatives("asking_unspaced"))
 """Words of questions that no yes or no answers."""
@@ -85,10 +100,13 @@ _ASKING_TO_TELL = lazy_pattern(
 _NEEDING = lazy_pattern(expression("needing"), re.IGNORECASE)
 """What the speaker has to be told, or lacks."""
 _NO_WISH = word_set("no_wish")
+"""What "Tell me if you need more" asks for, which is nothing that the speaker lacks."""
 _READERS_OWN = word_set("readers_own")
+"""Possessive pronouns of the second person."""
 _SUBORDINATE = _ASKING | {"whether", "if", "that"}
 _WE = word_set("we")
 _COMPOSING = word_set("composing")
+"""Verbs of writing a text."""
 _ADVISING = word_set("advising")
 _EXPLAINING = lazy_pattern(
     rf"\A\W*{alternatives('explaining')}\b|{expression('explaining_within')}", re.IGNORECASE
@@ -106,7 +124,9 @@ _INTENTIONS = _INTENT | _WITH_SPEAKER | _HORTATIVE
 _SIGNS = _INTENTIONS | _SPEAKER | _SEQUENCE | _WAIT | _FOLLOWING
 _PARTICIPLES = ("ing", "ando", "endo", "indo")
 _NO_PARTICIPLES = word_set("no_participle")
+"""Words that end as participles do."""
 _UNSPACED = lazy_pattern(alternatives("announces_unspaced"))
+"""Announcements in languages whose words have no blanks between them."""
 _CAN_UNSPACED = lazy_pattern(alternatives("can_unspaced"))
 _CONTRACTED = lazy_pattern(r"n't(?!\S)")
 _NEGATION_UNSPACED = lazy_pattern(alternatives("negation_unspaced"))
@@ -191,31 +211,14 @@ def sign_of(
             return "plain"
         return "faint" if _NUMBERED.match(clause.text) else None
     asked = frozenset(_words_of_task(task))
-    told = every - asked
-    if not _OBJECT & every:
-        told = told - _LET
-    told = told - (_HORTATIVE - {word for words in clause.parts for word in words[:_EARLY]})
-    if not _WITH_SPEAKER.isdisjoint(told):
-        for word, after in chain.from_iterable(map(pairwise, clause.parts)):
-            if word in _READER or (word in _ADVICE and after == "want"):
-                told = told - {after}  # "what you want", "I'd want"
+    told = _told_in(clause, asked)
     speaks = bool(_SUBJECT & every or _HORTATIVE & told)
-    ordered, ends_soon = bool(_FOLLOWING & told), False
-    for number, words in enumerate(clause.parts):
-        if number and words[0] in _AFTERWARDS and not speaks:
-            continue  # "put it into the water, then cool it"
-        is_told = _FINITE & set(words) or not _UNTIL.isdisjoint(words[-2:-1])
-        is_told = is_told or not _WISH.isdisjoint(words)
-        at_end = () if is_told else words[-1:]  # "is on now" tells how it is, "until then" when
-        ordered = ordered or words[0] in _SEQUENCE - asked
-        ends_soon = ends_soon or not _SEQUENCE.isdisjoint(at_end)
+    ordered, ends_soon = _sequence_in(clause, asked, speaks=speaks)
+    ordered = ordered or bool(_FOLLOWING & told)
     signs = _INTENTIONS & told
     has_to = _HAS_TO.search(clause.text.lower()) is not None
     intends = bool(signs) or ordered or ends_soon or has_to
-    waits = not negative and _waits(clause, asked)
-    if waits and not speaks and sum(map(len, clause.parts)) > _LONGEST_WAIT:
-        waits = False  # "it can take a minute until it is gone from the list"
-    if waits or (clause.may_end and _ENDINGS.search(" ".join(told))):
+    if _waits(clause, asked, speaks=speaks) or (clause.may_end and _ENDINGS.search(" ".join(told))):
         return "plain"
     if not negative and ((speaks and intends) or _is_acting(clause, results, task)):
         is_advice = not _ADVICE.isdisjoint(signs) or not (ordered or (signs and ends_soon))
@@ -230,10 +233,39 @@ def sign_of(
     return None
 
 
-def _waits(clause: Clause, asked: Set[str]) -> bool:
+def _told_in(clause: Clause, asked: Set[str]) -> Set[str]:
+    """Return the words of a clause that may be signs, without those of the task."""
+    told = clause.words - asked
+    if not _OBJECT & clause.words:
+        told = told - _LET
+    told = told - (_HORTATIVE - {word for words in clause.parts for word in words[:_EARLY]})
+    if not _WITH_SPEAKER.isdisjoint(told):
+        for word, after in chain.from_iterable(map(pairwise, clause.parts)):
+            if word in _READER or (word in _ADVICE and after == "want"):
+                told = told - {after}  # "what you want", "I'd want"
+    return told
+
+
+def _sequence_in(clause: Clause, asked: Set[str], *, speaks: bool) -> tuple[bool, bool]:
+    """Return whether a part begins, and whether one ends, with a word of sequence."""
+    begins = ends = False
+    for number, words in enumerate(clause.parts):
+        if number and words[0] in _AFTERWARDS and not speaks:
+            continue  # "put it into the water, then cool it"
+        begins = begins or words[0] in _SEQUENCE - asked
+        is_told = _FINITE & set(words) or not _UNTIL.isdisjoint(words[-2:-1]) or not _WISH.isdisjoint(words)
+        ends = ends or (
+            not is_told and words[-1] in _SEQUENCE
+        )  # "is on now" tells how it is, "until then" when
+    return begins, ends
+
+
+def _waits(clause: Clause, asked: Set[str], *, speaks: bool) -> bool:
     """Return whether a clause asks for a moment."""
-    if _WAIT.isdisjoint(clause.words - asked) or _MEANWHILE.search(clause.text.lower()):
+    if clause.denies or _WAIT.isdisjoint(clause.words - asked) or _MEANWHILE.search(clause.text.lower()):
         return False
+    if not speaks and sum(map(len, clause.parts)) > _LONGEST_WAIT:
+        return False  # "it can take a minute until it is gone from the list"
     return not _WAIT.isdisjoint(_words(_LASTING.sub(" ", clause.text)))
 
 

@@ -11,7 +11,7 @@ the length of the texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Literal, TypeAlias
 
@@ -240,19 +240,12 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     evident = bool(results) and has_evidence(
         clause.text, seen, Background(" ".join((seen.background.text, *tools)))
     )
-    if not evident:
-        sentence = _SENTENCE_END.split(text[: text.rindex(clause.text) + len(clause.text)].strip())[-1]
-        if names_one_of(known, sentence, telling_only=False):
-            is_told = denies(sentence) or says_whether(clause.text)
-            if not is_told or names_one_of(known, sentence, telling_only=True):
-                return "announcement"
-        if sentence != clause.text and sign_of(read_clause(sentence), acts, seen.task, results) == "plain":
-            return "announcement"
+    if not evident and _announces_in_sentence(text, clause.text, known, acts, seen):
+        return "announcement"
     if names_one_of(known, text, telling_only=True):
         if names_one_of(known, clause.text, telling_only=True):
             return "unclear"
-        told = asks_about_speaker(seen.task) or any(ends_with_evidence(each, seen) for each in clauses)
-        if not told:
+        if not (asks_about_speaker(seen.task) or any(ends_with_evidence(each, seen) for each in clauses)):
             return "unclear"
     if evident:
         return "answer"
@@ -261,17 +254,32 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     elif seen.results:
         doubtful = not (clause.denies or _is_about(clause.text, _told_about(seen)))
     else:
-        asked = subjects_in(seen.task)
-        doubtful = any(tool.subjects & asked for tool in known)
-        is_short = size_of(text) < MANY_WORDS
-        telling = telling_words(text)
-        rearranges = len(text.split()) >= FEW_WORDS and bool(telling) and telling <= telling_words(seen.task)
-        may_need = bool(known) and is_short and not rearranges
-        doubtful = doubtful or (
-            may_need
-            and (names_particulars(seen.task) or is_unread(seen.task) or may_be_order(seen.task, tools))
-        )
+        doubtful = _may_need_call(text, tools, known, seen.task)
     return "unclear" if doubtful and not follows_from_task(clause.text, seen) else "answer"
+
+
+def _announces_in_sentence(
+    text: str, clause: str, tools: Iterable[ToolWords], acts: Set[str], seen: Seen
+) -> bool:
+    """Return whether the sentence of a clause without evidence announces a call.
+
+    It names a tool, other than in a denial or an answer of yes or no, or it says what comes next.
+    """
+    sentence = _SENTENCE_END.split(text[: text.rindex(clause) + len(clause)].strip())[-1]
+    if names_one_of(tools, sentence, telling_only=denies(sentence) or says_whether(clause)):
+        return True
+    return sentence != clause and sign_of(read_clause(sentence), acts, seen.task, seen.found) == "plain"
+
+
+def _may_need_call(text: str, tools: Mapping[str, str], known: Sequence[ToolWords], task: str) -> bool:
+    """Return whether a text before the first call may be about what a tool is for."""
+    asked, told = subjects_in(task), telling_words(text)
+    if any(tool.subjects & asked for tool in known):
+        return True
+    rearranges = len(text.split()) >= FEW_WORDS and bool(told) and told <= telling_words(task)
+    if not known or rearranges or size_of(text) >= MANY_WORDS:
+        return False
+    return names_particulars(task) or is_unread(task) or may_be_order(task, tools)
 
 
 def _judged(clauses: Sequence[str], seen: Seen) -> tuple[Clause, Sign | None]:
@@ -329,27 +337,8 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
         tools: descriptions of the tools by their names.
     """
     clauses = [*clauses_of(QUOTATION.sub("_quoted_", text))]
-    is_offered = False
-    is_long = size_of(text) >= 2 * MANY_WORDS
-
-    def advises(sign: Sign | None, clause: str) -> bool:
-        if not seen.results:
-            return False
-        if sign == "faint":
-            return is_long and (denies(clause) or not speaks_of_oneself(clause))
-        if sign == "plain":
-            return speaks_for_others(clause) or (is_long and not speaks_of_oneself(clause))
-        return sign == "mood"
-
-    sign = _sign(clauses, seen)
-    while clauses[1:] and (
-        is_courtesy(clauses[-1])
-        or _is_offered(clauses[-1])
-        or (
-            advises(sign, clauses[-1])
-            and any(denies(each) or _adds(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
-        )
-    ):
+    sign, is_offered, is_long = _sign(clauses, seen), False, size_of(text) >= 2 * MANY_WORDS
+    while clauses[1:] and _follows_answer(clauses, sign, seen, is_long=is_long):
         is_offered = not is_courtesy(clauses.pop()) or is_offered
         sign = _sign(clauses, seen)
     if not clauses or _COLON.search(clauses[-1]):
@@ -359,20 +348,38 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
         return _is_said(clause, text, known, seen, is_offered=is_offered)
     if QUESTION.search(clause) or lacks_total(text, seen):
         return False
-    adds, denied = _adds(clause, seen), any(map(denies, clauses[-2:]))
-    is_acknowledged = _is_acknowledged(seen)
-    is_settled = denied or is_acknowledged or says_whether(clause)
-    if names_one_of(known, clause, telling_only=is_settled) and not adds:
+    adds, decides = _adds(clause, seen), says_whether(clause)
+    is_settled, is_acknowledged = decides or any(map(denies, clauses[-2:])), _is_acknowledged(seen)
+    if not adds and names_one_of(known, clause, telling_only=is_settled or is_acknowledged):
         return False
     if is_acknowledged:
-        acts = speaks_of_oneself(clause) and _is_restated(clause, seen.task)
-        return sign in (None, "faint") or acts
-    if sign == "plain" or is_offered or sign == "mood":
-        return sign != "plain" and (adds or (sign != "mood" and (denied or says_whether(clause))))
+        return sign in (None, "faint") or (speaks_of_oneself(clause) and _is_restated(clause, seen.task))
+    if sign in ("plain", "mood"):
+        return adds and sign == "mood"
+    if is_offered:
+        return adds or is_settled
     if sign == "faint":
-        return (adds or says_whether(clause)) and not speaks_of_oneself(clause)
-    is_answer = adds or denied or says_whether(clause)
-    return is_answer or _is_about(clause, _told_about(seen)) or _tells(clauses, known, seen)
+        return (adds or decides) and not speaks_of_oneself(clause)
+    return adds or is_settled or _is_about(clause, _told_about(seen)) or _tells(clauses, known, seen)
+
+
+def _follows_answer(clauses: Sequence[str], sign: Sign | None, seen: Seen, *, is_long: bool) -> bool:
+    """Return whether the last clause offers more, or advises after what was found.
+
+    Args:
+        sign: of that clause.
+        is_long: whether the text is long.
+    """
+    last = clauses[-1]
+    if is_courtesy(last) or _is_offered(last):
+        return True
+    if not seen.results or sign is None:
+        return False
+    if sign == "faint":
+        advises = is_long and (denies(last) or not speaks_of_oneself(last))
+    else:
+        advises = sign == "mood" or speaks_for_others(last) or (is_long and not speaks_of_oneself(last))
+    return advises and any(denies(each) or _adds(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
 
 
 def _sign(clauses: Sequence[str], seen: Seen) -> Sign | None:

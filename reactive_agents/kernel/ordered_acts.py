@@ -55,23 +55,32 @@ _BASE = re.compile(rf"{alternatives('order_ending')}?\Z")
 _PAST = re.compile(rf"{alternatives('past_ending')}\Z")
 """Endings of participles and of the past."""
 _PAST_WORDS = word_set("past_form")
+"""Whole words of the past, without such an ending."""
 _NOT_YET = word_set("not_yet")
+"""Auxiliaries by which an act is not done: "it will be sent"."""
 _DONE = re.compile(expression("done"), re.IGNORECASE)
+"""Words by which an answer says that all is done."""
 _DONE_UNSPACED = re.compile(alternatives("done_unspaced"))
 _POLITE = word_set("polite")
 _JOINS = _POLITE | word_set("join")
 _SHORT_JOINS = word_set("short_join")
 """Words after which an imperative may stand, as at the beginning; the short ones are others in English."""
 _REQUEST = re.compile(expression("request"), re.IGNORECASE)
+"""Words that make a question, or a wish, an order."""
 _ENCLITIC = re.compile(r"(?<=\w{5}[aei])(?=l[aeoi]s?\b)")
 """Where a pronoun is written with its verb: "resérvalo"."""
 _NO_ORDER = re.compile(expression("no_order"), re.IGNORECASE)
+"""Words of clauses that ask or tell about an act."""
 _DOUBT = re.compile(rf"{expression('order_in_doubt')}|\S\s*\n\s*\S", re.IGNORECASE)
 """Signs that an order may not be meant, or not now."""
 _PRONOUNS = word_set("object_pronoun")
+"""What an order may be about that was said before: "send it"."""
 _NUMBERS = word_set("number_or_me")
+"""Words after "order" where it is a verb."""
 _NOUN_OF = word_set("of_noun")
+"""Words after a noun, as in "the order of Ann"."""
 _TELLING = re.compile(rf"\W*(?:{alternatives('before_telling')} )*{alternatives('telling')}\b", re.IGNORECASE)
+"""Verbs of a request for a text."""
 _INTO_FILE = re.compile(
     rf"\b{alternatives('into_file')}\s+\S+\.[a-z]{{2,4}}\b|\S+\.[a-z]{{2,4}}\s*{alternatives('into_file_after')}",
     re.IGNORECASE,
@@ -90,7 +99,9 @@ _BETWEEN = re.compile(rf"\([^()]*\)|[,:]|{expression('between_parts')}", re.IGNO
 _BARE = 3
 """Words of an item with its noun."""
 _GENERAL = word_set("general_in_tool_name")
+"""Words in names of tools that say nothing of the act or its object."""
 _ANYTHING = re.compile(rf"\W*{alternatives('for_anything')}", re.IGNORECASE)
+"""Verbs of tools that may do anything."""
 _TOKEN = re.compile(r"[^\W_]+")
 _LISTED = rf"(?:\s*,\s*(?:(?:and|then|also)\s+)*|\s+(?:{alternatives('and')}|&)\s+(?:(?:then|also|the)\s+)*)"
 _NO_NOUN = (
