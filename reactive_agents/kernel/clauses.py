@@ -46,8 +46,10 @@ _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
 SHORT_WORD = lazy_pattern(r"[^\W_]{3,}|\d+")
 _I = lazy_pattern(r"\bI(?=['’ ])")
 _ENGLISH = word_set("english_in_task")
+"""Words of which an English task has one."""
 FEW_WORDS = 2
 UNTELLING = word_set("untelling")
+"""Words by which two texts are not alike."""
 OPEN_END = lazy_pattern(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
 QUESTION = lazy_pattern(r"[?？][\s\"'*_)]*\Z")
 REQUEST_MARK = lazy_pattern(r"[?？؟]")
@@ -55,6 +57,7 @@ LONGEST_GREETING = 4
 MANY_WORDS = 20
 """A text of so many words is hardly ever an announcement, and may be an answer without a look-up."""
 _TOTAL = lazy_pattern(expression("total"), re.IGNORECASE)
+"""Words of a total of several things."""
 _FIGURE_ASKED = lazy_pattern(expression("figure_asked"), re.IGNORECASE)
 """Requests for a figure. Words such as "together", common in summaries, are not enough."""
 _AMOUNT = lazy_pattern(expression("amount"), re.IGNORECASE)
@@ -81,6 +84,7 @@ _TAKERS = (
 )
 """Patterns of addresses and files, with words in the names of tools that take them."""
 _BY = alternatives("done_by")
+"""Words before whom or what something comes from."""
 _TELLING = lazy_pattern(expression("tell_text", before=r"\A\W*+(?:\S+ ){0,2}", after=""), re.IGNORECASE)
 """Verbs that request a text, not an action."""
 _SHORTEST_ORDER = 7
@@ -89,6 +93,7 @@ _SHORTEST_THING, _LONGEST_THING = 3, 60
 """Characters of a search term that may be matched in an answer."""
 _LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
 _AND = f"(?:{alternatives('and')}|{alternatives('and_elsewhere')}|&)"
+"""What stands before the last item of a list."""
 _ENUMERATED = lazy_pattern(
     r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?"
     rf"(?:\s*[,、，]\s*|,?\s+{_AND}\s+|{alternatives('and_unspaced')})"
@@ -110,10 +115,13 @@ _CALLING = word_set("to_call")
 _FOR_RESULT = lazy_pattern(rf"\W*{alternatives('for_result')}", re.IGNORECASE)
 """Verbs of tools whose result is what they are for, or that lead to one."""
 _TRY = lazy_pattern(expression("otherwise"), re.IGNORECASE)
+"""Words that say what to do if something fails."""
 CONDITION = lazy_pattern(expression("condition"), re.IGNORECASE)
 _KINDS = frozenset({"id", "number", "no", "code"})
 _AFTER_NOUN = "and|or|to|for|from|of|in|on|at|first|before|so|as|too|which|that|is|are"
+"""Words that may follow the name of a parameter."""
 _FAILS = lazy_pattern(expression("fails", after=""), re.IGNORECASE)
+"""Beginnings of words of failure."""
 
 
 @lru_cache(maxsize=8)  # whole answers, which may be of megabytes
@@ -424,13 +432,13 @@ def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -
         return True
     had = frozenset[str]().union(*(read_tool(name, text).subjects for name, text in used.items()))
     asked, acts = subjects_in(task) - had, begins_acts(task)
-    only_asks = REQUEST_MARK.search(task) is not None
+    is_question = REQUEST_MARK.search(task) is not None
     for name, text in unused.items():
         tool = read_tool(name, text)
         shared, reads = tool.subjects & asked, is_reading(tool.act)
         if reads:  # "add it to my list" asks for no list
             shared = frozenset(each for each in shared if not tool.act or not each.startswith(tool.act))
-        if shared and (not only_asks or reads or tool.act in acts):
+        if shared and (not is_question or reads or tool.act in acts):
             return True
     return False
 

@@ -117,3 +117,4 @@ def test_words_of_languages_without_blanks_need_no_edges() -> None:
     assert condition.search("see if it fits")
     assert condition.search("请说明如果失败怎么办")
     assert not condition.search("a fifth")
+    assert not re.search(f"Only {expression('condition')}", "如果")

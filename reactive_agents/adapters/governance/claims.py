@@ -17,10 +17,12 @@ _FILE = re.compile(
     r"(?<![\w./\\:@\-])(?:[\w.\-]{1,80}[/\\]){0,12}[\w\-][\w.\-]{0,100}\.[A-Za-z][A-Za-z0-9]{0,7}(?![\w/@])"
 )
 _WRITTEN = re.compile(expression("written"), re.I)
+"""Verbs by which an answer says that a file was written."""
 _WRITTEN_AFTER = re.compile(
     rf"[`*_\"')]{{0,3}},?(?: {alternatives('has_been_written')}\b.{{0,20}}?)? ?{_WRITTEN.pattern}", re.I
 )
 _NOT = re.compile(expression("not_written"), re.I)
+"""Words by which a file was not written, or nothing is said of who wrote it."""
 _COMPOUND = re.compile(
     r"(?<![\w.,:/\-])[0-9]{1,8}(?:[:/\-][0-9]{1,8}){1,8}(?![\w/])|(?<![\w.])[0-9]+(?:\."
     r"[0-9]+){2,6}(?![\w])"
@@ -32,7 +34,9 @@ _NAME = re.compile(rf"(?<![\w/.\-]){_CAPITAL}(?: (?:(?:{alternatives('within_nam
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n*#>|•(\"“„]|^\s*[-–])[\s*_`]{0,6}$")
 _ODD = re.compile(r"[A-Z][a-z]*[A-Z0-9]|[A-Z]{2}")
 _COMMON = word_set("no_name")
+"""Words with a capital letter that are no names."""
 _OPENERS = word_set("before_name")
+"""Words that begin a sentence before a name."""
 _ARTICLES = word_set("article_before_noun")  # before any noun of German, which are all capitalised
 _SHORTEST_QUOTE_WORDS = 2
 

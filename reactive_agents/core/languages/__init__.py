@@ -68,7 +68,7 @@ def alternatives(concept: str) -> str:
 
 
 def expression(concept: str, before: str = r"\b", after: str = r"\b") -> str:
-    r"""Return a regular expression for the words of a concept, as whole words.
+    r"""Return a group of a regular expression with a concept's words as whole ones.
 
     Args:
         before, after: what stands around a word, other than one of a language that joins words.
@@ -76,4 +76,5 @@ def expression(concept: str, before: str = r"\b", after: str = r"\b") -> str:
     found = by_language(concept)
     joined = [each for code in _JOINED for each in found.pop(code, ())]
     spaced = dict.fromkeys(chain.from_iterable(found.values()))
-    return "|".join([*([f"{before}(?:{'|'.join(spaced)}){after}"] if spaced else []), *joined])
+    whole = [f"{before}(?:{'|'.join(spaced)}){after}"] if spaced else []
+    return f"(?:{'|'.join([*whole, *joined])})"

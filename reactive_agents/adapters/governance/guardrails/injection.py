@@ -69,10 +69,14 @@ _ELSEWHERE = re.compile(
 )
 """After "instructions" and the like: instructions for something else."""
 _LEADS = word_set("before_order")
+"""Words before a verb that is an order."""
 _NEGATIONS = word_set("denies_order")
+"""Words before a verb that is none."""
 _REPORTS = word_set("reports_order")
+"""Verbs of telling what others want: "asked you to"."""
 _STOP = re.compile(r"[.,:;!?()\[\]<>{}\"'`*#|=…。，：；！？「」、\n]")
 _OBLIGED = word_set("obliged")
+"""Words before "to" and an order: "you have to"."""
 _MARKUP = re.compile(
     folded_pattern(
         r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>|<<sys>>|<</sys>>"
