@@ -2,9 +2,9 @@
 
 Announcements are about the speaker and what comes next; answers are about their subject. So a clause is
 judged by its pronouns of the first person, auxiliaries, adverbs of sequence and verb endings: classes of
-words that a language does not add to, instead of sentences, which are endless. The tables are of
-twelve languages; in others nothing is a sign, and what is no announcement by its form is judged by its
-evidence.
+words that a language does not add to, instead of sentences, which are endless. They are in the files of
+``core/languages``, for twelve languages; in others nothing is a sign, and what is no announcement by its form
+is judged by its evidence.
 """
 
 from __future__ import annotations

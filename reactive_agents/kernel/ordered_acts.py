@@ -1,7 +1,7 @@
 """Acts that a task orders, and of which no call was made.
 
 An act is seen by its verb, which stands where orders have theirs, and by a tool with that verb. The verbs of
-common acts are listed in a dozen languages, since a tool is described in one and ordered in another.
+common acts are known in a dozen languages, since a tool is described in one and ordered in another.
 """
 
 from __future__ import annotations

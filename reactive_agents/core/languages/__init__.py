@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from importlib.abc import ResourceLoader
+    from importlib.abc import SourceLoader
 
 CODES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "tr", "zh", "ja", "ko", "ar", "other")
 """The languages that have a file; ``other`` are several with few words."""
@@ -43,7 +43,7 @@ def concepts_of(text: str, source: str) -> dict[str, list[str]]:
     return found
 
 
-_FILES = cast("ResourceLoader", __spec__.loader)  # they may be in a zip file
+_FILES = cast("SourceLoader", __spec__.loader)  # they may be in a zip file
 _LANGUAGES = {
     code: concepts_of(_FILES.get_data(f"{__path__[0]}/{code}.txt").decode(), f"{code}.txt") for code in CODES
 }
