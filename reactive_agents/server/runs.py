@@ -663,8 +663,8 @@ class AgentService:
             own, asked = RunId(run_id), run.requests.get((RunId(run_id), request))
             match answer, asked:
                 case ("approval", approved, reason), events.ApprovalRequested():
-                    known = ApprovalId(request)
-                    settled = agent.approve(own, known) if approved else agent.deny(own, known, str(reason))
+                    call = ApprovalId(request)
+                    settled = agent.approve(own, call) if approved else agent.deny(own, call, str(reason))
                 case ("question", text), events.QuestionAsked():
                     settled = await agent.answer(own, RequestId(request), str(text))
                 case ("call", result, error), events.ExternalCallRequested():
