@@ -211,7 +211,7 @@ async def test_a_request_that_nobody_answers_times_out() -> None:
 @in_virtual_time
 async def test_a_request_that_the_deadline_of_the_run_ends_is_a_denial_on_record() -> None:
     llm = script()
-    agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval().with_timeout(3.0).build()
+    agent = ReactiveAgents.create().with_llm(llm).with_tools(wipe).with_approval().with_timeout(300.0).build()
     agent.container.core.clock.override(providers.Object(LoopClock()))
     log = RecordingAuditLog()
     agent.container.governance.audit.override(providers.Object(Some(log)))

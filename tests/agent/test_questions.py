@@ -143,7 +143,7 @@ async def test_without_an_answer_in_time_the_model_goes_on() -> None:
 
 @in_virtual_time
 async def test_the_deadline_of_the_run_ends_a_question() -> None:
-    agent = asking().with_ask_user().with_timeout(3.0).build()
+    agent = asking().with_ask_user().with_timeout(300.0).build()
     agent.container.core.clock.override(providers.Object(LoopClock()))
     recorder = EventRecorder()
     agent.subscribe(recorder)

@@ -164,8 +164,8 @@ async def test_a_limit_on_tokens_sees_answers_that_could_not_be_used() -> None:
 
 @in_virtual_time
 async def test_a_call_that_is_cut_off_may_have_cost_something() -> None:
-    model = ScriptedLLM(say("never", delay=30))
-    async with ReactiveAgents.create().with_llm(model).with_reasoning().with_timeout(3.0).build() as agent:
+    model = ScriptedLLM(say("never", delay=3_000))
+    async with ReactiveAgents.create().with_llm(model).with_reasoning().with_timeout(300.0).build() as agent:
         agent.container.core.clock.override(providers.Object(LoopClock()))
         recorder = watched(agent)
         result = await run(agent)

@@ -227,9 +227,9 @@ async def test_a_retry_works_without_reasoning_too() -> None:
 
 @in_virtual_time
 async def test_time_that_runs_out_meanwhile_leaves_the_first_answer() -> None:
-    llm = ScriptedLLM(WEIGH, WRONG, say("Too late.", delay=5))
+    llm = ScriptedLLM(WEIGH, WRONG, say("Too late.", delay=500))
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(weigh)
-    builder = builder.with_verification(action="retry").with_timeout(run=3.0)
+    builder = builder.with_verification(action="retry").with_timeout(run=300.0)
     agent = builder.build()
     agent.container.core.clock.override(providers.Object(LoopClock()))
     result = await agent.run("How heavy is the apple?")
