@@ -10,16 +10,15 @@ from typing import Annotated
 
 import anyio
 import typer
-from attrs import define, evolve
+from attrs import define
 from returns.result import Failure
 
 from reactive_agents.adapters.system import cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
-from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
+from reactive_agents.agent import AgentError, ReactiveAgent
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
-from reactive_agents.cli.sessions import SessionsOption, UserOption, default_sessions_file
-from reactive_agents.core.config import IN_PROCESS, SessionsConfig
+from reactive_agents.cli.sessions import SessionOption, SessionsOption, UserOption
 from reactive_agents.core.conversation import conversation_lines
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.events import TaskCompleted, TaskFailed
@@ -48,12 +47,7 @@ The arrow keys recall earlier messages, Tab completes commands and the names of 
 def chat(
     described: running.AgentOptions,
     file: running.FileOption = None,
-    session: Annotated[
-        str | None,
-        output.option(
-            "--session", metavar="NAME", help="The conversation to continue; by default a new one."
-        ),
-    ] = None,
+    session: SessionOption = None,
     sessions: SessionsOption = None,
     user: UserOption = None,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answers only.")] = False,
@@ -64,7 +58,7 @@ def chat(
     """
     view = SilentView() if quiet else progress_view(sys.stderr)
     view.left_out = ("phase", "strategy")  # the same for each message
-    built_agent = described.config.map(lambda known: _with_file(known, sessions)).bind(
+    built_agent = described.config.map(lambda known: running.with_sessions(known, sessions)).bind(
         lambda known: running.build_agent(known, view, described.path)
     )
     built = running.with_files("", file or ()).bind(lambda _: built_agent)
@@ -78,12 +72,6 @@ def chat(
     finally:
         anyio.run(agent.aclose)
     raise typer.Exit(code)
-
-
-def _with_file(config: AgentConfig, path: str | None) -> AgentConfig:
-    if path is None and config.sessions.path != IN_PROCESS:
-        return config
-    return evolve(config, sessions=SessionsConfig(path or str(default_sessions_file())))
 
 
 def _new_name() -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from reactive_agents.adapters.llm.providers import PROVIDERS, Provider, missing_variables
+from reactive_agents.adapters.llm.providers import PROVIDERS, Provider
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import JsonObject
@@ -72,15 +72,7 @@ def _print_block(provider: Provider, state: str, *, ready: bool) -> None:
 @models.command()
 def probe(
     model: Annotated[str, output.argument(help="provider/model, or a provider for its default model.")],
-    base_url: Annotated[
-        str | None,
-        output.option(
-            "--base-url",
-            metavar="URL",
-            help="The URL of the server, instead of the provider's. Without a key in the environment "
-            "the key 'none' is sent there.",
-        ),
-    ] = None,
+    base_url: output.ServerOption = None,
     path: Annotated[
         Path | None,
         output.option(
@@ -103,7 +95,7 @@ def probe(
     """
     from reactive_agents import AgentError, ReactiveAgents
 
-    key = "none" if base_url is not None and missing_variables(model, os.environ) else None
+    key = None if base_url is None else output.key_of_server(model)
     described = ReactiveAgents.create().with_model(model, base_url=base_url, api_key=key, profiles=path)
     try:
         agent = described.build()

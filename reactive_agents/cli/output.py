@@ -9,6 +9,7 @@ to draw a table on a terminal, because its import takes longer than most command
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
@@ -70,6 +71,15 @@ AllowedModules = Annotated[
         help="Modules whose functions the configuration may name. None by default.",
     ),
 ]
+ServerOption = Annotated[
+    str | None,
+    option(
+        "--base-url",
+        metavar="URL",
+        help="The address of the model's server, instead of the provider's. Without a key in the environment "
+        "the key 'none' is sent there.",
+    ),
+]
 HostOption = Annotated[
     str, option("--host", metavar="ADDRESS", help="The address to listen on; 127.0.0.1 by default.")
 ]
@@ -93,6 +103,13 @@ _Store = TypeVar("_Store", bound=_Closing)
 def is_json() -> bool:
     """Return whether the command prints one JSON document only."""
     return as_json.get()
+
+
+def key_of_server(model: str) -> str | None:
+    """Return the key for a server of one's own; ``None`` for that in the environment."""
+    from reactive_agents.adapters.llm.providers import missing_variables  # by the commands with a model
+
+    return "none" if missing_variables(model, os.environ) else None
 
 
 def print_json(document: Json) -> None:

@@ -26,10 +26,18 @@ from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
-from reactive_agents.agent.run_options import RunOptions, TaskInput
+from reactive_agents.agent.run_options import RunOptions, TaskInput, TaskOptions
 from reactive_agents.cli import output
+from reactive_agents.cli.sessions import SessionOption, SessionsOption, UserOption, default_sessions_file
 from reactive_agents.core.codec import encode
-from reactive_agents.core.config import DurabilityConfig, ModelConfig, ReasoningConfig, RunLogConfig
+from reactive_agents.core.config import (
+    IN_PROCESS,
+    DurabilityConfig,
+    ModelConfig,
+    ReasoningConfig,
+    RunLogConfig,
+    SessionsConfig,
+)
 from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.errors import (
@@ -175,12 +183,14 @@ def described_agent(
     config: ConfigOption = None,
     system_prompt: PromptOption = None,
     mcp: McpOption = None,
+    base_url: output.ServerOption = None,
     allow_tools_from: output.AllowedModules = None,
 ) -> DescribedAgent:
     """Return the agent in a file, changed by the options."""
     known = (
         read_config_file(config, allow_tools_from)
         .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
+        .map(lambda known: known if base_url is None else at_address(known, base_url))
         .bind(lambda known: with_mcp_servers(known, mcp or ()))
     )
     return DescribedAgent(known, config, allow_tools_from)
@@ -210,6 +220,9 @@ def run(
             help="The run's id; with --runs, a repeated id does not repeat the work.",
         ),
     ] = None,
+    session: SessionOption = None,
+    sessions: SessionsOption = None,
+    user: UserOption = None,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer only.")] = False,
 ) -> None:
     """Run an agent on one task.
@@ -217,13 +230,17 @@ def run(
     Progress goes to standard error, the answer to standard output.
     """
     configured = described.config.map(lambda known: durable(known, runs))
+    if session is not None:
+        configured = configured.map(lambda known: with_sessions(known, sessions))
     view = SilentView() if quiet or output.is_json() else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
     built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, described.path))
-    wrong = wrong_name("run_id", run_id)
-    if wrong is not None:
-        raise typer.BadParameter(f"{wrong}.", param_hint="--run-id")
-    raise typer.Exit(run_task(built, given.value_or(""), view, run_id=run_id))
+    for option, name in (("run_id", run_id), ("session", session), ("user", user)):
+        wrong = wrong_name(option, name)
+        if wrong is not None:
+            raise typer.BadParameter(f"{wrong}.", param_hint=f"--{option.replace('_', '-')}")
+    whose: TaskOptions = {"session": session, "user": user}
+    raise typer.Exit(run_task(built, given.value_or(""), view, whose, run_id=run_id))
 
 
 def task_text(task: str | None) -> Result[str, ConfigErrors]:
@@ -338,6 +355,20 @@ def adjusted(
     return evolve(config, **changes)
 
 
+def at_address(config: AgentConfig, base_url: str) -> AgentConfig:
+    """Return the configuration with the model's server, and a key for it."""
+    known = config.model
+    key = known.api_key or output.key_of_server(known.model or known.provider)
+    return evolve(config, model=evolve(known, base_url=base_url, api_key=key))
+
+
+def with_sessions(config: AgentConfig, path: str | None) -> AgentConfig:
+    """Return the configuration with conversations in a file, by default the user's."""
+    if path is None and config.sessions.path != IN_PROCESS:
+        return config
+    return evolve(config, sessions=SessionsConfig(path or str(default_sessions_file())))
+
+
 def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
     """Return the configuration with durable runs in a place, if one is given."""
     if runs is None:
@@ -380,6 +411,7 @@ def run_task(
     built: Result[ReactiveAgent, ConfigErrors],
     task: TaskInput | Task,
     view: SilentView,
+    whose: TaskOptions | None = None,
     *,
     run_id: str | None = None,
     accept_changes: bool = False,
@@ -390,7 +422,7 @@ def run_task(
         _print_failure(error_document(error), error.message)
         return output.ExitCode.BAD_USAGE
     agent = built.unwrap()
-    new_task = agent.new_task(task)
+    new_task = agent.new_task(task, **whose or {})
     ends: list[TaskCompleted | TaskFailed] = []
     begun: set[str] = set()
     try:

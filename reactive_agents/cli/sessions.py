@@ -22,6 +22,12 @@ _T = TypeVar("_T")
 
 sessions = output.command_group("List, show and delete conversations.", no_args_is_help=True)
 
+SessionOption = Annotated[
+    str | None,
+    output.option(
+        "--session", metavar="NAME", help="The conversation to continue, or a new name to begin one."
+    ),
+]
 SessionsOption = Annotated[
     str | None,
     output.option(
@@ -31,7 +37,7 @@ SessionsOption = Annotated[
     ),
 ]
 UserOption = Annotated[
-    str | None, output.option("--user", "-u", metavar="USER", help="The user of the conversation.")
+    str | None, output.option("--user", "-u", metavar="USER", help="The user of the conversation or run.")
 ]
 AgentOption = Annotated[str, typer.Option("--agent", "-a", metavar="NAME", help="The agent's name.")]
 SessionArgument = Annotated[str, output.argument(metavar="SESSION", help="The name of the conversation.")]

@@ -161,6 +161,31 @@ def test_the_same_command_line_runs_on_a_model_over_http() -> None:
     assert "sk-test" not in run.stderr
 
 
+def test_a_server_of_ones_own_needs_an_address_and_no_key() -> None:
+    with OpenAIServer(Answer("Hello from here.")) as server:
+        run = command("run", "Say hello.", "-q", "-m", "openai/small", "--base-url", server.base_url)
+        (request,) = server.requests
+    assert (run.exit_code, run.stdout) == (0, "Hello from here.\n"), run.stderr
+    assert request.headers["authorization"] == "Bearer none"
+    wrong = command("run", "Say hello.", "-m", "openai/small", "--base-url", "localhost:8000")
+    assert (wrong.exit_code, "model.base_url" in wrong.stderr) == (2, True)
+
+
+def test_runs_of_a_session_are_one_conversation_of_its_user(tmp_path: Path) -> None:
+    with OpenAIServer(Answer("Hello Ada."), Answer("Ada.")) as server:
+        shared = ("-m", "openai/small", "--base-url", server.base_url, "--sessions", tmp_path / "s.db")
+        for task, answer in (("I am Ada.", "Hello Ada.\n"), ("Who am I?", "Ada.\n")):
+            run = command("run", task, "-q", "--session", "talk", "--user", "ada", *shared)
+            assert (run.exit_code, run.stdout) == (0, answer), run.stderr
+        said = [each["content"] for each in server.requests[1].body["messages"] if each["role"] != "system"]
+        assert said == ["I am Ada.", "Hello Ada.", "Who am I?"]
+        other = command("run", "Who am I?", "-q", "--session", "talk", "--user", "bo", *shared)
+        assert (other.exit_code, len(server.requests)) == (1, 2)
+        assert "another user" in other.stderr
+    blank = command("run", "Who am I?", "--session", " ")
+    assert (blank.exit_code, "--session" in blank.stderr) == (2, True)
+
+
 INTERRUPTING = """
 import signal
 
