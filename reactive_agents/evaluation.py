@@ -293,10 +293,9 @@ async def evaluate(
     _require("evaluators", evaluators, _are_functions(evaluators), _EVALUATORS)
     _require("on_run", on_run, on_run is None or callable(on_run), "a function of a CaseRun")
     for name, number in (("repeats", repeats), ("limit", limit)):
-        if not isinstance(number, int) or number < 1:
-            raise AgentError(InvalidConfig(name, repr(number), "a whole number, 1 or more"))
-    if not isinstance(pass_score, int | float) or not 0 < pass_score <= 1:
-        raise AgentError(InvalidConfig("pass_score", repr(pass_score), "a number above 0 and up to 1"))
+        _require(name, number, isinstance(number, int) and number >= 1, "a whole number, 1 or more")
+    is_score = isinstance(pass_score, int | float) and 0 < pass_score <= 1
+    _require("pass_score", pass_score, is_score, "a number above 0 and up to 1")
 
     @effect
     async def judged(case: Case, attempt: int) -> Result[CaseRun, AgentErrors]:

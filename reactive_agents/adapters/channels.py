@@ -36,7 +36,7 @@ from reactive_agents.core.channels import (
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import ContextId, EventId
-from reactive_agents.core.json import MOST_LEVELS, JsonObject, without_surrogates
+from reactive_agents.core.json import MOST_LEVELS, JsonObject, json_bytes, without_surrogates
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import effect
 from reactive_agents.ports import Channel, Clock
@@ -305,10 +305,6 @@ def _shortened(text: str, most: int) -> str:
     return text if len(data) <= most else data[: most - 3].decode("utf-8", "ignore") + "…"
 
 
-def _json(document: JsonObject) -> bytes:
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
-
-
 _name = and_(max_len(_MOST_NAME), matches_re(r"[^\x00-\x1f\x7f]+"))
 
 
@@ -406,7 +402,7 @@ class WebhookChannel(_Channel):
         secret = self._secrets.get(event.tenant)
         if secret is None:  # it was removed from the configuration since
             raise RuntimeError(f"the channel has no tenant {event.tenant!r}")
-        body, timestamp = _json(document), str(int(self._clock.now().timestamp()))
+        body, timestamp = json_bytes(document), str(int(self._clock.now().timestamp()))
         headers = {
             "idempotency-key": key,
             "x-request-timestamp": timestamp,
@@ -530,7 +526,7 @@ class SlackChannel(_UserChannel):
         }
         if thread:
             document["thread_ts"] = thread
-        answered = await self._call("chat.postMessage", event, content=_json(document))
+        answered = await self._call("chat.postMessage", event, content=json_bytes(document))
         return f"{channel}/{_text(answered, 'ts')}"
 
     async def _sent(self, event: DomainEvent, key: str) -> str:
@@ -557,7 +553,7 @@ class SlackChannel(_UserChannel):
         channel, _, thread = event.context_id.partition("/")
         if self._config.typing and thread:
             status: JsonObject = {"channel_id": channel, "thread_ts": thread, "status": "is typing…"}
-            await self._call("assistant.threads.setStatus", event, content=_json(status))
+            await self._call("assistant.threads.setStatus", event, content=json_bytes(status))
 
     async def _call(
         self, path: str, event: DomainEvent, *, method: str = "POST", content: bytes | None = None
@@ -734,4 +730,4 @@ class MatrixChannel(_UserChannel):
     async def _call(self, method: str, path: str, document: JsonObject) -> dict[str, Any]:
         url = f"{self._url}/_matrix/client/v3/{path}?{urlencode({'user_id': self._config.user})}"
         headers = {"authorization": f"Bearer {self._token}"}
-        return await self._request(method, url, headers=headers, content=_json(document))
+        return await self._request(method, url, headers=headers, content=json_bytes(document))

@@ -65,6 +65,11 @@ def _levels(value: Json) -> int:
     return 0 if items is None else 1 + max(map(_levels, items), default=0)
 
 
+def json_bytes(content: Any) -> bytes:
+    """Return JSON data as ASCII text on one line."""
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
 def map_texts(value: Json, change: Callable[[str], str]) -> Json:
     """Return JSON data with each of its texts changed; the keys of objects stay."""
     match value:

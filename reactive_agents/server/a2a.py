@@ -59,12 +59,13 @@ from reactive_agents.core import events
 from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.errors import RunCancelled, root_cause
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import json_bytes
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.texts import one_line
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import ANSWER_S
-from reactive_agents.server.web import EndedResponse, JsonText, Problem, json_bytes, read_json, with_body
+from reactive_agents.server.web import EndedResponse, JsonText, Problem, read_json, with_body
 
 _Key: TypeAlias = tuple[str, str]
 _Waiting: TypeAlias = tuple[frozenset[_Key], ServerCallContext]

@@ -39,6 +39,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
 from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.json import json_bytes
 from reactive_agents.core.message_formats import messages_from_openai, messages_to_openai
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.run_record import RecordedRun, RunState
@@ -451,13 +452,13 @@ async def _stream(call: Call, run: runs.LiveRun | RecordedRun, after: int) -> As
                 yield web.HEARTBEAT
             else:
                 yield web.sse(kept.json(), event=kept.kind, number=f"{run.token}:{kept.number}")
-        last = web.json_bytes(await _run_document(service, run))
+        last = json_bytes(await _run_document(service, run))
         yield web.sse(last, event="run", number=f"{run.token}:{run.last}")
         return
     shown = b""
     with suppress(web.Problem):  # the run was deleted, or a store failed
         while True:
-            data = web.json_bytes(await _run_document(service, run))
+            data = json_bytes(await _run_document(service, run))
             yield web.HEARTBEAT if data == shown else web.sse(data, event="run")
             shown = data
             if not _goes_on(run):

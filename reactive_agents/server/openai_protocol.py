@@ -29,7 +29,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.core import errors, events
 from reactive_agents.core.content import Content
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import JsonObject, json_bytes
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
@@ -626,7 +626,7 @@ class Completion:
 
         def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
             choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-            return web.sse(web.json_bytes(self._envelope("chat.completion.chunk", [choice], **more)))
+            return web.sse(json_bytes(self._envelope("chat.completion.chunk", [choice], **more)))
 
         fields = {"content": "content", "thinking": "reasoning_content"}
         yield chunk({"role": "assistant", "content": ""})
@@ -634,13 +634,11 @@ class Completion:
             yield web.HEARTBEAT if delta is None else chunk({fields[delta[0]]: delta[1]})
         problem = _failure(live)
         if problem is not None:
-            yield web.sse(web.json_bytes(_error_of(problem)))
+            yield web.sse(json_bytes(_error_of(problem)))
             return
         yield chunk({}, _finish(live), reactive_agents=_about(live))
         if with_usage:
-            yield web.sse(
-                web.json_bytes(self._envelope("chat.completion.chunk", [], usage=_chat_usage(live)))
-            )
+            yield web.sse(json_bytes(self._envelope("chat.completion.chunk", [], usage=_chat_usage(live))))
         yield web.sse(b"[DONE]")
 
 
@@ -860,7 +858,7 @@ class AgentResponse:
             nonlocal number
             number += 1
             data = {"type": kind, "sequence_number": number - 1, **fields}
-            return web.sse(web.json_bytes(data), event=kind)
+            return web.sse(json_bytes(data), event=kind)
 
         yield event("response.created", response=self.document(None))
         yield event("response.in_progress", response=self.document(None))

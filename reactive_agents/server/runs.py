@@ -37,7 +37,7 @@ from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.governance import GuardrailStage
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
-from reactive_agents.core.json import Json, JsonObject, map_texts
+from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts
 from reactive_agents.core.messages import Message
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import RunContext
@@ -48,7 +48,7 @@ from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine.durability import recorded_outcome
 from reactive_agents.engine.guardrail import WITHHELD
 from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
-from reactive_agents.server.web import Problem, json_bytes
+from reactive_agents.server.web import Problem
 
 _log = logging.getLogger("reactive_agents")
 

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reactive_agents.core.json import MOST_LEVELS, without_surrogates
+from reactive_agents.core.json import MOST_LEVELS, json_bytes, without_surrogates
 from reactive_agents.core.texts import shortened
 from reactive_agents.effects import beside
 
@@ -84,11 +84,6 @@ class JsonText(JSONResponse):
     def render(self, content: Any) -> bytes:
         """Return the body of the response."""
         return json_bytes(content)
-
-
-def json_bytes(content: Any) -> bytes:
-    """Return JSON data as ASCII text on one line."""
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def as_problem(error: Exception) -> Problem:
@@ -338,7 +333,7 @@ def sse(data: bytes, *, event: str = "", number: str = "") -> bytes:
     r"""Return one server-sent event.
 
     Args:
-        data: data on one line, as :func:`json_bytes` returns it.
+        data: data on one line, as :func:`~reactive_agents.core.json.json_bytes` returns it.
         event: the type of the event.
         number: the id of the event, after which a reader resumes.
 

@@ -30,7 +30,7 @@ from reactive_agents.agent import AgentConfig, ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.core import events
 from reactive_agents.core.codec import encode
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, json_bytes
 from reactive_agents.core.run_record import LoggedRun, LoggedRunFilter, RecordedRun
 from reactive_agents.server import web
 from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, shown_name
@@ -388,7 +388,7 @@ class _Pages:
             if known.timeline.last > sent or is_first or ended:
                 document = await self._document(known, sent, is_first=is_first)
                 sent, is_first, silent_s = known.timeline.last, False, 0.0
-                yield web.sse(web.json_bytes(document), event="changes", number=str(sent))
+                yield web.sse(json_bytes(document), event="changes", number=str(sent))
             if ended:
                 yield web.sse(b"{}", event="end")
                 return
@@ -403,7 +403,7 @@ class _Pages:
                 seen, said = _said(live, run_id, seen, said)
                 if said != shown:
                     shown, silent_s = said, 0.0
-                    yield web.sse(web.json_bytes({"text": said[-_LONGEST_LIVE:]}), event="delta")
+                    yield web.sse(json_bytes({"text": said[-_LONGEST_LIVE:]}), event="delta")
             if silent_s >= _SILENCE_S:
                 silent_s = 0.0
                 yield web.HEARTBEAT
