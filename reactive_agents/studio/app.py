@@ -172,6 +172,7 @@ def create_studio(
             web.Problem: web.report,
             HTTPException: web.report,
             RunUnreadable: _unreadable,
+            AgentError: _unavailable,
             500: web.report,
         },
     )
@@ -233,6 +234,10 @@ class OwnerOnly:
 
 async def _unreadable(request: Request, error: Exception) -> Response:
     return web.Problem(422, "unreadable", str(error)).response()
+
+
+async def _unavailable(request: Request, error: Any) -> Response:
+    return web.Problem(503, "unavailable", error.error.message).response()
 
 
 def page_files() -> dict[str, tuple[bytes, str]]:
@@ -583,16 +588,16 @@ class _Pages:
 
     async def sessions(self, request: Request) -> Response:
         agent = self._agent(request.query_params.get("agent")).agent
-        found = await _or_problem(agent.sessions.list())
+        found = await agent.sessions.list()
         return web.JsonText({"sessions": [encode(each) for each in found]})
 
     async def session(self, request: Request) -> Response:
         """Return a conversation, which may still be empty."""
         agent, name = self._agent(request.path_params["agent"]).agent, request.path_params["session"]
-        known = {each.session: each for each in await _or_problem(agent.sessions.list())}
+        known = {each.session: each for each in await agent.sessions.list()}
         if name not in known:
             return web.JsonText({"name": name, "title": "", "user": None, "messages": []})
-        messages = await _or_problem(agent.sessions.read(name))
+        messages = await agent.sessions.read(name)
         shown = [{"tag": type(each).__name__, **encode(each)} for each in messages]  # type: ignore[dict-item]
         found = known[name]
         own = shown_name(found.user, name)  # the name with which the user continues it
@@ -685,10 +690,3 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         raise web.Problem(422, "invalid-number", f"{text[:40]!r} is not a number.") from None
     return found if abs(found) < 1e12 else None
-
-
-async def _or_problem(asked: Awaitable[Any]) -> Any:
-    try:
-        return await asked
-    except AgentError as error:
-        raise web.Problem(503, "unavailable", error.error.message) from None

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import anyio.to_thread
 from attrs import define, field
-from returns.result import Failure, Result
+from returns.result import Failure, Success
 
 from reactive_agents.adapters.governance.audit_log import read_entries, verify
 from reactive_agents.adapters.governance.budget import sum_usd
@@ -21,6 +20,7 @@ from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.agent import AgentConfig
+from reactive_agents.agent.errors import AgentError, value_of
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import IN_PROCESS, is_postgres
@@ -58,10 +58,10 @@ class StudioRecords:
         async with aclosing(open_memory_store(path, read_only=True)) as store:
             archive = MemoryArchive(store, SystemClock())
             if text.strip():
-                found = await attempt(archive.search(text, agent_id=agent, limit=_MOST_ENTRIES))
+                found = await value_of(archive.search(text, agent_id=agent, limit=_MOST_ENTRIES))
             else:
-                found = await attempt(archive.entries(agent_id=agent, limit=_MOST_ENTRIES))
-        return [encode(each) for each in _value(found)]
+                found = await value_of(archive.entries(agent_id=agent, limit=_MOST_ENTRIES))
+        return [encode(each) for each in found]
 
     async def forget(self, config: AgentConfig, entry: str) -> int:
         """Delete an entry; return the number of deleted ones."""
@@ -70,7 +70,7 @@ class StudioRecords:
             return 0
         async with aclosing(open_memory_store(path)) as store:
             archive = MemoryArchive(store, SystemClock())
-            return int(_value(await attempt(archive.forget(ForgetEntry(MemoryId(entry))))))
+            return await value_of(archive.forget(ForgetEntry(MemoryId(entry))))
 
     def spending(self, runs: Sequence[LoggedRun]) -> dict[str, Json]:
         """Return the totals of runs, by agent, by user and by UTC day."""
@@ -112,7 +112,7 @@ class StudioRecords:
         async with aclosing(
             SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path))
         ) as tracker:
-            totals = _value(await attempt(tracker.totals("agent", since=since)))
+            totals = await value_of(tracker.totals("agent", since=since))
         return float(sum_usd(each.cost_usd for each in totals))
 
     async def audit(self, config: AgentConfig) -> JsonObject:
@@ -154,8 +154,8 @@ class StudioRecords:
             return {"plans": [], "learnings": []}
         async with aclosing(SqlitePersonaStore(open_memory_store(path, read_only=True))) as store:
             plans: list[Json] = []
-            for each in _value(await attempt(store.list_plans(config.persona_id, limit=_MOST_PLANS))):
-                journal = _value(await attempt(store.journal(each.task.id)))
+            for each in await value_of(store.list_plans(config.persona_id, limit=_MOST_PLANS)):
+                journal = await value_of(store.journal(each.task.id))
                 plans.append(
                     {
                         "at": each.plan.created_at.isoformat(),
@@ -168,7 +168,7 @@ class StudioRecords:
                         ],
                     }
                 )
-            learnings = _value(await attempt(_reasoning(config, store).learnings()))
+            learnings = await value_of(_reasoning(config, store).learnings())
             return {"plans": plans, "learnings": [encode(each) for each in learnings]}
 
     async def forget_learning(self, name: str, learning: str) -> bool:
@@ -179,10 +179,12 @@ class StudioRecords:
             return False
         async with aclosing(SqlitePersonaStore(path)) as store:
             deleted = await attempt(_reasoning(config, store).delete_learning(LearningId(learning)))
-            if isinstance(deleted, Failure) and isinstance(deleted.failure(), RecordNotFound):
+            if isinstance(deleted, Success):
+                return True
+            problem = deleted.failure()
+            if isinstance(problem, RecordNotFound):
                 return False
-            _value(deleted)
-            return True
+            raise AgentError(problem)
 
     def _config(self, name: str) -> PersonaConfig:
         if name not in self.personas:
@@ -215,9 +217,3 @@ def _totals(runs: Iterable[tuple[str, LoggedRun]]) -> list[JsonObject]:
         }
         for name, each in groups.items()
     ]
-
-
-def _value(found: Result[Any, Any]) -> Any:
-    if isinstance(found, Failure):
-        raise Problem(503, "unavailable", found.failure().message)
-    return found.unwrap()

@@ -679,6 +679,20 @@ async def test_conversations_memory_budgets_and_the_audit_log_are_shown(tmp_path
         assert (await client.get("/api/memory?agent=nobody")).status_code == 404
 
 
+async def test_a_store_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path, spoiled = tmp_path / "runs.db", tmp_path / "spoiled.db"
+    spoiled.write_text("This is no database. " * 100)
+    config = AgentConfig(
+        "sums", memory=MemoryConfig(str(spoiled)), cost=CostConfig(str(spoiled), daily_usd=5.0)
+    )
+    agent = ReactiveAgents.create().with_name("sums").with_llm(ScriptedLLM()).with_sessions(spoiled).build()
+    async with studio(path, StudioAgent(agent, config), records=StudioRecords()) as client:
+        for place in ("sessions?agent=sums", "sessions/sums/s-1", "memory?agent=sums", "budgets"):
+            refused = await client.get(f"/api/{place}")
+            assert (refused.status_code, refused.json()["code"]) == (503, "unavailable"), place
+            assert "spoiled.db" in refused.json()["detail"]
+
+
 async def test_a_conversation_of_a_user_is_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     turns = (answer("It is so."), answer("It is still so."))
