@@ -269,17 +269,16 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     if about is None and is_found:
         return None
     if state.ledger.told.get(FAILED_CALL):
-        explained = proposal.could_not or answer_check.explains(
-            proposal.text, context.input.asked, [last.content]
-        )
-        looks_up = is_reading(act_of(context.toolset.descriptions.get(tool, "")))
-        if about and not explained and not (looks_up and is_found):
-            reason = f"{tool} failed, and the answer does not say so. Missing: what it was called for."
-            return Stop(FAILED_CALL, "partial", proposal.text, reason)
-        is_text = proposal.call_id is None  # which the policy for texts asks about
-        if explained or is_text or state.ledger.counted.succeeded or not _is_left(state, context):
+        if proposal.could_not or answer_check.explains(proposal.text, context.input.asked, [last.content]):
             return None
-        reason = f"No call worked, and the answer has nothing of what {tool} said. Missing: what it looks up."
+        looks_up = is_reading(act_of(context.toolset.descriptions.get(tool, "")))
+        if about and not (looks_up and is_found):
+            reason = f"{tool} failed, and the answer does not say so. Missing: what it was called for."
+        elif proposal.call_id is None or state.ledger.counted.succeeded or not _is_left(state, context):
+            return None  # the policy for texts asks about a text
+        else:
+            said = f"the answer has nothing of what {tool} said"
+            reason = f"No call worked, and {said}. Missing: what it looks up."
         return Stop(FAILED_CALL, "partial", proposal.text, reason)
     definition = context.toolset.definition(tool)
     is_last = failures >= failures_allowed(tool, context.toolset)

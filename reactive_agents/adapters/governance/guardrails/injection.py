@@ -5,7 +5,8 @@ meanings of a sentence are compared with structures of orders: an imperative, a 
 Since this is no list of sentences, it also finds other wordings, word orders and misspellings. It does not
 understand a text: an order in unlisted words passes, and only quotation marks and preceding words, which an
 attacker can write too, distinguish a text about attacks from an attack. If that matters, add a
-:class:`ModelJudge`; actions that must never happen have to be prevented elsewhere.
+:class:`ModelJudge`; actions that must never happen have to be prevented elsewhere. The words are in
+``injection_words.txt`` by their meanings, and the structures in ``injection_frames.txt``.
 
 The time is linear in the length of the text.
 """
@@ -128,6 +129,7 @@ _Terms: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
 class Lexicon(dict[str, _Terms]):
     """The terms that begin with a folded word: their other words, and meaning.
 
+    Single words of at least six letters also match with one typo.
     The result for a word is computed once, in time that depends on its length only.
     """
 
