@@ -213,7 +213,9 @@ def _reason(server: McpServer, error: BaseException) -> str:
         return "it ended before it had listed its tools"
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
-        return shown(server, f"{error.strerror.lower()}{where}")
+        split = error.filename == server.command and len((server.command or "").split()) > 1
+        hint = "; what follows the program belongs in args" if split and not server.args else ""
+        return shown(server, f"{error.strerror.lower()}{where}{hint}")
     return shown(server, f"{type(error).__name__}: {as_text(error)}".rstrip(": ."))
 
 

@@ -97,6 +97,11 @@ async def test_a_command_that_does_not_exist() -> None:
     )
 
 
+async def test_a_command_with_its_arguments_in_one_text_is_told_where_they_belong() -> None:
+    message = await problem_of(McpServer("lost", command="npx -y some-server"))
+    assert message.endswith("(npx -y some-server); what follows the program belongs in args.")
+
+
 async def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
     message = await problem_of(program("lost", cwd=tmp_path / "nowhere"))
     assert "did not start: no such file or directory" in message
