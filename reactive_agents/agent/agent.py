@@ -604,15 +604,18 @@ class ReactiveAgent(Generic[R, D]):
         """Return the tool calls that wait for approval, oldest first."""
         return self._approval_desk.pending()
 
-    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, errors.ApprovalNotPending]:
+    def approve(
+        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
+    ) -> Result[None, errors.ApprovalNotPending]:
         """Approve the waiting call of the ``ApprovalRequested`` with this id.
 
         Call it from any thread, as soon as the ``ApprovalRequested`` is published; it takes effect at once.
+        The reason, such as who approved it, is in the audit log and in ``ApprovalDecided``.
 
         Fails with ``ApprovalNotPending`` when no such call waits, for example because approval is not
         switched on.
         """
-        return self._approval_desk.approve(run_id, approval_id)
+        return self._approval_desk.approve(run_id, approval_id, reason)
 
     def deny(
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""

@@ -349,13 +349,14 @@ class Runs(Generic[R]):
         if self._queues is not None and run.status == "queued":  # it left the queue while it was paused
             await value_of(self._queues.submit_again(run))
 
-    async def approve(self, run_id: str, key: str | None = None) -> None:
+    async def approve(self, run_id: str, key: str | None = None, reason: str = "") -> None:
         """Approve a call that waits, or that a call in doubt is made again.
 
         Args:
             key: the key of the question; not needed when only one waits.
+            reason: such as who approved it, for the audit log.
         """
-        await self._settle(run_id, key, {"approved": True, "reason": ""})
+        await self._settle(run_id, key, {"approved": True, "reason": reason})
 
     async def deny(self, run_id: str, key: str | None = None, reason: str = "") -> None:
         """Deny a call that waits, or that a call in doubt is made again."""

@@ -146,9 +146,14 @@ def unpause(run: RunArgument, file: RecordOption) -> None:
 
 
 @runs.command()
-def approve(run: RunArgument, file: RecordOption, key: KeyOption = None) -> None:
+def approve(
+    run: RunArgument,
+    file: RecordOption,
+    key: KeyOption = None,
+    reason: Annotated[str, output.option("--reason", metavar="TEXT", help="For the audit log.")] = "",
+) -> None:
     """Approve a waiting call, or approve repeating a call in doubt."""
-    _settle(file, run, key, {"approved": True, "reason": ""})
+    _settle(file, run, key, {"approved": True, "reason": reason})
 
 
 @runs.command()

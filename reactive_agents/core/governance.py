@@ -87,7 +87,7 @@ class ApprovalRequest(Value):
 
 @frozen(eq=False, repr=False)
 class ApprovalDecision(Value):
-    """Whether a call may run. ``reason``: shown to the model when it may not."""
+    """Whether a call may run. ``reason``: for the audit log; the model is shown it when it may not."""
 
     approved: bool
     reason: str = ""

@@ -84,11 +84,12 @@ class RunApprover:
         async def granted(decision: ApprovalDecision) -> Result[ApprovalDecision, ServiceFailed]:
             if decision.approved is not True:
                 return Success(decision)
+            because = f": {decision.reason.rstrip('.')}" if decision.reason else ""
             entered = await append_entry(
                 "approval",
                 services,
                 subject=request.tool_name,
-                detail=f"Approved. The arguments: {arguments}",
+                detail=f"Approved{because}. The arguments: {arguments}",
                 call_id=request.call_id,
             )
             cannot = "The approval cannot be audited."

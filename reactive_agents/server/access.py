@@ -77,6 +77,11 @@ class Principal:
         """The owner of its runs and threads: its user, or else its key."""
         return f"user:{self.user}" if self.user is not None else f"key:{self.key}"
 
+    def signed(self, reason: str) -> str:
+        """Return the reason of an approval with the name of the sender."""
+        named = f"the key {self.key}" if self.user is None and self.key else self.user
+        return ": ".join(filter(None, (f"by {named}" if named else "", reason)))
+
     def may_use(self, agent: str) -> bool:
         """Return whether the sender may use the agent."""
         return self.agents is None or agent in self.agents

@@ -133,7 +133,7 @@ class StopRun(web.StrictBody):
 
 
 class SettleApproval(web.StrictBody):
-    """A decision on a tool call. ``reason``: shown to the model when it is denied."""
+    """A decision on a tool call. ``reason``: for the audit log; shown to the model when it is denied."""
 
     kind: Literal["approval"]
     approved: bool

@@ -663,8 +663,10 @@ class AgentService:
             own, asked = RunId(run_id), run.requests.get((RunId(run_id), request))
             match answer, asked:
                 case ("approval", approved, reason), events.ApprovalRequested():
-                    call = ApprovalId(request)
-                    settled = agent.approve(own, call) if approved else agent.deny(own, call, str(reason))
+                    if approved:
+                        settled = agent.approve(own, ApprovalId(request), principal.signed(str(reason)))
+                    else:
+                        settled = agent.deny(own, ApprovalId(request), str(reason))
                 case ("question", text), events.QuestionAsked():
                     settled = await agent.answer(own, RequestId(request), str(text))
                 case ("call", result, error), events.ExternalCallRequested():
@@ -684,8 +686,8 @@ class AgentService:
                 principal.must_settle("approval")
             key = question.key
             match answer:
-                case ("approval", True, _):
-                    await agent.runs.approve(run.run_id, key)
+                case ("approval", True, reason):
+                    await agent.runs.approve(run.run_id, key, principal.signed(str(reason)))
                 case ("approval", _, reason):
                     await agent.runs.deny(run.run_id, key, str(reason))
                 case ("question", text):

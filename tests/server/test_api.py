@@ -14,9 +14,11 @@ import anyio
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Mount
 
 from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
+from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import Sessions
@@ -594,7 +596,8 @@ async def test_a_durable_run_is_found_by_the_next_server_and_settled_there(tmp_p
 async def test_a_request_keeps_its_id_over_a_restart_and_fits_into_paths(tmp_path: Path) -> None:
     def served(*turns: Any) -> Any:
         described = builder(*turns).with_tools(delete).with_approval(timeout_s=60)
-        return create_app(described.with_durability(tmp_path / "r.db", recover=False).build(), drain_s=0)
+        described = described.with_durability(tmp_path / "r.db", recover=False)
+        return create_app(described.build(), drain_s=0)
 
     async def waiting_for(client: httpx.AsyncClient, number: int) -> list[str]:
         while True:
@@ -616,6 +619,40 @@ async def test_a_request_keeps_its_id_over_a_restart_and_fits_into_paths(tmp_pat
             assert settled.status_code == 204, settled.text
         assert (await client.post(f"{path}/resume")).status_code == 202
         assert (await ended(client, run))["status"] == "completed"
+
+
+async def test_the_audit_log_names_who_approved_a_call(tmp_path: Path) -> None:
+    def served(*turns: Any) -> Any:
+        described = (
+            builder(*turns).with_tools(delete).with_approval(timeout_s=60).with_audit(tmp_path / "a.db")
+        )
+        described = described.with_durability(tmp_path / "r.db", recover=False)
+        return create_app(described.build(), authenticate=sender, drain_s=0)
+
+    def sender(request: Request) -> Principal:
+        return Principal(key="boss") if request.headers.get("x-boss") else Principal(user="ada")
+
+    async def approve(client: httpx.AsyncClient, body: dict[str, Any], **headers: str) -> None:
+        asked = await waiting(client, run)
+        decision = {"kind": "approval", "approved": True, **body}
+        path = f"/v1/runs/{run['run_id']}/requests/{asked['id']}"
+        assert (await client.post(path, json=decision, headers=headers)).status_code == 204
+
+    async with asking(served(call("delete", path="a"), call("delete", path="b"))) as client:
+        run = await begun(client)
+        first = await waiting(client, run)
+        await approve(client, {})
+        while True:
+            if (await waiting(client, run))["id"] != first["id"]:
+                break
+            await anyio.sleep(0.001)
+    async with asking(served(answer("Done."))) as client:
+        await approve(client, {"reason": "It is old."}, **{"x-boss": "yes"})
+        await client.post(f"/v1/runs/{run['run_id']}/resume")
+        await ended(client, run)
+    entries = (each.entry for each in read_entries(tmp_path / "a.db").unwrap())
+    told = [each.detail.partition(" The arguments")[0] for each in entries if each.action == "approval"]
+    assert told == ["Approved: by ada.", "Approved: by the key boss: It is old."]
 
 
 async def test_a_run_of_the_record_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

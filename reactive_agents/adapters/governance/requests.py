@@ -174,9 +174,11 @@ class LocalRequestDesk:
 
     # --- settling it, from any thread, at once --------------------------------------------------------------
 
-    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, errors.ApprovalNotPending]:
-        """Let a call run."""
-        return self._decide(run_id, approval_id, ApprovalDecision(True))
+    def approve(
+        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
+    ) -> Result[None, errors.ApprovalNotPending]:
+        """Let a call run; the reason is for the audit log."""
+        return self._decide(run_id, approval_id, ApprovalDecision(True, reason))
 
     def deny(
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""

@@ -134,7 +134,8 @@ def describe(event: events.AgentEvent) -> Line | None:
                 governance.described_request(name, arguments, risk, copied, event.notice, also=waits),
             )
         case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
-            verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
+            verdict = "approved" if approved else "denied"
+            verdict += f": {reason or 'no reason given'}" if reason or not approved else ""
             return Line("approval", escaped(f"{name} {verdict}"))
         case events.HandedOff(to_agent=to_agent, reason=reason):
             return Line("handoff", f"to {to_agent}{f': {reason}' if reason else ''}")
