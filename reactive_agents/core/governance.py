@@ -87,7 +87,10 @@ class ApprovalRequest(Value):
 
 @frozen(eq=False, repr=False)
 class ApprovalDecision(Value):
-    """Whether a call may run. ``reason``: for the audit log; the model is shown it when it may not."""
+    """Whether a call may run.
+
+    ``reason``: for the audit log; the model is shown it when the call may not run.
+    """
 
     approved: bool
     reason: str = ""
