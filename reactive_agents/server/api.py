@@ -133,7 +133,10 @@ class StopRun(web.StrictBody):
 
 
 class SettleApproval(web.StrictBody):
-    """A decision on a tool call. ``reason``: for the audit log; shown to the model when it is denied."""
+    """A decision on a tool call.
+
+    ``reason``: for the audit log; shown to the model when the call is denied.
+    """
 
     kind: Literal["approval"]
     approved: bool
