@@ -386,7 +386,9 @@ class AgUiEndpoint:
         waiting = self._waiting.look(key)
         if waiting is None:
             if given.resume:
-                raise web.Problem(409, "run-not-waiting", "No run of this thread waits for an answer.")
+                problem = "No run of this thread waits for an answer in this process."
+                elsewhere = "The requests of a durable run from before a restart are settled at /v1/runs."
+                raise web.Problem(409, "run-not-waiting", f"{problem} {elsewhere}")
             return None
         run, after, translation = waiting
         answers = translation.answers(run.requests.items(), given)
