@@ -302,7 +302,7 @@ def _as_recorded(
 
     If the record cannot be read, says so, and returns a field for the documents of these runs.
     """
-    unended = [each.run_id for each in runs if each.status in ("running", "failed")]
+    unended = [each.run_id for each in runs if each.status in ("running", "interrupted", "failed")]
     states = states_in(_place(file), unended)
     if isinstance(states, Failure):
         problem = f"The states of runs are those of the run log. {states.failure()}"

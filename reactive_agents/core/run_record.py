@@ -259,7 +259,8 @@ class LoggedRun(Value):
         agent: the agent's name.
         parent: the run whose tool began it.
         task: what the agent was asked, redacted.
-        status: ``running`` while no end is logged, then that of the result, ``failed`` or ``cancelled``.
+        status: ``running`` or ``interrupted`` while no end is logged, then that of the result, ``failed`` or
+            ``cancelled``.
         terminated_by: what ended it; empty while no end is logged.
         detail: the reason of the result, or the message of the error.
         version: the version of the package that ran it.

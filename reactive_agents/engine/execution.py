@@ -251,6 +251,7 @@ class ExecutionEngine:
         except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
             if services.journal is not None:  # it takes its turn of the session again when it is continued
                 await end_turn(None, services)
+                self._interrupt(services)
             else:
                 await self._end(Failure(errors.RunCancelled(handle.context.task_id, handle.phase)), services)
             raise
@@ -261,6 +262,8 @@ class ExecutionEngine:
                 closed = errors.RunCancelled(handle.context.task_id, handle.phase)
                 publish_gaps(handle.fail(closed), services)
                 self._fail(closed, handle.context, services)
+            else:
+                self._interrupt(services)
             raise
         except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
             if services.journal is None:
@@ -270,6 +273,11 @@ class ExecutionEngine:
                 await end_turn(None, services)
             raise
         return await self._end(outcome, services)
+
+    def _interrupt(self, services: EngineServices) -> None:
+        """Publish that a recorded run stops before its end."""
+        error = errors.RunInterrupted(services.events.run_id, "it was cancelled from outside.")
+        self._fail(error, services.handle.fail(error), services)
 
     def _publish_start(self, services: EngineServices) -> None:
         events, journal, task = services.events, services.journal, services.handle.context.task

@@ -96,7 +96,7 @@ class RunLibrary:
     async def current(self, logged: Iterable[LoggedRun]) -> list[LoggedRun]:
         """Return runs of the log with their states in the record beside it, if any."""
         runs = list(logged)
-        unended = [each.run_id for each in runs if each.status == "running"]
+        unended = [each.run_id for each in runs if each.status in ("running", "interrupted")]
         read = await anyio.to_thread.run_sync(states_in, self._path, unended) if unended else Success({})
         if isinstance(read, Failure):
             _log.warning("The studio shows the states of the run log. %s", read.failure())

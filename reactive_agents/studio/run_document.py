@@ -200,6 +200,9 @@ class RunTimeline:
     def _TaskFailed(self, event: LoggedEvent, body: JsonObject) -> None:
         message = _message(body) or "It failed."
         error, figures = _object(body, "error"), _object(body, "metadata")
+        if error.get("tag") == "RunInterrupted":
+            self._row(event, "failure", "Interrupted", message, state="failed")
+            return
         status = "cancelled" if error.get("tag") == "RunCancelled" else "failed"
         self._ended(event, status, figures, message, error=error)
 

@@ -131,7 +131,7 @@ def test_a_run_whose_sessions_cannot_be_used_is_interrupted_and_can_be_cancelled
             " FROM logged_runs, n"
         )
     every = json.loads(command(*listing, "-n", "40000").stdout)
-    assert [each["status"] for each in every[-2:]] == ["failed", "cancelled"]
+    assert [each["status"] for each in every[-2:]] == ["interrupted", "cancelled"]
     assert not any("state_problem" in each for each in every)
     with sqlite_file(record) as file:
         file.execute("UPDATE reactive_agents_stores SET version = 99 WHERE name = 'runs'")
@@ -141,7 +141,7 @@ def test_a_run_whose_sessions_cannot_be_used_is_interrupted_and_can_be_cancelled
     shown, listed = command("runs", "show", "r", "--runs", record, "--json"), command(*listing)
     assert (shown.stderr, listed.stderr) == ("", "")
     for each in (json.loads(shown.stdout), *json.loads(listed.stdout)):
-        assert each["status"] == "failed"
+        assert each["status"] == "interrupted"
         assert each["state_problem"].startswith(unread)
 
 

@@ -5,7 +5,7 @@ import { get, part, query } from "./api.js";
 
 const EVERY_MS = 2000;
 const STEP = 100;
-const STATES = [["", "Any status"], "running", "completed", "partial", "abstained", "failed", "cancelled"];
+const STATES = [["", "Any status"], "running", "interrupted", "completed", "partial", "abstained", "failed", "cancelled"];
 const PERIODS = [["", "Any time"], ["1", "Last hour"], ["24", "Last day"], ["168", "Last week"]];
 
 export async function runsPage(main, { state, parameters, isHere }) {

@@ -325,11 +325,12 @@ def test_a_refusal_is_no_event_of_the_run_that_is_under_way(
     anyio.run(main)
     assert refused == ["TaskStarted", "TaskFailed"]  # the stream of the call that is refused
     assert (shown.count("TaskStarted"), shown.count("TaskFailed")) == (1, 0)
-    assert not {"TaskStarted", "TaskFailed"} & {*outside}
+    assert outside == ["ApprovalDecided", "TaskFailed"]  # of the run itself, when it was cancelled
     (run,) = runs_in(path)
-    assert (run.status, run.detail, run.user, run.task) == ("running", "", "ada", "Pay 5.")
+    assert (run.status, run.user, run.task) == ("interrupted", "ada", "Pay 5.")
+    assert run.detail == "Run 'r-1' was interrupted and can be resumed: it was cancelled from outside."
     kinds = [each.kind for each in events_of(path, "r-1")]
-    assert (kinds.count("TaskStarted"), kinds.count("TaskFailed")) == (1, 0)
+    assert (kinds.count("TaskStarted"), kinds.count("TaskFailed")) == (1, 1)
     (told,) = [each.getMessage() for each in caplog.records if each.name == "reactive_agents"]
     assert told.startswith("The run r-1 cannot go on here: Run 'r-1' was begun by another version")
 
@@ -620,7 +621,7 @@ def test_a_run_that_could_not_begin_is_that_of_its_agent_and_user(
 
     assert anyio.run(run, "Ad.") == [(1, "TaskStarted", "clerk"), (2, "TaskFailed", "clerk")]
     (failed,) = runs_in(path, agent="clerk", user="ann", session="s", tagged="t")
-    assert (failed.status, failed.task) == ("failed", "Ad.")
+    assert (failed.status, failed.ended_at, failed.task) == ("interrupted", None, "Ad.")
     folder.unlink()
     folder.mkdir()
     seen = anyio.run(run, "Add.")
