@@ -47,15 +47,20 @@ class TaskCompleted(Event):
 
 @frozen(eq=False, repr=False)
 class TaskFailed(Event):
-    """A run ended with an error; ``steps`` and ``metadata`` hold its work until then."""
+    """A run ended with an error; ``steps`` and ``metadata`` hold its work until then.
+
+    An interrupted durable run can be continued.
+    """
 
     error: errors.RuntimeErrors
     steps: tuple[ReasoningStep, ...]
     metadata: TaskResultMetadata
 
     @property
-    def status(self) -> Literal["cancelled", "failed"]:
+    def status(self) -> Literal["cancelled", "failed", "interrupted"]:
         """The status of the run."""
+        if isinstance(self.error, errors.RunInterrupted):
+            return "interrupted"
         return "cancelled" if isinstance(self.error, errors.RunCancelled) else "failed"
 
 

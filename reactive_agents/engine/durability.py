@@ -1216,7 +1216,8 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
         result = outcome.unwrap()
         return result.status, data_to_json({"result": encode(result)})
     failed = outcome.failure()
-    return failed.status, data_to_json({"failed": encode(failed)})
+    status: RunStatus = "cancelled" if failed.status == "cancelled" else "failed"
+    return status, data_to_json({"failed": encode(failed)})
 
 
 def recorded_outcome(

@@ -476,7 +476,7 @@ def log_run(event: Any) -> None:
             _log_line(event, logging.INFO, f" of %s: %s by %s, {_FIGURES}", *ended, *_figures(told))
         case events.TaskFailed(error=error, metadata=told):
             cause = errors.root_cause(error)
-            level = logging.ERROR if event.status == "failed" else logging.INFO
+            level = _LEVELS[event.status]
             failed = (event.agent, event.status, type(error).__name__, type(cause).__name__, cause.message)
             text = f" of %s: %s with %s, caused by %s: %s; {_FIGURES}"
             _log_line(event, level, text, *failed, *_figures(told))
@@ -486,6 +486,7 @@ def log_run(event: Any) -> None:
             _log_decision(event)
 
 
+_LEVELS = {"failed": logging.ERROR, "interrupted": logging.WARNING, "cancelled": logging.INFO}
 _FIGURES = "%d model calls, %d tokens, %.4f $, %.0f ms"
 
 

@@ -31,7 +31,7 @@ from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.postgres import table_of
 from reactive_agents.core import VERSION, events
 from reactive_agents.core.codec import decode, encode
-from reactive_agents.core.errors import RunInterrupted, RunLogFailed
+from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message
@@ -533,8 +533,7 @@ def _end_run(file: sql.Transaction, event: events.TaskCompleted | events.TaskFai
         status, detail, told = event.result.status, event.result.reason, event.result.metadata
     else:
         status, detail, told = event.status, event.error.message, event.metadata
-        if isinstance(event.error, RunInterrupted):
-            status, ended = "interrupted", None
+        ended = None if status == "interrupted" else ended
     file.execute(
         "UPDATE logged_runs SET ended_us = ?, status = ?, terminated_by = ?, detail = ?, model_calls = ?,"
         f" tokens = ?, cost_usd = ? WHERE run_id = ? AND {_GOES_ON}",
