@@ -34,13 +34,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("reactive_agents")
 
+DOWN_S = 60.0
+"""Seconds in which a model that used up its attempts is called once by each request, before its fallback."""
+
 
 class LiteLLM:
     """Implements ``LLM`` for every model of litellm, on asyncio only.
 
     Each model is called up to ``max_attempts`` times while its failures are transient; then the next of
     ``fallbacks`` is called, except after a refusal by the content policy. The error is that of the first
-    model, and its message names the failures of the fallbacks.
+    model, and its message names the failures of the fallbacks. A model that used up its attempts is called
+    once by each request of the next ``DOWN_S`` seconds while there is a fallback, until it answers.
 
     The key and URL of the configuration are sent to the configured provider only, never to a fallback at
     another one. An instance is cheap: litellm is imported with the first request, off the loop.
@@ -67,6 +71,7 @@ class LiteLLM:
         self._refused = refused
         self._limits = limits
         self._windows: dict[str, int | None] = {}
+        self._down: dict[str, float] = {}  # models that used up their attempts, with the time of that
         self._prices = {
             alternative_model(config.provider or provider_of(self._model), name): models.TokenPrice(
                 price.input_usd_per_million / 1e6, price.output_usd_per_million / 1e6, price.max_output_tokens
@@ -91,9 +96,10 @@ class LiteLLM:
             for model in self._candidates(request.model):
                 match await self._complete_with(model, request, failed_attempts):
                     case Success(response):
+                        self._down.pop(model, None)
                         return Success(failed_attempts.before(response))
                     case Failure(failed):
-                        failed_attempts.give_up(failed)
+                        self._give_up(model, failed, failed_attempts)
                 if not failed_attempts.latest.elsewhere:
                     break
         except BaseException:
@@ -121,8 +127,9 @@ class LiteLLM:
                     async for chunk in chunks:
                         match chunk:
                             case FailedAttempt():
-                                failed_attempts.give_up(chunk)
+                                self._give_up(model, chunk, failed_attempts)
                             case models.StreamCompleted(response):
+                                self._down.pop(model, None)
                                 yield Success(models.StreamCompleted(failed_attempts.before(response)))
                                 return
                             case models.StreamRestarted() if not begun:
@@ -202,7 +209,7 @@ class LiteLLM:
         parameters = _Parameters(prepared, self._refused)
         try:
             await parameters.begin()
-            async for attempt in self._attempts():
+            async for attempt in self._attempts(model, request):
                 answer = await self._within_limits(parameters, ask)
                 while isinstance(answer, Failure) and parameters.refused(answer.failure()):
                     failed_attempts.enter(answer.failure())
@@ -236,7 +243,7 @@ class LiteLLM:
         parameters = _Parameters(prepared, self._refused)
         try:
             await parameters.begin()
-            async for attempt in self._attempts():
+            async for attempt in self._attempts(model, request):
                 if failed is not None and not partial.continues():
                     yield models.StreamRestarted(failed.error.message)
                 asking = True
@@ -291,8 +298,18 @@ class LiteLLM:
         usage = (self._limits or LIMITS).of(self._config, model)
         return await admit(usage, limit, prepared.request, model, self._clock)
 
-    def _attempts(self) -> AsyncIterator[Attempt]:
-        return attempts(at_most=self._config.max_attempts, longest_wait_s=self._config.timeout_s)
+    def _give_up(self, model: str, failed: FailedAttempt, failed_attempts: FailedAttempts) -> None:
+        failed_attempts.give_up(failed)
+        if failed.retry:
+            self._down.setdefault(model, self._clock.monotonic())
+
+    def _attempts(self, model: str, request: models.ModelRequest) -> AsyncIterator[Attempt]:
+        at_most, down_at = self._config.max_attempts, self._down.get(model)
+        if down_at is not None and self._clock.monotonic() - down_at > DOWN_S:
+            self._down.pop(model, None)
+        elif down_at is not None and model != self._candidates(request.model)[-1]:
+            at_most = 1
+        return attempts(at_most=at_most, longest_wait_s=self._config.timeout_s)
 
     async def _prepare(self, model: str, request: models.ModelRequest) -> PreparedRequest | FailedAttempt:
         """Return the request to send, or why it cannot be sent."""

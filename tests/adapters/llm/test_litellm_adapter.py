@@ -28,6 +28,7 @@ from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, Usage
 from reactive_agents.core.usage import total_usage, unknown_usage
 from reactive_agents.effects import attempt
+from reactive_agents.testing.core import FakeClock
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, refusal
 from tests.support.waiting import until
 
@@ -284,6 +285,33 @@ async def test_a_rejected_request_is_not_repeated_but_a_fallback_is_asked() -> N
         answer = (await ask(configured(server, fallbacks=("gpt-4o",)))).unwrap()
     assert (answer.content, answer.model) == ("I can.", "openai/gpt-4o")
     assert [request.body["model"] for request in server.requests] == ["gpt-4o-mini", "gpt-4o"]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_model_that_is_down_is_called_once_by_each_request_before_its_fallback(
+    streaming: bool,
+) -> None:
+    down, clock = refusal(503, "down", headers={"retry-after": "0.01"}), FakeClock()
+    there = Answer("I can.", model="gpt-4o")
+    turns = [down, down, down, there, down, there, down, there, down, down, Answer("Back."), down, down, down]
+    with OpenAIServer(*turns, there) as server:
+        llm = LiteLLM(configured(server, fallbacks=("gpt-4o",)), clock=clock)
+
+        async def asked() -> int:
+            """Return how many requests an answer took."""
+            before = len(server.requests)
+            if streaming:
+                chunks = [chunk async for chunk in llm.stream(QUESTION)]
+                assert isinstance(chunks[-1].unwrap(), StreamCompleted)
+            else:
+                assert isinstance(await attempt(llm.complete(QUESTION)), Success)
+            return len(server.requests) - before
+
+        taken = [await asked() for _ in range(3)]
+        clock.advance(61)
+        taken += [await asked(), await asked()]
+        await llm.aclose()
+    assert taken == [4, 2, 2, 3, 4]
 
 
 async def test_when_all_models_fail_the_first_error_comes_back_and_names_the_others() -> None:
