@@ -297,21 +297,28 @@ async def test_a_model_that_is_down_is_called_once_by_each_request_before_its_fa
     with OpenAIServer(*turns, there) as server:
         llm = LiteLLM(configured(server, fallbacks=("gpt-4o",)), clock=clock)
 
-        async def asked() -> int:
-            """Return how many requests an answer took."""
+        async def asked() -> list[str]:
+            """Return the models that were called for an answer."""
             before = len(server.requests)
             if streaming:
                 chunks = [chunk async for chunk in llm.stream(QUESTION)]
                 assert isinstance(chunks[-1].unwrap(), StreamCompleted)
             else:
                 assert isinstance(await attempt(llm.complete(QUESTION)), Success)
-            return len(server.requests) - before
+            return [each.body["model"] for each in server.requests[before:]]
 
-        taken = [await asked() for _ in range(3)]
+        called = [await asked() for _ in range(3)]
         clock.advance(61)
-        taken += [await asked(), await asked()]
+        called += [await asked(), await asked()]
         await llm.aclose()
-    assert taken == [4, 2, 2, 3, 4]
+    first, second = "gpt-4o-mini", "gpt-4o"
+    assert called == [
+        [first] * 3 + [second],
+        [first, second],
+        [first, second],
+        [first] * 3,
+        [first] * 3 + [second],
+    ]
 
 
 async def test_when_all_models_fail_the_first_error_comes_back_and_names_the_others() -> None:
