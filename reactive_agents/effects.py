@@ -316,17 +316,21 @@ async def _run_all(effects: Sequence[Effect[_A, _E]], limit: int) -> tuple[Resul
 async def task_group() -> AsyncIterator[anyio.abc.TaskGroup]:
     """Open a task group, and wait for its tasks at the end of the block.
 
-    An exception of the block cancels them, and propagates by itself, not in a group.
+    An exception of the block cancels them, and propagates by itself, or in a group with those of the tasks.
     """
     raised: list[BaseException] = []
-    async with anyio.create_task_group() as group:
-        try:
-            yield group
-        except anyio.get_cancelled_exc_class():
+    try:
+        async with anyio.create_task_group() as group:
+            try:
+                yield group
+            except anyio.get_cancelled_exc_class():
+                raise
+            except BaseException as error:
+                raised.append(error)
+                raise
+    except BaseExceptionGroup as errors:
+        if errors.exceptions != tuple(raised):  # tasks raised too
             raise
-        except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
-            raised.append(error)
-            group.cancel_scope.cancel()
     if raised:
         raise raised[0]
 

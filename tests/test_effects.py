@@ -7,7 +7,7 @@ import inspect
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -394,15 +394,24 @@ async def test_a_task_beside_a_block_ends_with_it_and_may_end_it() -> None:
     async def end(scope: anyio.CancelScope) -> None:
         scope.cancel()
 
-    async def raise_beside_it() -> None:
-        async with beside(wait):
+    async def raise_beside(work: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]]) -> None:
+        async with beside(work):
             await anyio.lowlevel.checkpoint()
             raise ValueError("of the block")
+
+    async def fail_at_its_end(_: anyio.CancelScope) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise OSError("of the task")
 
     async with beside(wait):
         await anyio.lowlevel.checkpoint()
     with pytest.raises(ValueError, match="of the block"):
-        await raise_beside_it()
+        await raise_beside(wait)
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await raise_beside(fail_at_its_end)
+    assert {*map(str, raised.value.exceptions)} == {"of the block", "of the task"}
     async with beside(end):
         await anyio.sleep_forever()
     assert ends == ["the task", "the task"]

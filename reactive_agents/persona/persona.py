@@ -121,23 +121,21 @@ class Persona:
         self._taken: dict[tuple[Room, EventId], PersonaOutcome | None] = {}
         self._under_way = 0
         self._allowed_names: set[tuple[Domain, str]] = set()
-        self._background: anyio.abc.TaskGroup | None = None
-        self._entered: list[AbstractAsyncContextManager[anyio.abc.TaskGroup]] = []
+        self._entered: list[tuple[AbstractAsyncContextManager[object], anyio.abc.TaskGroup]] = []
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
             raise ValueError(f"Persona: domains: got {names}, expected each name once.")
 
     async def __aenter__(self) -> Persona:
         entered = task_group()
-        self._background = await entered.__aenter__()
-        self._entered.append(entered)
+        self._entered.append((entered, await entered.__aenter__()))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._background = None
-        await self._entered.pop().__aexit__(kind, error, trace)
+        entered, _ = self._entered.pop()
+        await entered.__aexit__(kind, error, trace)
 
     def problem_of(
         self, domain: Domain, event: DomainEvent
@@ -453,8 +451,9 @@ class Persona:
         """
         outcome = await self._deliver_in_turn(item, outcome, waits=waits)
         mode = self.settings.evaluation
-        if mode == "background" and self._background is not None:
-            self._background.start_soon(self._evaluate_in_turn, item)
+        if mode == "background" and self._entered:
+            _, background = self._entered[-1]
+            background.start_soon(self._evaluate_in_turn, item)
         else:
             outcome = await self.evaluated(item, outcome)
         await self.end_event(item)

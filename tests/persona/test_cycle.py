@@ -568,6 +568,8 @@ async def test_evaluation_in_the_background_is_done_at_the_end() -> None:
     llm = ScriptedLLM(planned("Answer."), say("So.", when="Answer."), assessed("A lesson to keep."))
     bench = persona_bench(llm, evaluation="background")
     async with bench.persona:
+        async with bench.persona:  # as by the application of its channels
+            pass
         outcome = await bench.process()
         assert (outcome.status, outcome.evaluation) == ("completed", None)
     assert [each.pattern for each in bench.store.learnings.values()] == ["A lesson to keep."]

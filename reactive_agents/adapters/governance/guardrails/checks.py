@@ -25,7 +25,8 @@ CheckInRun: TypeAlias = Callable[[RunContext[Any], str], Findings | Awaitable[Fi
 
 
 def _check_stages(check: object, attribute: object, stages: object) -> None:
-    if not isinstance(stages, tuple | list) or not stages or not {*stages} <= {*ALL_STAGES}:
+    given = [*stages] if isinstance(stages, Collection) else []
+    if not given or any(each not in ALL_STAGES for each in given):
         raise ValueError(f"stages: got {stages!r}, expected one or more of {', '.join(ALL_STAGES)}")
 
 
