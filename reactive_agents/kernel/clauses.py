@@ -92,7 +92,7 @@ _SHORTEST_ORDER = 7
 _SHORTEST_THING, _LONGEST_THING = 3, 60
 """Characters of a search term that may be matched in an answer."""
 _LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
-_AND = f"(?:{alternatives('and')}|{alternatives('and_elsewhere')}|&)"
+_AND = f"(?:{alternatives('and')}|&)"
 """What stands before the last item of a list."""
 _ENUMERATED = lazy_pattern(
     r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?"

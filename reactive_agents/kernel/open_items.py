@@ -16,7 +16,7 @@ from functools import lru_cache
 from reactive_agents.core.languages import alternatives
 from reactive_agents.kernel.announcements import denies
 
-_WORDS = f"(?:{alternatives('and')}|{alternatives('and_elsewhere')}|{alternatives('or')})"
+_WORDS = f"(?:{alternatives('and')}|{alternatives('or')})"
 _COMMA = r"[,;、，]"
 _SEPARATOR = re.compile(
     rf"(?:\s*{_COMMA}?\s+(?P<last>{_WORDS}|&)\s+|\s*{_COMMA}\s*|\s*(?P<last_unspaced>{alternatives('and_unspaced')})\s*"

@@ -45,6 +45,13 @@ def test_each_file_is_read() -> None:
     assert {path.stem for path in FILES} == set(languages.CODES)
 
 
+def test_the_english_file_names_all_concepts() -> None:
+    text = (PACKAGE / "core/languages/en.txt").read_text("utf-8")
+    others = {each for line in re.findall("# In other languages also: (.+)", text) for each in line.split()}
+    assert concepts_of(text, "en.txt").keys() | others == concepts()
+    assert concepts_of(text, "en.txt").keys().isdisjoint(others)
+
+
 def test_each_concept_of_a_file_is_used_by_a_rule() -> None:
     used = [name for _, name in uses()]
     assert [each for each in sorted(concepts()) if not any(name.fullmatch(each) for name in used)] == []
@@ -73,6 +80,17 @@ def test_a_set_of_words_holds_no_expressions() -> None:
         if sign == "|"
     }
     assert [each for each in sorted(signs) if any(name.fullmatch(each) for name in sets)] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_broken_expression_of_a_file_is_named(path: Path) -> None:
+    broken = {}
+    for concept, found in concepts_of(path.read_text("utf-8"), path.name).items():
+        try:
+            re.compile("|".join(found))
+        except re.error as error:
+            broken[concept] = str(error)
+    assert broken == {}
 
 
 def test_expressions_of_all_concepts_compile() -> None:

@@ -614,6 +614,7 @@ ALL = "Mail ana@x.org, bob@x.org and cy@x.org that we are closed."
         (CLOSE, "The tickets 5, 6 and 7 are closed.", "close_ticket id=5", "6 7"),
         (CLOSE, "All of them are closed.", "close_ticket id=5", "6 7"),
         ("Close ticket 5 and ticket 6.", "Both are closed.", "close_ticket id=5", "6"),
+        ("Отмени заказы 7 и 8.", "Заказы 7 и 8 отменены.", "cancel_order order_id=7", "8"),
         (MAIL, "Ana was told.", "send_mail to=bob@x.org text=closed", "ana@x.org"),
         (MAIL, "The mail was sent.", "send_mail to=bob@x.org text=closed", "ana@x.org"),
         ("Send a mail to ana@x.org.", "I sent it.", "send_mail to=bob@x.org text=closed", "ana@x.org"),

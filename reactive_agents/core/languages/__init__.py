@@ -3,7 +3,8 @@
 Each ``.txt`` file beside this module has the words of one language, and is named by its code. A line is a
 concept with words between blanks, ``not_yet: werden wird kann``, or with alternatives of a regular expression
 between bars, ``only_some| seule\\w*|sauf``. An indented line goes on with the concept before it, and one that
-begins with ``#`` is a comment. What a concept means is said where a rule uses it.
+begins with ``#`` is a comment. Words are in small letters, but for those of names. All concepts are named in
+``en.txt``, and a rule that uses one says what it means.
 """
 
 from __future__ import annotations

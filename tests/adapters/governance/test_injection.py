@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,10 +12,22 @@ from pathlib import Path
 import pytest
 
 import reactive_agents
+from reactive_agents.adapters.governance.guardrails import injection
 from reactive_agents.adapters.governance.guardrails.injection import Lexicon, prompt_injection
 from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.core.texts import fold
 from tests.support.operations import assert_linear
+
+RULES = Path(injection.__file__).parent
+
+
+def test_each_line_of_a_file_of_rules_is_read_and_its_meanings_have_words() -> None:
+    lines = (RULES / "injection_frames.txt").read_text("utf-8").splitlines()
+    frames = [re.fullmatch(r"[a-z-]+ (?:0\.\d+|1\.0): ([a-z -]+)", each) for each in lines if each[:1] != "#"]
+    assert None not in frames
+    needed = {meaning for frame in frames if frame for meaning in frame[1].split()}
+    sections = set(re.findall(r"(?m)^\[([a-z-]+)!?\]$", (RULES / "injection_words.txt").read_text("utf-8")))
+    assert needed - {"path", "tool", "vocative"} == sections - {"harmless"}
 
 
 def found(text: str) -> list[GuardrailFinding]:
