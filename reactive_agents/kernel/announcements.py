@@ -126,7 +126,7 @@ _PARTICIPLES = ("ing", "ando", "endo", "indo")
 _NO_PARTICIPLES = word_set("no_participle")
 """Words that end as participles do."""
 _UNSPACED = lazy_pattern(alternatives("announces_unspaced"))
-"""Announcements in languages whose words have no blanks between them."""
+"""Announcements by a part of a text, as in languages whose words have no blanks between them."""
 _CAN_UNSPACED = lazy_pattern(alternatives("can_unspaced"))
 _CONTRACTED = lazy_pattern(r"n't(?!\S)")
 _NEGATION_UNSPACED = lazy_pattern(alternatives("negation_unspaced"))
@@ -254,9 +254,8 @@ def _sequence_in(clause: Clause, asked: Set[str], *, speaks: bool) -> tuple[bool
             continue  # "put it into the water, then cool it"
         begins = begins or words[0] in _SEQUENCE - asked
         is_told = _FINITE & set(words) or not _UNTIL.isdisjoint(words[-2:-1]) or not _WISH.isdisjoint(words)
-        ends = ends or (
-            not is_told and words[-1] in _SEQUENCE
-        )  # "is on now" tells how it is, "until then" when
+        # "is on now" tells how it is, "until then" when
+        ends = ends or (not is_told and words[-1] in _SEQUENCE)
     return begins, ends
 
 
