@@ -17,7 +17,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from pkgutil import get_data
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from attrs import frozen
 
@@ -34,7 +34,7 @@ LEAST_SCORE = 0.35
 """Findings below are not reported."""
 
 _WORDS, _KINDS = (
-    (get_data("reactive_agents.adapters.governance.guardrails", name) or b"").decode()
+    cast(bytes, get_data("reactive_agents.adapters.governance.guardrails", name)).decode()
     for name in ("injection_words.txt", "injection_frames.txt")
 )
 _FRAMES = tuple(
