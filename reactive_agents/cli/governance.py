@@ -239,4 +239,5 @@ def _row(total: cost_tracker.SpendingTotal) -> tuple[str, ...]:
 def _cost_line(total: cost_tracker.SpendingTotal) -> str:
     tokens = f"{total.usage.total_tokens} tokens{'' if total.usage.reported else ' or more'}"
     cost = dollars(total.cost_usd, total.unpriced_calls)
-    return f"{total.name or UNNAMED}: {counted(total.runs, 'run')}, {tokens}, {cost}"
+    name = " ".join(total.name.splitlines()) or UNNAMED
+    return f"{name}: {counted(total.runs, 'run')}, {tokens}, {cost}"

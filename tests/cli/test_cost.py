@@ -67,7 +67,7 @@ def test_the_sum_of_all_groups_is_exact(tmp_path: Path) -> None:
 
 def test_the_cost_of_each_user_stays_without_the_name_of_one_who_is_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "cost.db"
-    for user in ("Ada", "Bo", "Ada", None):
+    for user in ("Ada", "Bo\nx: 9 runs", "Ada", None):
         llm = ScriptedLLM(say("Done.", usage=USED, cost_usd=0.2))
         agent = ReactiveAgents.create().with_llm(llm).with_cost(path).build()
         agent.run_sync("Do it.", user=user)
@@ -76,9 +76,11 @@ def test_the_cost_of_each_user_stays_without_the_name_of_one_who_is_forgotten(tm
         document = json.loads(command("cost", "--by", "user", "--json", "--path", str(path)).stdout)
         return {group["name"]: (group["runs"], group["cost_usd"]) for group in document["groups"]}
 
-    assert by_user() == {"Ada": (2, 0.4), "Bo": (1, 0.2), "": (1, 0.2)}
+    assert by_user() == {"Ada": (2, 0.4), "Bo\nx: 9 runs": (1, 0.2), "": (1, 0.2)}
+    lines = command("cost", "--by", "user", "--path", str(path)).stdout.splitlines()
+    assert [line.rpartition(":")[0] for line in lines] == ["Ada", "(unnamed)", "Bo x: 9 runs"]
     assert anyio.run(lambda: agent.forget(user="Ada")) == 0
-    assert by_user() == {"Bo": (1, 0.2), "": (3, 0.6)}
+    assert by_user() == {"Bo\nx: 9 runs": (1, 0.2), "": (3, 0.6)}
 
 
 def test_since_a_date_that_is_to_come_there_is_nothing(account: Path) -> None:

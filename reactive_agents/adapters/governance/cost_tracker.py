@@ -172,7 +172,7 @@ class SqliteCostTracker:
             named = connection.execute(_FORGET, (sqlite.storable(user),))
             return int(named.rowcount)
 
-        return await self._file.write("forget", work)
+        return await self._file.erase("forget", work)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import sqlite3
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -80,6 +81,15 @@ async def test_totals_by_user_stay_when_a_user_is_forgotten(tracker: SqliteCostT
     assert await by_user() == [("Ada", 2, 4.0), ("", 3, 2.3), ("Bo", 1, 2.0)]
     assert await attempt(tracker.forget("Ada")) == Success(2)
     assert await by_user() == [("", 5, 6.3), ("Bo", 1, 2.0)]
+
+
+async def test_a_forgotten_user_is_named_in_no_file_beside_the_usage(tmp_path: Path) -> None:
+    tracker = SqliteCostTracker(tmp_path / "cost.db", clock=FakeClock())
+    assert await attempt(tracker.record(evolve(FIRST, user="Ada Lovelace"))) == Success(None)
+    assert await attempt(tracker.forget("Ada Lovelace")) == Success(1)
+    files = glob.glob(f"{tmp_path}/*")
+    assert [name for name in files if b"Lovelace" in await anyio.Path(name).read_bytes()] == []
+    await tracker.aclose()
 
 
 async def test_totals_by_agent(tracker: SqliteCostTracker) -> None:
