@@ -169,7 +169,6 @@ class ToolResult(Value):
         usage: the usage of models that the tool itself has called, by model.
         counted: whether the usage is already in the account of the run.
         parts: images, audio and documents, in the order of their labels in the result.
-        replayed: whether the result comes from the record of a durable run.
     """
 
     call_id: CallId
@@ -181,7 +180,6 @@ class ToolResult(Value):
     usage: tuple[RunUsage, ...] = ()
     counted: bool = False
     parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
-    replayed: bool = field(default=False, metadata=OMITTED)
 
     @property
     def success(self) -> bool:

@@ -422,7 +422,7 @@ class RunJournal:
                 self._publish_doubt(key, made, body["doubt"])
             await self._take_in(body)
             recorded = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
-            return recorded.map(lambda result: evolve(result, call_id=made.call.id, replayed=True)), True
+            return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         outcome = await self._settled(key, made) if key in self._entries else None

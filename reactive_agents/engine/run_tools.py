@@ -95,6 +95,8 @@ class RunTools:
     ) -> Result[ToolResult, ToolErrors]:
         account = self._services.llm.account
         executed, recorded = await self._recorded(call, scope, approver, account.count_calls(1))
+        if recorded:
+            self._services.events.replayed_calls.add(call.id)
         match executed:
             case Success(result) if result.origin not in TRIED:
                 account.count_calls(-1)

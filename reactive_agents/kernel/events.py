@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from reactive_agents.core import events
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, Stamp, ToolCallCompleted
-from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import NOT_APPROVED, declined_end
 from reactive_agents.core.tools import ToolResult
@@ -52,6 +52,7 @@ class RunEvents:
         readers: the readers for whom the run waits when they are slow.
         answer: the stream of the run's answer; ``None`` if nothing is streamed.
         above: the answer of the run that has handed its conversation over to this one.
+        replayed_calls: the calls of tools whose outcome is from the record of a durable run.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class RunEvents:
         self.origin: Mapping[str, Any] = {"agent": agent, "parent_run_id": parent_run_id}
         self.run_id = run_id
         self.task_id = task_id
+        self.replayed_calls: set[CallId] = set()
 
     def publish(
         self,
@@ -180,7 +182,7 @@ class KernelHooks:
             result.error,
             result.origin,
             result.result,
-            result.replayed,
+            result.call_id in self._events.replayed_calls,
         )
 
     def on_done(self, state: KernelState) -> None:

@@ -137,6 +137,7 @@ class RunTimeline:
     _open: dict[int, Row] = field(factory=dict)
     _phase: Row | None = None
     _turns: int = 0
+    _is_continued: bool = False
     _asked: list[tuple[str, JsonObject]] = field(factory=list)
     """Calls of the model that have not begun, with their known fields."""
     _thought: Row | None = None
@@ -182,7 +183,7 @@ class RunTimeline:
 
     def _RunContinued(self, event: LoggedEvent, body: JsonObject) -> None:
         self._close_all(event, "The process ended here.")
-        self._phase, self._turns = None, 0
+        self._phase, self._turns, self._is_continued = None, 0, True
         note = f"{counted(_integer(body, 'entries'), 'recorded answer')} are used again"
         self._row(event, "attempt", f"Continued, attempt {_integer(body, 'attempt')}", note)
 
@@ -347,7 +348,8 @@ class RunTimeline:
         row.tokens_in, row.tokens_out = _whole(usage, "input_tokens"), _whole(usage, "output_tokens")
         row.cost_usd = _number(body, "cost_usd")
         row.changed = event.sequence
-        self._spent(body, row)
+        if not self._is_counted(body):
+            self._spent(body, row)
         self._thought = row
 
     def _ModelCallAbandoned(self, event: LoggedEvent, body: JsonObject) -> None:
@@ -356,6 +358,10 @@ class RunTimeline:
         row.took_ms = _number(body, "duration_ms")
         row.content = ["failed"]
         self._end(row, event, "failed")
+
+    def _is_counted(self, body: JsonObject) -> bool:
+        """Return whether a call was made, and counted, by an earlier attempt of the run."""
+        return self._is_continued and body.get("replayed") is True
 
     def _call(self, event: LoggedEvent, body: JsonObject, state: RowState = "note") -> Row:
         purpose = _text(body, "purpose")
@@ -410,9 +416,10 @@ class RunTimeline:
         error = _text(body, "error")
         row.took_ms = _number(body, "duration_ms")
         row.content = [row.content, error, _shown(body.get("result"))]
-        self.totals["tool_calls"] += 1
+        made = 0 if self._is_counted(body) else 1
+        self.totals["tool_calls"] += made
         if not is_done:
-            self.totals["failed_tool_calls"] += 1
+            self.totals["failed_tool_calls"] += made
             row.note = _line(error) or row.note
         origin = _text(body, "origin")
         if origin and origin != "executed":

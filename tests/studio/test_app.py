@@ -607,6 +607,8 @@ async def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
         assert after["document"]["answer"] == "It is 3; sending was not approved."
         titles = [row["title"] for row in after["document"]["rows"] if row["kind"] in ("turn", "attempt")]
         assert titles == ["Turn 1", "Turn 2", "Continued, attempt 2", "Turn 1", "Turn 2", "Turn 3"]
+        totals = after["document"]["totals"]
+        assert [totals["model_calls"], totals["models"][0]["calls"], totals["tool_calls"]] == [3, 3, 2]
 
 
 async def test_the_text_of_a_model_is_followed_as_it_comes(tmp_path: Path) -> None:

@@ -312,11 +312,11 @@ async def test_what_a_continued_run_takes_from_its_record_is_traced_and_counted_
         return "waited"
 
     def described(*turns: Any) -> ReactiveAgent:
-        builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(add, wait)
-        builder = builder.with_telemetry(traced.provider, meters)
+        builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        builder = builder.with_tools(add, explode, wait).with_telemetry(traced.provider, meters)
         return builder.with_durability(tmp_path / "r.db", recover=False).build()
 
-    first = described(call("add", a=1, b=2), call("wait"))
+    first = described(calls(call("add", a=1, b=2), call("explode")), call("wait"))
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: first.run("Add, and wait.", run_id="order-1"))
         await made.wait()
@@ -327,13 +327,14 @@ async def test_what_a_continued_run_takes_from_its_record_is_traced_and_counted_
     assert (result.metadata.model_calls, result.metadata.tokens_used) == (3, 45)
 
     assert [each.replayed for each in seen.of(ModelCallCompleted)] == [True, True, False]
-    assert [each.replayed for each in seen.of(ToolCallCompleted)] == [True, False]
+    assert [each.replayed for each in seen.of(ToolCallCompleted)] == [True, True, False]
     lines = [line.text for line in map(describe, seen.events) if line is not None]
     assert "the run is continued, attempt 2" in lines
-    assert sum("from the record" in each for each in lines) == 3
+    assert sum("from the record" in each for each in lines) == 4
     names = Counter(span.name for span in traced.exporter.get_finished_spans())
     assert (names["chat test"], names["execute_tool add"]) == (3, 1)
     assert (names["execute_tool wait"], names["invoke_agent agent"]) == (2, 2)  # cut off, and made again
+    assert names["execute_tool explode"] == 1
     assert trace.get_current_span() is trace.INVALID_SPAN
     points: dict[str, Any] = {
         metric.name: metric.data.data_points
