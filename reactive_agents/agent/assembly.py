@@ -256,10 +256,10 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
     if not model.strip():
         return Failure(InvalidConfig("model", repr(model or chosen.provider or "none"), MODEL_EXPECTED))
     address = chosen.base_url
-    if address and not address.lower().startswith(("http://", "https://")):
+    if address is not None and not address.lower().startswith(("http://", "https://")):
         begins = re.split("[:/@?]", address)[0]  # not the whole: it may hold a password
         expected = "an address that begins with http:// or https://"
-        return Failure(InvalidConfig("model.base_url", f"{begins}…", expected))
+        return Failure(InvalidConfig("model.base_url", f"{begins}…" if address else "''", expected))
     for fallback in chosen.fallbacks:
         if not fallback.strip():
             return Failure(InvalidConfig("model.fallbacks", repr(fallback), MODEL_EXPECTED))

@@ -207,7 +207,7 @@ def name_model(
         provider="" if named else known.provider,
         model=model,
         api_key=api_key or kept.api_key,
-        base_url=base_url or kept.base_url,
+        base_url=kept.base_url if base_url is None else base_url,
     )
 
 
@@ -217,9 +217,8 @@ def name_provider(
     """Return the configuration with another provider and its default model."""
     own = known.provider or provider_of(known.model)
     kept = known if own in ("", provider) else evolve(_without_access(known), model="")
-    return evolve(
-        kept, provider=provider, api_key=api_key or kept.api_key, base_url=base_url or kept.base_url
-    )
+    address = kept.base_url if base_url is None else base_url
+    return evolve(kept, provider=provider, api_key=api_key or kept.api_key, base_url=address)
 
 
 def _without_access(known: config.ModelConfig) -> config.ModelConfig:

@@ -56,6 +56,7 @@ def chat(
 
     Reads messages from standard input; prints answers to standard output, everything else to standard error.
     """
+    output.check_names(session=session, user=user)
     view = SilentView() if quiet else progress_view(sys.stderr)
     view.left_out = ("phase", "strategy")  # the same for each message
     built_agent = described.config.map(lambda known: running.with_sessions(known, sessions)).bind(

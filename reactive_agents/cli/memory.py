@@ -153,6 +153,7 @@ def export(
 
     Expired entries are included. With --kind, only entries of that kind.
     """
+    output.check_names(user=user)
     entries = _ask(path, lambda archive: archive.entries(**chosen))
     sessions: tuple[SessionSnapshot, ...] = ()
     if not chosen["kinds"]:

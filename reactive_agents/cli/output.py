@@ -153,6 +153,15 @@ def value_or_exit(result: Result[_T, _Reported], code: ExitCode | None = None) -
     return result.unwrap()
 
 
+def check_names(**names: str | None) -> None:
+    """Raise ``typer.BadParameter`` if no run, session or user can have a name."""
+    from reactive_agents.core.conversation import wrong_name  # by the commands with a user
+
+    for option, name in names.items():
+        if (wrong := wrong_name(option, name)) is not None:
+            raise typer.BadParameter(f"{wrong}.", param_hint=f"--{option.replace('_', '-')}")
+
+
 def check_there(option: str, place: str, what: str) -> None:
     """Exit with a usage error if a file is missing, instead of creating it.
 

@@ -39,7 +39,6 @@ from reactive_agents.core.config import (
     SessionsConfig,
 )
 from reactive_agents.core.content import Content, part_of_file
-from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.errors import (
     ConfigErrors,
     InvalidConfig,
@@ -230,15 +229,12 @@ def run(
     Progress goes to standard error, the answer to standard output.
     """
     configured = described.config.map(lambda known: durable(known, runs))
-    if session is not None:
+    if session is not None or sessions is not None:
         configured = configured.map(lambda known: with_sessions(known, sessions))
     view = SilentView() if quiet or output.is_json() else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
     built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, described.path))
-    for option, name in (("run_id", run_id), ("session", session), ("user", user)):
-        wrong = wrong_name(option, name)
-        if wrong is not None:
-            raise typer.BadParameter(f"{wrong}.", param_hint=f"--{option.replace('_', '-')}")
+    output.check_names(run_id=run_id, session=session, user=user)
     whose: TaskOptions = {"session": session, "user": user}
     raise typer.Exit(run_task(built, given.value_or(""), view, whose, run_id=run_id))
 
@@ -364,19 +360,25 @@ def at_address(config: AgentConfig, base_url: str) -> AgentConfig:
 
 def with_sessions(config: AgentConfig, path: str | None) -> AgentConfig:
     """Return the configuration with conversations in a file, by default the user's."""
-    if path is None and config.sessions.path != IN_PROCESS:
-        return config
-    return evolve(config, sessions=SessionsConfig(path or str(default_sessions_file())))
+    if path is None:
+        known = config.sessions.path != IN_PROCESS
+        return config if known else evolve(config, sessions=SessionsConfig(str(default_sessions_file())))
+    return evolve(config, sessions=SessionsConfig(_a_place(path, "--sessions")))
 
 
 def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
     """Return the configuration with durable runs in a place, if one is given."""
     if runs is None:
         return config
-    if not runs:  # a variable of the shell that is not set
-        raise typer.BadParameter("got '', expected a file or an address of Postgres.", param_hint="--runs")
-    known = config.durability or DurabilityConfig(runs)
-    return evolve(config, durability=evolve(known, path=runs, recover=False))
+    place = _a_place(runs, "--runs")
+    known = config.durability or DurabilityConfig(place)
+    return evolve(config, durability=evolve(known, path=place, recover=False))
+
+
+def _a_place(given: str, option: str) -> str:
+    if not given:  # a variable of the shell that is not set
+        raise typer.BadParameter("got '', expected a file or an address of Postgres.", param_hint=option)
+    return given
 
 
 def build_agent(

@@ -245,6 +245,7 @@ def export(
 ) -> None:
     """Write one run or all as JSON lines: each run, then its events."""
 
+    output.check_names(user=user)
     if run is not None and user is not None:
         raise typer.BadParameter("got a run as well, expected either a run or --user.", param_hint="--user")
     if run is None:

@@ -66,6 +66,7 @@ def test_each_step_gives_a_new_builder() -> None:
         (lambda b: b.with_timeout(run=start()), "timeout.run", "a ReactiveAgents"),
         (lambda b: _at("localhost:8000/v1"), "model.base_url", "localhost…"),
         (lambda b: _at("localhost?key=secret"), "model.base_url", "localhost…"),
+        (lambda b: _at(""), "model.base_url", "''"),
     ],
 )
 def test_what_is_wrong_is_named_at_build(build: Build, option: str, value: str) -> None:

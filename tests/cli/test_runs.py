@@ -123,6 +123,12 @@ def test_a_missing_file_is_bad_usage_and_is_not_made(tmp_path: Path) -> None:
         ("runs", "export", "--runs", ""),
         ("sessions", "list", "--sessions", ""),
         ("memory", "show", "--path", ""),
+        ("run", "Hello.", "--sessions", ""),
+        ("run", "Hello.", "-m", "openai/small", "--base-url", ""),
+        ("chat", "--sessions", ""),
+        ("chat", "--session", ""),
+        ("runs", "export", "--user", ""),
+        ("memory", "export", "--path", "m.db", "--user", ""),
     ],
 )
 def test_an_empty_place_is_not_the_one_of_the_user(tmp_path: Path, arguments: tuple[str, ...]) -> None:
