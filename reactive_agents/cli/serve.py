@@ -275,11 +275,12 @@ def list_keys(file: KeysOption) -> None:
             "all" if each.agents is None else ", ".join(each.agents),
             f"{each.created_at:%Y-%m-%d}",
             "valid" if each.holds(now) else "revoked" if each.revoked_at else "expired",
+            "approves" if each.approves else "no approvals",
         )
         for each in found
     )
     shown = [evolve(each, digest="") for each in found]
-    output.print_found(shown, ("id", "name", "user", "agents", "created", "state"), rows)
+    output.print_found(shown, ("id", "name", "user", "agents", "created", "state", "calls"), rows)
 
 
 @keys.command()

@@ -25,6 +25,7 @@ from starlette.requests import Request
 
 from reactive_agents.adapters.system import SystemClock, write_for_owner
 from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.values import OMITTED
 from reactive_agents.server.web import Problem
 
 _log = logging.getLogger("reactive_agents")
@@ -136,7 +137,7 @@ class StoredKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     limits: KeyLimits = KeyLimits()
-    approves: bool = True
+    approves: bool = field(default=True, metadata=OMITTED)
 
     def holds(self, now: datetime) -> bool:
         """Return whether the key is neither revoked nor expired."""

@@ -21,9 +21,12 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     assert made.exit_code == 0
     found = ApiKeys(path).find(made.stdout.strip())
     assert found is not None
+    assert "approves" not in path.read_text("utf-8")  # as earlier versions read and write it
     assert (found.user, found.agents, found.limits.runs) == ("ada", frozenset({"clerk"}), 3)
     other = command("keys", "create", "Eve", "--user", "eve", "--no-approvals", "--keys", path)
     assert (found.approves, ApiKeys(path).find(other.stdout.strip()).approves) == (True, False)
+    rows = command("keys", "list", "--keys", path).stdout.splitlines()
+    assert [row.split("\t")[-1] for row in rows] == ["approves", "no approvals"]
     listed = json.loads(command("keys", "list", "--keys", path, "--json").stdout)
     assert [(each["name"], each["user"], each["digest"]) for each in listed] == [
         ("Ada", "ada", ""),
