@@ -52,7 +52,7 @@ class RunEvents:
         readers: the readers for whom the run waits when they are slow.
         answer: the stream of the run's answer; ``None`` if nothing is streamed.
         above: the answer of the run that has handed its conversation over to this one.
-        replayed_calls: the calls of tools whose outcome is from the record of a durable run.
+        replayed_calls: the calls of tools with an outcome from the record of a durable run, until it is told.
     """
 
     def __init__(
@@ -173,6 +173,8 @@ class KernelHooks:
     def on_observation(self, state: KernelState, result: ToolResult, shown: str) -> None:
         """Publish the result of a tool, as the model is shown it."""
         self._publish_step(state, observation=shown)
+        replayed = result.call_id in self._events.replayed_calls
+        self._events.replayed_calls.discard(result.call_id)  # another kernel of the run may have the same id
         self._events.publish(
             ToolCallCompleted,
             result.tool_name,
@@ -182,7 +184,7 @@ class KernelHooks:
             result.error,
             result.origin,
             result.result,
-            result.call_id in self._events.replayed_calls,
+            replayed,
         )
 
     def on_done(self, state: KernelState) -> None:
