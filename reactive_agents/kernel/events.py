@@ -150,6 +150,7 @@ class _SilentEvents:
     """The events of a run that has no reader."""
 
     answer: AnswerStream | None = None
+    replayed_calls: frozenset[CallId] = frozenset()
 
     def publish(self, *_: object, **__: object) -> None:
         """Publish nothing."""
@@ -174,7 +175,8 @@ class KernelHooks:
         """Publish the result of a tool, as the model is shown it."""
         self._publish_step(state, observation=shown)
         replayed = result.call_id in self._events.replayed_calls
-        self._events.replayed_calls.discard(result.call_id)  # another kernel of the run may have the same id
+        if replayed:  # another kernel of the run may have the same id
+            self._events.replayed_calls.discard(result.call_id)
         self._events.publish(
             ToolCallCompleted,
             result.tool_name,
