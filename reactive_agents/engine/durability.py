@@ -539,7 +539,7 @@ class RunJournal:
         question = f"{tried}?"
         told = Success(ToolResult(made.call.id, made.call.name, error=IN_DOUBT))
         answer = self._entries.get(f"{question}=")
-        request = _doubt_request(self.call_key(question), made)
+        request = _doubt_request(f"{self.call_key(tried)}/doubt", made)  # "?" would end the path of a URL
         if self.in_doubt == "ask" and made.approver is not None:
             self._doubts[request.approval_id] = question
             await attempt(made.approver.decide(request))  # through ``ask``, which records the answer

@@ -12,7 +12,7 @@ from dependency_injector import providers
 from returns.maybe import Some
 from returns.result import Failure, Result
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
@@ -128,6 +128,29 @@ async def test_the_runs_of_each_user_have_a_budget(tmp_path: Path, period: str) 
         names = [name for (name,) in file.execute("SELECT name FROM periods")]
     assert len(names) == 10
     assert not any("Ada" in name for name in names)
+
+
+async def test_a_run_that_a_tool_begins_counts_for_the_user_of_its_caller(tmp_path: Path) -> None:
+    path = tmp_path / "cost.db"
+    builder, _ = looking(answer("Here.", usage=USED, cost_usd=0.1))
+    inner = builder.with_cost(path, user_daily_usd=0.15).build()
+
+    @tool
+    async def ask_other() -> str:
+        """Ask another agent."""
+        return str((await inner.run("Where are the keys?")).output)
+
+    turns = call("ask-other", usage=USED, cost_usd=0.0), answer("Here.", usage=USED, cost_usd=0.0)
+    model = ScriptedLLM(*turns, price=TokenPrice(0.0, 0.0))
+    outer = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(ask_other).build()
+    async with inner, outer:
+        assert (await outer.run("Ask.", user="Ada")).output == "Here."
+    budget = SqliteBudget(path, daily_usd=None, monthly_usd=None, clock=SystemClock())
+    assert (await attempt(budget.state(user="Ada"))).unwrap().day_usd == pytest.approx(0.1)
+    await budget.aclose()
+    tracker = SqliteCostTracker(path, clock=SystemClock())
+    assert [each.name for each in (await attempt(tracker.totals("user"))).unwrap()] == ["Ada"]
+    await tracker.aclose()
 
 
 async def test_a_budget_outlives_the_agent(tmp_path: Path) -> None:

@@ -655,6 +655,45 @@ async def test_the_audit_log_names_who_approved_a_call(tmp_path: Path) -> None:
     assert told == ["Approved: by ada.", "Approved: by the key boss: It is old."]
 
 
+async def test_who_may_not_approve_calls_gives_no_result_of_a_call_in_doubt(tmp_path: Path) -> None:
+    under_way = anyio.Event()
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        under_way.set()
+        await anyio.sleep_forever()
+        return "paid"
+
+    def served(*turns: Any) -> Any:
+        described = builder(*turns).with_tools(pay).with_approval(timeout_s=60)
+        described = described.with_durability(tmp_path / "r.db", recover=False, in_doubt="ask")
+        return create_app(described.build(), authenticate=sender, drain_s=0)
+
+    def sender(request: Request) -> Principal:
+        is_boss = bool(request.headers.get("x-boss"))
+        return Principal(key="boss") if is_boss else Principal(user="ada", approves=False)
+
+    async with asking(served(call("pay"))) as client:
+        run = await begun(client)
+        await under_way.wait()
+    async with asking(served()) as client:
+        assert (await client.post(f"/v1/runs/{run['run_id']}/resume")).status_code == 202
+        await waiting(client, run)
+    async with asking(served(answer("It was paid."))) as client:
+        asked = await waiting(client, run)
+        path, paid = f"/v1/runs/{run['run_id']}/requests/{asked['id']}", {"kind": "call", "result": "paid"}
+        refused = await client.post(path, json=paid)
+        assert (asked["kind"], refused.status_code, refused.json()["code"]) == (
+            "doubt",
+            403,
+            "may-not-approve",
+        )
+        assert (await client.post(path, json=paid, headers={"x-boss": "yes"})).status_code == 204
+        await client.post(f"/v1/runs/{run['run_id']}/resume")
+        assert (await ended(client, run))["output"] == "It was paid."
+
+
 async def test_a_run_of_the_record_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "cherry-orchard-4711"
     monkeypatch.setenv("SHOP_PASSWORD", secret)
