@@ -127,3 +127,35 @@ def test_processes_never_spend_more_than_there_is(tmp_path: Path) -> None:
         for _ in range(3)
     ]
     assert sum(int(child.communicate()[0]) for child in children) == 100
+
+
+@examples(20)
+@given(
+    purchases=st.lists(st.tuples(st.sampled_from(["ada", "bo", None]), cents, cents), max_size=12),
+    daily=st.integers(0, 200),
+    of_user=st.integers(0, 100),
+)
+def test_a_user_gets_what_is_left_of_the_users_budget_and_of_that_of_all(
+    purchases: list[tuple[str | None, int, int]], daily: int, of_user: int
+) -> None:
+    spent = {"ada": 0, "bo": 0, None: 0}
+
+    async def spend_all(path: Path) -> None:
+        limit = of_user / 100
+        budget = SqliteBudget(
+            path, daily_usd=daily / 100, monthly_usd=None, user_daily_usd=limit, clock=FakeClock()
+        )
+        for user, most, actual in purchases:
+            reserved = await attempt(budget.reserve(RUN, most / 100, user=user))
+            fits = sum(spent.values()) + most <= daily and (user is None or spent[user] + most <= of_user)
+            assert isinstance(reserved, Success) == fits
+            if fits:
+                spent[user] += min(most, actual)
+                await attempt(budget.settle(reserved.unwrap(), min(most, actual) / 100))
+        for user in ("ada", "bo"):
+            assert (await attempt(budget.state(user=user))).unwrap().day_usd == spent[user] / 100
+        assert (await attempt(budget.state())).unwrap().day_usd == sum(spent.values()) / 100
+        await budget.aclose()
+
+    with tempfile.TemporaryDirectory() as directory:
+        anyio.run(spend_all, Path(directory, "budget.db"))
