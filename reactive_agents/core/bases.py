@@ -137,4 +137,11 @@ class ServiceFailed(Value):
 
 
 BudgetPeriod: TypeAlias = Literal["run", "day", "month", "user_day", "user_month"]
+
+
+def named_period(period: str) -> str:
+    """Return a budget's period as a sentence names it: ``user's day``."""
+    return period.replace("_", "'s ")
+
+
 ConfigErrors: TypeAlias = DecodeError | InvalidConfig | ServiceMissing

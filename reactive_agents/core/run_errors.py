@@ -36,7 +36,7 @@ class BudgetExceeded(Value):
     @property
     def named_period(self) -> str:
         """The period as a sentence names it."""
-        return self.period.replace("_", "'s ")
+        return bases.named_period(self.period)
 
 
 @frozen(eq=False, repr=False)

@@ -277,7 +277,11 @@ class ExecutionEngine:
     def _interrupt(self, services: EngineServices) -> None:
         """Publish that a recorded run stops before its end."""
         error = errors.RunInterrupted(services.events.run_id, "it was cancelled from outside.")
-        self._fail(error, services.handle.fail(error), services)
+        self._fail_now(error, services)
+
+    def _fail_now(self, error: RuntimeErrors, services: EngineServices) -> TaskFailed:
+        """Publish and return the failure of a run, with what it has done until now."""
+        return self._fail(error, services.handle.fail(error), services)
 
     def _publish_start(self, services: EngineServices) -> None:
         events, journal, task = services.events, services.journal, services.handle.context.task
@@ -359,7 +363,7 @@ class ExecutionEngine:
             settings, ports, meter, events, handle, self._progress, overrides, journal, redactor
         )
         if journal is not None:
-            journal.fail = lambda error: self._fail(error, handle.fail(error), services)
+            journal.fail = lambda error: self._fail_now(error, services)
         return services
 
     def _settings_of(self, task: Task, overrides: RunOverrides) -> RunSettings:

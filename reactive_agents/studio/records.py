@@ -76,11 +76,9 @@ class StudioRecords:
         """Return the totals of runs, by agent, by user and by UTC day."""
         days = _totals((f"{each.started_at:%Y-%m-%d}", each) for each in runs)
         days.sort(key=lambda each: str(each["name"]), reverse=True)
-        agents, users = (
-            sorted(_totals(named), key=lambda each: float(str(each["cost_usd"])), reverse=True)
-            for named in (((each.agent, each) for each in runs), ((each.user or "", each) for each in runs))
-        )
-        return {"by_agent": list(agents), "by_user": list(users[:_MOST_USERS]), "by_day": list(days[:31])}
+        agents = _by_cost(_totals((each.agent, each) for each in runs))
+        users = _by_cost(_totals((each.user or "", each) for each in runs))
+        return {"by_agent": agents, "by_user": users[:_MOST_USERS], "by_day": list(days[:31])}
 
     async def limits(self, name: str, config: AgentConfig) -> list[JsonObject]:
         """Return the budgets of an agent, with the amount spent per day and month."""
@@ -202,6 +200,10 @@ def _existing(place: str | None) -> Path | str | None:
     if place is None or is_postgres(place):
         return place
     return Path(place) if place != IN_PROCESS and Path(place).is_file() else None
+
+
+def _by_cost(totals: list[JsonObject]) -> list[Json]:
+    return [*sorted(totals, key=lambda each: float(str(each["cost_usd"])), reverse=True)]
 
 
 def _totals(runs: Iterable[tuple[str, LoggedRun]]) -> list[JsonObject]:

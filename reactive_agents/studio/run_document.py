@@ -24,6 +24,7 @@ from attrs import define, field
 from returns.result import Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.bases import named_period
 from reactive_agents.core.codec import decode
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun
@@ -588,8 +589,7 @@ class RunTimeline:
 
     def _BudgetWarning(self, event: LoggedEvent, body: JsonObject) -> None:
         limit, spent = _number(body, "limit_usd") or 0.0, _number(body, "spent_usd") or 0.0
-        period = _text(body, "period").replace("_", "'s ")
-        title = f"Budget of the {period}"
+        title = f"Budget of the {named_period(_text(body, 'period'))}"
         self._row(event, "policy", title, f"{dollars(spent)} of ${limit:.2f} are used", depth=1)
 
     def _ContextLost(self, event: LoggedEvent, body: JsonObject) -> None:

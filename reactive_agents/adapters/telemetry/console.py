@@ -21,6 +21,7 @@ import anyio.from_thread
 from attrs import frozen
 
 from reactive_agents.core import events, governance
+from reactive_agents.core.bases import named_period
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.ids import RunId
@@ -180,8 +181,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             outcome = "needs approval" if needs_approval else "is left out"
             return Line("failure", f"the tool {tool} of the MCP server {server} {outcome}: {reason}")
         case events.BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
-            whose = period.replace("_", "'s ")
-            return Line("budget", f"{share:.0%} of the {whose}'s ${limit:.2f} is used: {dollars(spent)}")
+            whose = f"the {named_period(period)}'s ${limit:.2f}"
+            return Line("budget", f"{share:.0%} of {whose} is used: {dollars(spent)}")
         case events.BudgetNotSettled(error=error):
             return Line("failure", f"budget: {error.message} The reserved amount stays counted.")
         case events.ExecutionPaused(next_step=next_step):

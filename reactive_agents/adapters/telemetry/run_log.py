@@ -528,18 +528,16 @@ def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
 def _end_run(file: sql.Transaction, event: events.TaskCompleted | events.TaskFailed) -> None:
     """Set the outcome and the figures of a run; an interrupted one has no outcome yet."""
     status: str
-    ended: int | None = sqlite.microseconds(event.at)
     if isinstance(event, events.TaskCompleted):
         status, detail, told = event.result.status, event.result.reason, event.result.metadata
     else:
         status, detail, told = event.status, event.error.message, event.metadata
-        ended = None if status == "interrupted" else ended
     file.execute(
         "UPDATE logged_runs SET ended_us = ?, status = ?, terminated_by = ?, detail = ?, model_calls = ?,"
         f" tokens = ?, cost_usd = ? WHERE run_id = ? AND {_GOES_ON}",
         _storable(
             (
-                ended,
+                None if status == "interrupted" else sqlite.microseconds(event.at),
                 status,
                 told.terminated_by,
                 detail or "",
