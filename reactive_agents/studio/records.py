@@ -78,7 +78,7 @@ class StudioRecords:
         days.sort(key=lambda each: str(each["name"]), reverse=True)
         agents = _by_cost(_totals((each.agent, each) for each in runs))
         users = _by_cost(_totals((each.user or "", each) for each in runs))
-        return {"by_agent": agents, "by_user": users[:_MOST_USERS], "by_day": list(days[:31])}
+        return {"by_agent": list(agents), "by_user": list(users[:_MOST_USERS]), "by_day": list(days[:31])}
 
     async def limits(self, name: str, config: AgentConfig) -> list[JsonObject]:
         """Return the budgets of an agent, with the amount spent per day and month."""
@@ -202,8 +202,8 @@ def _existing(place: str | None) -> Path | str | None:
     return Path(place) if place != IN_PROCESS and Path(place).is_file() else None
 
 
-def _by_cost(totals: list[JsonObject]) -> list[Json]:
-    return [*sorted(totals, key=lambda each: float(str(each["cost_usd"])), reverse=True)]
+def _by_cost(totals: list[JsonObject]) -> list[JsonObject]:
+    return sorted(totals, key=lambda each: float(str(each["cost_usd"])), reverse=True)
 
 
 def _totals(runs: Iterable[tuple[str, LoggedRun]]) -> list[JsonObject]:
