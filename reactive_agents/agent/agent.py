@@ -42,7 +42,7 @@ from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject, abbreviated
 from reactive_agents.core.messages import Message
-from reactive_agents.core.run_context import wrong_deps_type
+from reactive_agents.core.run_context import DepsFunction, checked_deps_function, wrong_deps_type
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import (
     AbstainedResult,
@@ -67,6 +67,7 @@ from reactive_agents.ports import Approver, ContentStore, EventBus, EventHandler
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.requests import LocalRequestDesk
+    from reactive_agents.agent.config import AgentConfig
     from reactive_agents.agent.output_stream import OutputStream
     from reactive_agents.agent.runs import Runs
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
@@ -103,6 +104,8 @@ class ReactiveAgent(Generic[R, D]):
         name: the agent's name.
         present: converts a plain result, as events carry it, into the result that :meth:`run` returns.
         deps_type: the type of the dependencies that each run is given; ``None`` for none.
+        config: the configuration that a builder had; ``None`` for an agent of a container.
+        deps_function: makes the dependencies of runs that are given none; ``None`` if nothing does.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class ReactiveAgent(Generic[R, D]):
         name: str = "agent",
         present: Callable[[TaskResult], R] = _as_it_is,
         deps: TypeForm[D] | None = None,
+        deps_function: Callable[..., Any] | None = None,
         reader: EventReader | None = None,
     ) -> None:
         if not hasattr(container, "tooling"):
@@ -119,11 +123,17 @@ class ReactiveAgent(Generic[R, D]):
             raise AgentError(errors.InvalidConfig("container", abbreviated(container), expected))
         self.container = container
         self.name = name
+        self.config: AgentConfig | None = None
         self.present = present
         self.deps_type: Any = deps
         wrong = wrong_deps_type(deps)
         if wrong is None and not container.tooling.tools.overridden:
             wrong = wrong_deps_of(container.tool_settings().tools, deps)
+        self.deps_function: DepsFunction | None = None
+        if wrong is None and deps_function is not None:
+            found = checked_deps_function(deps_function, deps)
+            wrong = found if isinstance(found, errors.InvalidConfig) else None
+            self.deps_function = found if isinstance(found, DepsFunction) else None
         if wrong is not None:
             raise AgentError(wrong)
         self._reader = reader
@@ -377,6 +387,11 @@ class ReactiveAgent(Generic[R, D]):
         return value_or_raise(self._task(task, options))
 
     @property
+    def has_deps(self) -> bool:
+        """Whether runs have all dependencies without their caller, in any process."""
+        return self.deps_type is None or self.deps_function is not None
+
+    @property
     def agent_id(self) -> AgentId:
         """The id that the agent's tasks, accounts and memories carry.
 
@@ -417,7 +432,15 @@ class ReactiveAgent(Generic[R, D]):
                 )
             queues = self.container.memory.queues().value_or(None)
             self._runs.append(
-                Runs(engine, record, self.present, lambda: self._engine, queues, self.deps_type)
+                Runs(
+                    engine,
+                    record,
+                    self.present,
+                    lambda: self._engine,
+                    queues,
+                    self.deps_type,
+                    self.deps_function,
+                )
             )
         return self._runs[-1]
 
@@ -723,7 +746,7 @@ class ReactiveAgent(Generic[R, D]):
 
     async def __aenter__(self) -> Self:
         durability = self.container.settings().durability
-        if durability is not None and durability.recover and self.deps_type is None:
+        if durability is not None and durability.recover and self.has_deps:
             self.runs.start_worker(None)
         return self
 
@@ -772,6 +795,8 @@ class ReactiveAgent(Generic[R, D]):
         if not isinstance(new_task, Success):
             return Failure(new_task.failure())
         ready = new_task.unwrap()
+        if options.get("deps") is None and self.deps_function is not None and not queued:
+            options = {**options, "deps": self.deps_function}
         deps_type = None if queued and options.get("deps") is None else self.deps_type
         checked = run_changes(options, deps_type)
         if isinstance(checked, Failure):

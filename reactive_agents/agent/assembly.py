@@ -134,11 +134,17 @@ def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgen
         },
         services=partial(_services, agent),
     )
-    name, deps = agent.config.name, agent.components.deps
-    if agent.shape is None:
-        return ReactiveAgent(container, name=name, deps=deps, reader=console)
-    present = typed_results(agent.shape)
-    return ReactiveAgent(container, name=name, present=present, deps=deps, reader=console)
+    given: dict[str, Any] = {} if agent.shape is None else {"present": typed_results(agent.shape)}
+    made = ReactiveAgent(
+        container,
+        name=agent.config.name,
+        deps=agent.components.deps,
+        deps_function=agent.components.deps_function,
+        reader=console,
+        **given,
+    )
+    made.config = agent.config
+    return made
 
 
 def _asking(desk: DeskOptions, console: RunConsole) -> DeskOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
@@ -29,7 +30,7 @@ from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.results import ModelRetry, ReasoningStrategy
-from reactive_agents.core.run_context import RunContext, context_function
+from reactive_agents.core.run_context import RunContext, checked_deps_function, context_function
 from reactive_agents.core.settings import ToolRequirement
 from reactive_agents.core.tasks import TypedResult
 from reactive_agents.core.tools import ToolDefinition
@@ -54,6 +55,11 @@ ValidatedOutput: TypeAlias = _Output | ModelRetry | Awaitable[_Output | ModelRet
 
 Instruction: TypeAlias = str | Awaitable[str | None] | None
 """What a function for instructions returns."""
+
+MadeDeps: TypeAlias = (
+    _Output | Awaitable[_Output] | AbstractContextManager[_Output] | AbstractAsyncContextManager[_Output]
+)
+"""What a function for dependencies returns."""
 
 ChosenTools: TypeAlias = Sequence[Tool | Callable[..., Any]]
 """The tools that a function chooses for a run."""
@@ -573,6 +579,24 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_strict_hooks(self, strict: bool = True) -> Self:
         """Make a failing lifecycle hook fail the run."""
         return self._evolve(strict_hooks=strict)
+
+    def with_deps(
+        self, function: Callable[[RunContext[None]], MadeDeps[_Deps]] | Callable[[], MadeDeps[_Deps]]
+    ) -> ReactiveAgents[R, _Deps | None]:
+        """Let a function make the dependencies of each run that is given none.
+
+        Workers, servers, schedules and recovery then need no ``deps``. Call it after the functions that take
+        a ``RunContext`` were added, since type checkers then let a run leave ``deps`` out.
+
+        Args:
+            function: plain or ``async``; it may take a ``RunContext`` with the user, session, id, metadata
+                and tags of the run. It returns the dependencies, or a context manager, such as of
+                ``contextlib.asynccontextmanager``, which is entered when the run begins and left after it.
+        """
+        found = checked_deps_function(function, self.components.deps)
+        wrong = found if isinstance(found, InvalidConfig) else None
+        changed: object = self._with_problem(wrong)._with_components(deps_function=function)
+        return cast("ReactiveAgents[R, _Deps | None]", changed)
 
     # --- the result -------------------------------------------------------------------------------------
 

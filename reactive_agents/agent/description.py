@@ -76,6 +76,7 @@ class AgentComponents(Value):
         desk: the people whom each agent that is built asks.
         checks: functions that guardrails ask besides the configured checks, at every stage.
         deps: the type of the dependencies that each run is given; ``None`` for none.
+        deps_function: makes them where a run is not given any.
         console: makes the console that shows the runs of each agent that is built; ``None`` for none.
         instructions: functions whose texts follow the configured instructions.
         config_files: resolved paths of the files that configure the agent, which its file tools do not write.
@@ -99,6 +100,7 @@ class AgentComponents(Value):
     record_key: RecordKey | None = field(default=None, repr=False)
     config_files: tuple[Path, ...] = ()
     deps: Any = None
+    deps_function: Callable[..., Any] | None = None
     subscribers: tuple[EventHandler, ...] = ()
     console: Callable[[], RunConsole] | None = None
     instructions: tuple[ContextFunction, ...] = ()

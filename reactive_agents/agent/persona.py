@@ -49,7 +49,7 @@ from reactive_agents.core.personas import (
     joined_names,
 )
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.run_context import wrong_deps
+from reactive_agents.core.run_context import checked_deps_function, wrong_deps
 from reactive_agents.core.run_record import next_time
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
@@ -202,7 +202,13 @@ def _with_agent(
         if known and schedule.tenant not in known:
             expected = f"a tenant of the channel: {', '.join(map(repr, known))}"
             return Failure(InvalidConfig(f"{option}.tenant", repr(schedule.tenant), expected))
-    wrong = wrong_deps(None if components.agent is None else components.agent.deps, components.deps)
+    own = components.agent
+    if own is not None and own.deps_function is not None and components.deps is None:
+        found = checked_deps_function(own.deps_function, own.deps)
+        wrong = found if isinstance(found, InvalidConfig) else None
+        components = evolve(components, deps=found)
+    else:
+        wrong = wrong_deps(None if own is None else own.deps, components.deps)
     if wrong is not None:
         return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
     agent = domain.agent

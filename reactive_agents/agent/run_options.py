@@ -26,7 +26,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JSON_DATA, json_object_of
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
-from reactive_agents.core.run_context import wrong_deps
+from reactive_agents.core.run_context import DepsFunction, wrong_deps
 from reactive_agents.core.settings import BudgetConfig, CallLimit
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.values import Value
@@ -234,7 +234,7 @@ def run_changes(options: Mapping[str, Any], deps_type: Any) -> Result[RunChanges
     if not options and deps_type is None:
         return _AS_THE_AGENT
     deps = options.get("deps")
-    if deps_type is not None or deps is not None:
+    if (deps_type is not None or deps is not None) and not isinstance(deps, DepsFunction):
         wrong = wrong_deps(deps_type, deps)
         if wrong is not None:
             return Failure(wrong)

@@ -32,7 +32,7 @@ from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.run_context import ContextFunction, RunContext, context_function, wrong_deps
+from reactive_agents.core.run_context import DepsFunction, deps_function, wrong_deps
 from reactive_agents.core.run_record import (
     OpenQuestion,
     QueueLimits,
@@ -91,6 +91,7 @@ class Runs(Generic[R]):
     _current_engine: Callable[[], ExecutionEngine]
     _queues: QueueEngine | None = None
     _deps_type: Any = None
+    _deps_function: DepsFunction | None = None
     _workers: list[_Beside] = field(init=False, factory=list)
     _left_to_others: set[str] = field(init=False, factory=set)
 
@@ -163,7 +164,7 @@ class Runs(Generic[R]):
             try:
                 outcome = await self._continued(deps, run, "")
                 outcomes[run.run_id] = outcome.map(self._present).alt(lambda failed: failed.error)
-            except AgentError as error:  # it has no dependencies
+            except AgentError as error:
                 _log.warning("The run %s cannot be continued: %s", run.run_id, error)
                 outcomes[run.run_id] = Failure(cast(errors.RecordErrors, error.error))
             here.pop(run.run_id, None)
@@ -480,53 +481,32 @@ class Runs(Generic[R]):
         if is_others and not accept_changes:
             problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
             raise AgentError(errors.RunRefused(run_id, problem))
-        given = await self._deps_of(run, self._checked_deps(deps)) if goes_on else None
+        given = self._checked_deps(deps) if goes_on else None
         overrides = RunOverrides(given, accept_changes=accept_changes, named=True)
         return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
-        known, given = run if reserved else None, await self._deps_of(run, deps)
-        overrides = RunOverrides(given, reserved=reserved, reserved_run=known, named=True)
+        known = run if reserved else None
+        overrides = RunOverrides(deps, reserved=reserved, reserved_run=known, named=True)
         return await self._current_engine().conduct(run.task, run_id=run.run_id, overrides=overrides)
 
     def _checked_deps(self, deps: Any) -> Any:
         """Return dependencies of the declared type, or the function that makes them.
 
+        Without any, returns the function of the agent, if it has one.
+
         Raises:
             AgentError: they have another type, or the function cannot be called.
         """
+        if deps is None and self._deps_function is not None:
+            return self._deps_function
         if not inspect.isroutine(deps):
             _refuse(wrong_deps(self._deps_type, deps))
             return deps
-        function = context_function(deps)
-        if function is None:
-            expected = "a function that takes at most the RunContext"
-            raise AgentError(errors.InvalidConfig("deps", abbreviated(deps), expected))
+        function = deps_function(deps, self._deps_type)
+        if not isinstance(function, DepsFunction):
+            raise AgentError(function)
         return function
-
-    async def _deps_of(self, run: RecordedRun, deps: Any) -> Any:
-        """Return the dependencies of a run, from those that were checked.
-
-        Raises:
-            AgentError: the function that makes them raised, or returned something else.
-        """
-        if not isinstance(deps, ContextFunction):
-            return deps
-        task = run.task
-        context = RunContext(
-            None, run.run_id, task.id, task.user, task.session, metadata=task.metadata, tags=task.tags
-        )
-        try:
-            made = await deps.call(context)
-        except Exception as error:
-            _log.warning("The function %s of deps raised.", deps.name, exc_info=True)
-            problem = f"has no dependencies: {deps.name} raised {type(error).__name__}"
-            raise AgentError(errors.RunRefused(run.run_id, problem)) from error
-        wrong = wrong_deps(self._deps_type, made)
-        if wrong is not None:
-            problem = f"has no dependencies from {deps.name}: {wrong.message.removesuffix('.')}"
-            raise AgentError(errors.RunRefused(run.run_id, problem))
-        return made
 
     def _worker(self, queue: str, limits: QueueLimits, deps: Any = None) -> QueueWorker:
         resume = partial(self._continued, deps)

@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os.path import isdir, isfile
+from traceback import extract_tb
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
@@ -28,17 +29,21 @@ from reactive_agents.core.run_context import (
 from reactive_agents.core.tools import RESERVED_NAMES
 
 
-def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
+def imported(
+    reference: str, option: str, *, what: str = "module:function", anywhere: bool = False
+) -> Result[Any, InvalidConfig]:
     """Return the object of that name.
 
     Args:
         reference: ``module:function``; the function may be an attribute of an object in the module. It has to
             be defined in the package of the module, since to allow a module is not to allow its imports.
         option: the name of the option in the failure.
+        what: what is expected, in the failure.
+        anywhere: whether the module may import it, since the name was not read from a file.
     """
 
     def failed(reason: str) -> Failure[InvalidConfig]:
-        return Failure(InvalidConfig(option, repr(reference), f"module:function that exists ({reason})"))
+        return Failure(InvalidConfig(option, repr(reference), f"{what} that exists ({reason})"))
 
     module, _, path = reference.partition(":")
     if module.startswith("."):
@@ -46,8 +51,9 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module runs whatever it holds
-        if not isinstance(error, ModuleNotFoundError):
-            return failed(f"importing it raised {type(error).__name__}: {error}")
+        place = _place_of(error)
+        if place or not isinstance(error, ModuleNotFoundError):
+            return failed(f"importing it raised {type(error).__name__}: {error}{place}")
         return failed(f"{error}{_place_hint(error.name or module)}")
     try:
         for attribute in path.split("."):
@@ -58,10 +64,17 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
                 return failed(f"{attribute} is a module: name it before the colon")
     except AttributeError as error:
         return failed(str(error))
-    home = _home_of(found)
+    home = None if anywhere else _home_of(found)
     if home is not None and _package(home) != _package(module):
         return failed(f"{module} only imports it: name {home}, where it is defined")
     return Success(found)
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the line of a module at which importing it failed; empty for none."""
+    frames = [each for each in extract_tb(error.__traceback__) if not each.filename.startswith("<frozen")]
+    frames = [each for each in frames if each.filename not in (__file__, importlib.__file__)]
+    return f" in {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
 
 
 def _place_hint(missing: str) -> str:

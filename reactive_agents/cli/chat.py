@@ -59,11 +59,12 @@ def chat(
     output.check_names(session=session, user=user)
     view = SilentView() if quiet else progress_view(sys.stderr)
     view.left_out = ("phase", "strategy")  # the same for each message
-    built_agent = described.config.map(lambda known: running.with_sessions(known, sessions)).bind(
-        lambda known: running.build_agent(known, view, described.path)
-    )
-    built = running.with_files("", file or ()).bind(lambda _: built_agent)
-    agent = output.value_or_exit(built)
+    output.value_or_exit(running.with_files("", file or ()))
+    agent = described.from_python(view, sessions=sessions)
+    if agent is None:
+        configured = described.config.map(lambda known: running.with_sessions(known, sessions))
+        built = configured.bind(lambda known: running.build_agent(known, view, described.path))
+        agent = output.value_or_exit(built)
     talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet, files=tuple(file or ()))
     talk.tell(f"Session {talk.session}. /help lists the commands.")
     if sys.stdin.isatty() and sys.stdout.isatty():

@@ -58,10 +58,18 @@ def evaluate(
     Progress goes to standard error, the table to standard output. No run asks anybody.
     """
     output.check_there("CASES", str(cases), "a file of cases")
-    known = output.value_or_exit(described.config)
-    known = evolve(known, durability=None)  # an agent with a record would first continue its interrupted runs
+    own = described.from_python()
+    if own is not None and own.container.settings().durability is not None:
+        raise output.bad_usage(
+            "AGENT", repr(str(described.path)), "an agent without durability, to be evaluated"
+        )
 
     def build() -> ReactiveAgent:
+        made = described.from_python()
+        if made is not None:
+            return made
+        # an agent with a record would first continue its interrupted runs
+        known = evolve(output.value_or_exit(described.config), durability=None)
         return value_or_raise(running.build_agent(known, SilentView(), described.path, cases, desk=_NOBODY))
 
     def show(run: CaseRun) -> None:
@@ -73,9 +81,10 @@ def evaluate(
     async def run_all() -> EvaluationReport:
         judging = None if judge is None else value_or_raise(_judge(judge, described.allowed))
         read = read_cases(cases, judge=judging)
-        build()  # a wrong configuration is an error before the first run
+        first = build()  # a wrong configuration is an error before the first run
+        source = build if own is None or first is not own else own
         with cancel_on_sigterm():
-            return await evaluate_agent(build, read, repeats=repeats, limit=limit, on_run=show)
+            return await evaluate_agent(source, read, repeats=repeats, limit=limit, on_run=show)
 
     try:
         report = anyio.run(run_all)

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, iscoroutinefunction, isroutine, signature
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_args
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast, get_args
 
 import typer
 from attrs import frozen
@@ -160,6 +162,70 @@ def check_names(**names: str | None) -> None:
     for option, name in names.items():
         if (wrong := wrong_name(option, name)) is not None:
             raise typer.BadParameter(f"{wrong}.", param_hint=f"--{option.replace('_', '-')}")
+
+
+def is_python_name(place: object) -> bool:
+    """Return whether an argument names an object in a module, as ``app:agent`` does.
+
+    >>> is_python_name("app:agent"), is_python_name("shop.app:make"), is_python_name("C:agent.toml")
+    (True, True, False)
+    """
+    is_file = str(place).endswith((".toml", ".json", ".jsonl"))
+    return not is_file and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", str(place)) is not None
+
+
+def from_python(place: object, kind: type[_T], builder: type, **of_files: object) -> _T:
+    """Return what ``module:name`` names: an object, its builder, or what makes one.
+
+    The working directory is on the path. Exits if there is none.
+
+    Args:
+        of_files: options for configuration files, which are refused.
+    """
+    from reactive_agents.agent.errors import AgentError
+    from reactive_agents.agent.tool_references import imported
+
+    name, made = str(place), f"{kind.__name__}, {builder.__name__}, or a function that returns one"
+    if os.path.exists(name):
+        raise bad_usage("AGENT", repr(name), f"one meaning, but there is a file of this name: ./{name}")
+    for option, value in of_files.items():
+        if value not in (None, (), False):
+            shown = f"--{option.replace('_', '-')}"
+            raise bad_usage(shown, repr(value), f"nothing beside {name}, since it applies to files only")
+    if not {"", os.getcwd()} & {*sys.path}:
+        sys.path.insert(0, os.getcwd())
+    found: Any = value_or_exit(imported(name, "AGENT", what="module:name", anywhere=True))
+    try:
+        if not isinstance(found, kind | builder) and isroutine(found):
+            found = _called(name, found)
+        if isinstance(found, builder):
+            found = cast(Any, found).build()
+    except AgentError as error:
+        raise fail(error.error) from None
+    if not isinstance(found, kind):
+        raise bad_usage("AGENT", f"a {type(found).__name__} by {name!r}", made)
+    return found
+
+
+def _called(name: str, function: Callable[..., Any]) -> Any:
+    """Return what a function without arguments returns."""
+    from reactive_agents.agent.errors import AgentError
+
+    if iscoroutinefunction(function):
+        raise bad_usage("AGENT", f"an async function by {name!r}", "a plain one")
+    try:
+        signature(function).bind()
+    except TypeError as error:
+        raise bad_usage("AGENT", f"a function by {name!r}", f"one without arguments ({error})") from None
+    try:
+        return function()
+    except AgentError:
+        raise
+    except Exception as error:
+        frame = extract_tb(error.__traceback__)[-1]
+        place = f"{error} in {frame.filename}, line {frame.lineno}"
+        expected = f"one that returns an agent (it raised {type(error).__name__}: {place})"
+        raise bad_usage("AGENT", f"a function by {name!r}", expected) from error
 
 
 def check_there(option: str, place: str, what: str) -> None:

@@ -55,7 +55,9 @@ _INTERRUPTED = "Interrupted; active plans are resumed at the next start."
 
 FileArgument = Annotated[
     str,
-    output.argument(metavar="FILE", help="The persona's configuration, .toml or .json."),
+    output.argument(
+        metavar="FILE", help="The persona's configuration, .toml or .json, or module:name of one in Python."
+    ),
 ]
 QuietOption = Annotated[bool, output.option("--quiet", "-q", help="Print answers only.")]
 
@@ -278,6 +280,8 @@ def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
 
 
 def _built(file: str, modules: str | None) -> PersonaAgent:
+    if output.is_python_name(file):
+        return output.from_python(file, PersonaAgent, Personas, allow_tools_from=modules)
     built = Personas.from_config(file, allow_tools_from=output.names(modules)).build_result()
     return output.value_or_exit(built)
 

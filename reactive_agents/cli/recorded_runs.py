@@ -47,6 +47,14 @@ RecordOption = Annotated[
         "--runs", metavar="FILE_OR_URL", help="The record: a file, or a Postgres URL.", show_default=False
     ),
 ]
+AgentRecordOption = Annotated[
+    str | None,
+    output.option(
+        "--runs",
+        metavar="FILE_OR_URL",
+        help="The record: a file, or a Postgres URL. An agent that is built in Python names it itself.",
+    ),
+]
 RunArgument = Annotated[str, output.argument(metavar="RUN", help="The id of the run.")]
 KeyOption = Annotated[
     str | None,
@@ -221,14 +229,15 @@ def schedules(file: RecordOption) -> None:
 
 
 def _recording_agent(
-    file: RecordOption,
+    file: AgentRecordOption = None,
     config: running.ConfigOption = None,
     model: running.ModelOption = None,
     tools: running.ToolsOption = None,
     allow_tools_from: output.AllowedModules = None,
 ) -> ReactiveAgent:
     """Return the agent whose runs are in an existing record."""
-    output.check_there("--runs", file, "a record of runs")
+    if not output.is_python_name(config):
+        output.check_there("--runs", file or "", "a record of runs")
     return _agent(file, config, model, tools, allow_tools_from)
 
 
@@ -334,7 +343,7 @@ def schedule(
     name: Annotated[str, output.argument(metavar="NAME", help="Of the schedule.")],
     cron: Annotated[str, output.argument(metavar="CRON", help="Its times.")],
     task: Annotated[str, output.argument(metavar="TASK", help="The task.")],
-    file: RecordOption,
+    file: AgentRecordOption = None,
     config: running.ConfigOption = None,
     timezone: Annotated[str, output.option("--timezone", metavar="ZONE", help="Of the times.")] = "UTC",
     queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
@@ -350,20 +359,26 @@ def schedule(
 @runs.command()
 def unschedule(
     name: Annotated[str, output.argument(metavar="NAME", help="Of the schedule.")],
-    file: RecordOption,
+    file: AgentRecordOption = None,
     config: running.ConfigOption = None,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Delete a schedule of an agent."""
-    output.check_there("--runs", file, "a record of runs")
+    if not output.is_python_name(config):
+        output.check_there("--runs", file or "", "a record of runs")
     agent = _agent(file, config, None, None, allow_tools_from)
     _with(agent, lambda: agent.runs.unschedule(name))
     output.report({"schedule": name}, f"Deleted the schedule {name}.")
 
 
 def worker(
-    config: Annotated[Path, output.argument(metavar="AGENT", help="The agent's configuration.")],
-    file: RecordOption,
+    config: Annotated[
+        Path,
+        output.argument(
+            metavar="AGENT", help="The agent's configuration, or module:name of one built in Python."
+        ),
+    ],
+    file: AgentRecordOption = None,
     queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
     concurrency: Annotated[
         int, output.option("--concurrency", metavar="N", min=1, help="Most concurrent runs; 4 by default.")
@@ -433,7 +448,7 @@ def _rate(text: str) -> tuple[int, float]:
 
 
 def _agent(
-    file: str,
+    file: str | None,
     config: Path | None,
     model: str | None,
     tools: str | None,
@@ -441,6 +456,13 @@ def _agent(
     *,
     engine: Engine | None = None,
 ) -> ReactiveAgent:
+    if output.is_python_name(config):
+        dbos = engine if engine == Engine.DBOS else None
+        return running.python_agent(
+            config, runs=file, model=model, tools=tools, allow_tools_from=allow_tools_from, engine=dbos
+        )
+    if file is None:
+        raise output.bad_usage("--runs", "nothing", "the file or the address of the record")
     configured = (
         running.read_config_file(config, allow_tools_from)
         .map(lambda known: running.durable(running.adjusted(known, model, tools=tools), file))

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
@@ -18,11 +18,12 @@ import typer
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.adapters.system import default_run_log, end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
+from reactive_agents.agent import AgentConfig, ReactiveAgent, ReactiveAgents, read_config
 from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
@@ -130,7 +131,8 @@ ConfigOption = Annotated[
         "--config",
         "-c",
         metavar="FILE",
-        help="An agent's configuration, .toml or .json; the other options override it.",
+        help="An agent's configuration, .toml or .json, which the other options override; or module:name of "
+        "an agent that is built in Python.",
     ),
 ]
 
@@ -164,13 +166,53 @@ class DescribedAgent:
     """An agent by the options of a command.
 
     Attributes:
-        path: the file of the configuration, if any.
+        path: the file of the configuration, or ``module:name``, if any.
         allowed: the modules of ``--allow-tools-from``.
+        options: the options that change a configuration, by their names.
     """
 
-    config: Result[AgentConfig, ConfigErrors]
     path: Path | None
     allowed: str | None
+    options: Mapping[str, Any]
+
+    @property
+    def config(self) -> Result[AgentConfig, ConfigErrors]:
+        """The configuration in the file, changed by the options."""
+        changes = dict(self.options)
+        base_url, servers = changes.pop("base_url"), changes.pop("mcp")
+        return (
+            read_config_file(self.path, self.allowed)
+            .map(lambda known: adjusted(known, **changes))
+            .map(lambda known: known if base_url is None else at_address(known, base_url))
+            .bind(lambda known: with_mcp_servers(known, servers or ()))
+        )
+
+    def from_python(self, view: SilentView | None = None, **of_files: object) -> ReactiveAgent | None:
+        """Return the agent that was built in Python; ``None`` for one of a file.
+
+        Args:
+            view: asks the person at the terminal what the agent itself asks nobody.
+            of_files: further options that are for files.
+        """
+        if self.path is None or not output.is_python_name(self.path):
+            return None
+        options = {**self.options, "allow_tools_from": self.allowed, **of_files}
+        return python_agent(self.path, view, **options)
+
+
+def python_agent(place: object, view: SilentView | None = None, **of_files: object) -> ReactiveAgent:
+    """Return the agent of ``module:name``; exit if there is none."""
+    agent = output.from_python(place, ReactiveAgent, ReactiveAgents, **of_files)
+    if not agent.has_deps:
+        expected = "an agent whose builder has with_deps(function), since its runs take dependencies"
+        raise output.bad_usage("AGENT", repr(str(place)), expected)
+    if view is not None and sys.stdin.isatty():
+        governance = agent.container.governance
+        for found in (governance.approver(), governance.desk()):
+            desk = found.value_or(None)
+            if isinstance(desk, LocalRequestDesk):
+                desk.ask_here(view.ask, view.answer, view.execute)
+    return agent
 
 
 def described_agent(
@@ -186,13 +228,17 @@ def described_agent(
     allow_tools_from: output.AllowedModules = None,
 ) -> DescribedAgent:
     """Return the agent in a file, changed by the options."""
-    known = (
-        read_config_file(config, allow_tools_from)
-        .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
-        .map(lambda known: known if base_url is None else at_address(known, base_url))
-        .bind(lambda known: with_mcp_servers(known, mcp or ()))
-    )
-    return DescribedAgent(known, config, allow_tools_from)
+    changes = {
+        "model": model,
+        "strategy": strategy,
+        "tools": tools,
+        "workspace": workspace,
+        "max_iterations": max_iterations,
+        "system_prompt": system_prompt,
+        "mcp": mcp,
+        "base_url": base_url,
+    }
+    return DescribedAgent(config, allow_tools_from, changes)
 
 
 AgentOptions = Annotated[DescribedAgent, output.Options(described_agent)]
@@ -200,9 +246,13 @@ AgentOptions = Annotated[DescribedAgent, output.Options(described_agent)]
 
 def run(
     described: AgentOptions,
-    task: Annotated[
-        str | None,
-        output.argument(help="The task for the agent; '-', or none, reads it from standard input."),
+    words: Annotated[
+        list[str] | None,
+        output.argument(
+            metavar="[AGENT] [TASK]",
+            help="The task for the agent; '-', or none, reads it from standard input. Before it, as for "
+            "--config, the agent's configuration, or module:name of one built in Python.",
+        ),
     ] = None,
     file: FileOption = None,
     runs: Annotated[
@@ -228,15 +278,26 @@ def run(
 
     Progress goes to standard error, the answer to standard output.
     """
+    *named, task = words or (None,)
+    if len(named) > 1 or (named and described.path is not None):
+        wrong = "one task, in quotation marks, and one agent before it"
+        raise output.bad_usage("TASK", f"{len(named) + 1} arguments", wrong)
+    if named:
+        described = evolve(described, path=Path(str(named[0])))
+    view = SilentView() if quiet or output.is_json() else progress_view(sys.stderr)
+    output.check_names(run_id=run_id, session=session, user=user)
+    whose: TaskOptions = {"session": session, "user": user}
+    told = task_text(task).bind(lambda text: with_files(text, file or ()))
+    agent = described.from_python(view, runs=runs, sessions=sessions)
+    if agent is not None:
+        own: Result[ReactiveAgent, ConfigErrors] = Success(agent)
+        built = told.bind(lambda _: own)
+        raise typer.Exit(run_task(built, told.value_or(""), view, whose, run_id=run_id))
     configured = described.config.map(lambda known: durable(known, runs))
     if session is not None or sessions is not None:
         configured = configured.map(lambda known: with_sessions(known, sessions))
-    view = SilentView() if quiet or output.is_json() else progress_view(sys.stderr)
-    given = task_text(task).bind(lambda text: with_files(text, file or ()))
-    built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, described.path))
-    output.check_names(run_id=run_id, session=session, user=user)
-    whose: TaskOptions = {"session": session, "user": user}
-    raise typer.Exit(run_task(built, given.value_or(""), view, whose, run_id=run_id))
+    built = told.bind(lambda _: configured).bind(lambda known: build_agent(known, view, described.path))
+    raise typer.Exit(run_task(built, told.value_or(""), view, whose, run_id=run_id))
 
 
 def task_text(task: str | None) -> Result[str, ConfigErrors]:

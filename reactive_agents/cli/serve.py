@@ -30,7 +30,12 @@ from reactive_agents.server.web import LOOPBACK_HOSTS
 KeysOption = Annotated[
     Path, typer.Option("--keys", metavar="FILE", help="The file of the keys.", show_default=False)
 ]
-AgentArguments = Annotated[list[Path], output.argument(metavar="AGENT…", help="Configurations of agents.")]
+AgentArguments = Annotated[
+    list[Path],
+    output.argument(
+        metavar="AGENT…", help="Configurations of agents, or module:name of agents that are built in Python."
+    ),
+]
 AdmittedOption = Annotated[
     Path | None,
     output.option(
@@ -204,6 +209,8 @@ async def _check_records(agents: Sequence[ReactiveAgent]) -> None:
 def _agent(
     path: Path, runs: str | None, allow_tools_from: str | None, *protected: Path | None
 ) -> ReactiveAgent:
+    if output.is_python_name(path):
+        return running.python_agent(path, runs=runs, allow_tools_from=allow_tools_from)
     read = running.read_config_file(path, allow_tools_from)
     config = output.value_or_exit(read)
     adjusted = running.durable(running.adjusted(config), runs)

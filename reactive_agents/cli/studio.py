@@ -17,12 +17,12 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import default_run_log
 from reactive_agents.adapters.telemetry.console import SilentView
-from reactive_agents.agent import AgentConfig, read_config
+from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.config import read_document
 from reactive_agents.agent.description import DeskOptions
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
-from reactive_agents.cli.run import LONGEST_WAIT_S, adjusted, build_agent
+from reactive_agents.cli.run import LONGEST_WAIT_S, adjusted, build_agent, python_agent
 from reactive_agents.cli.runs import RunsOption
 from reactive_agents.cli.sessions import default_sessions_file
 from reactive_agents.core.config import IN_PROCESS, DurabilityConfig, RunLogConfig, SessionsConfig
@@ -40,6 +40,7 @@ class StudioFiles:
     """The files that a studio opens."""
 
     agents: tuple[tuple[Path, AgentConfig], ...] = ()
+    built: tuple[ReactiveAgent, ...] = ()
     personas: tuple[PersonaConfig, ...] = ()
     runs: tuple[Path, ...] = field(default=())
 
@@ -50,9 +51,8 @@ def studio(
         list[Path] | None,
         output.argument(
             metavar="[FILE…]",
-            help="Configurations of agents and personas (.toml, .json), and files of runs (.jsonl).",
-            exists=True,
-            dir_okay=False,
+            help="Configurations of agents and personas (.toml, .json), files of runs (.jsonl), and "
+            "module:name of agents that are built in Python.",
         ),
     ] = None,
     runs: RunsOption = None,
@@ -74,9 +74,14 @@ def studio(
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Open a page that shows and controls runs."""
-    read = read_files(files or (), output.names(allow_tools_from))
-    given = output.value_or_exit(read)
-    logs = [config.run_log.path for _, config in given.agents if config.run_log is not None]
+    places = files or ()
+    named = tuple(python_agent(each) for each in places if output.is_python_name(each))
+    read = read_files(
+        [each for each in places if not output.is_python_name(each)], output.names(allow_tools_from)
+    )
+    given = evolve(output.value_or_exit(read), built=named)
+    configs = [config for _, config in given.agents] + [each.config for each in named if each.config]
+    logs = [config.run_log.path for config in configs if config.run_log is not None]
     log = runs or (logs[0] if logs else str(default_run_log()))
     try:
         from reactive_agents.server.process import DrainingServer, address_of, bound_socket
@@ -112,6 +117,8 @@ def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFi
     """Return agents, personas and runs in files; fails as ``read_config`` does."""
     found = StudioFiles()
     for path in paths:
+        if not path.is_file():
+            return Failure(InvalidConfig("FILE", repr(str(path)), "a file that exists, or module:name"))
         if path.suffix == ".jsonl":
             found = evolve(found, runs=(*found.runs, path))
             continue
@@ -147,6 +154,12 @@ def build_app(
         if isinstance(built, Failure):
             return Failure(built.failure())
         agents.append(StudioAgent(built.unwrap(), ready))
+    for agent in given.built:
+        own = agent.config
+        if own is None or own.run_log is None or own.run_log.path != log:
+            expected = f"an agent with_run_log({log!r}), which the page shows"
+            return Failure(InvalidConfig("AGENT", repr(agent.name), expected))
+        agents.append(StudioAgent(agent, own))
     names = [each.agent.name for each in agents]
     twice = next((each for each in names if names.count(each) > 1), None)
     if twice is not None:

@@ -51,6 +51,17 @@ class ExecutionHookFailed(Event):
 
 
 @frozen(eq=False, repr=False)
+class DependenciesNotClosed(Event):
+    """Dependencies of the run could not be closed; its answer stays as it is.
+
+    ``function``: the function that made them; ``error``: the class of the exception.
+    """
+
+    function: str
+    error: str
+
+
+@frozen(eq=False, repr=False)
 class ExecutionPaused(Event):
     """The run is paused before ``next_step`` until it is resumed."""
 
@@ -266,6 +277,7 @@ ControlEvent: TypeAlias = (
     RunContinued
     | ToolCallInDoubt
     | ExecutionHookFailed
+    | DependenciesNotClosed
     | ExecutionPaused
     | ExecutionResumed
     | ExecutionStopped

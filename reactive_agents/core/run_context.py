@@ -21,6 +21,12 @@ from collections.abc import (
     MutableMapping,
     ValuesView,
 )
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncContextDecorator,
+    ContextDecorator,
+)
 from contextvars import ContextVar
 from threading import RLock
 from typing import Any, Generic, TypeAlias
@@ -288,6 +294,49 @@ def can_take(function: Callable[..., Any], count: int, *, follow_wrapped: bool =
     except TypeError:
         return False
     return True
+
+
+@frozen(eq=False, repr=False)
+class DepsFunction(Value):
+    """The function that makes the dependencies of each run.
+
+    Attributes:
+        function: returns the dependencies, or a context manager that makes them.
+        declared: the type of the dependencies.
+        name: the name of the function, for messages.
+    """
+
+    function: ContextFunction
+    declared: Any
+    name: str
+
+    def is_entered(self, made: object) -> bool:
+        """Return whether a value is a context manager that makes the dependencies.
+
+        Dependencies that are a context manager themselves are not entered.
+        """
+        if isinstance(made, ContextDecorator | AsyncContextDecorator):  # also where any type is declared
+            return isinstance(made, AbstractContextManager | AbstractAsyncContextManager)
+        is_manager = isinstance(made, AbstractContextManager | AbstractAsyncContextManager)
+        return is_manager and not is_of_type(made, self.declared)
+
+
+def deps_function(given: Callable[..., Any], declared: Any) -> DepsFunction | InvalidConfig:
+    """Return the function that makes dependencies, or what is wrong with it."""
+    function = context_function(given)
+    if function is None:
+        expected = "a function that takes at most the RunContext"
+        return InvalidConfig("deps", abbreviated(given), expected)
+    return DepsFunction(function, declared, function.name)
+
+
+def checked_deps_function(given: object, declared: Any) -> DepsFunction | InvalidConfig:
+    """Return the function of ``with_deps``, or what is wrong with it."""
+    if declared in (None, types.NoneType):
+        return InvalidConfig("deps", "a function", "none: the agent was created without deps")
+    if not callable(given) or isinstance(given, type):
+        return InvalidConfig("deps", abbreviated(given), "a function that makes the dependencies of a run")
+    return deps_function(given, declared)
 
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

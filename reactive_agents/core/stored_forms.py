@@ -151,10 +151,10 @@ def _with_usage_by_model(data: JsonObject) -> JsonObject:
 _TAGGED: Mapping[str, str] = {
     "content": "Audio Document Image",
     "control_events": """
-        ContextCompacted ContextLost ExecutionHookFailed ExecutionPaused ExecutionResumed ExecutionStopped
-        GuidanceGiven ModelCallAbandoned ModelCallDelayed ModelParameterRefused ModelStreamRestarted
-        ModelTextRetracted ModelTextStreamed ModelThinkingStreamed RunContinued ToolArgumentsStreamed
-        ToolCallInDoubt ToolProgressed
+        ContextCompacted ContextLost DependenciesNotClosed ExecutionHookFailed ExecutionPaused
+        ExecutionResumed ExecutionStopped GuidanceGiven ModelCallAbandoned ModelCallDelayed
+        ModelParameterRefused ModelStreamRestarted ModelTextRetracted ModelTextStreamed
+        ModelThinkingStreamed RunContinued ToolArgumentsStreamed ToolCallInDoubt ToolProgressed
     """,
     "bases": "DecodeError InvalidConfig ServiceFailed ServiceMissing",
     "events": """

@@ -35,7 +35,7 @@ from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import OWNER, learn_from, owner_within, user_within
-from reactive_agents.engine.pipeline import run_pipeline
+from reactive_agents.engine.pipeline import close_deps, run_pipeline
 from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run, publish_gaps
 from reactive_agents.engine.run_result import record_sub_run, run_metadata, steps_taken
@@ -294,8 +294,16 @@ class ExecutionEngine:
     async def _run_phases(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
         handle = services.handle
         task_id = handle.context.task_id
-        outcome = await run_pipeline(services)
-        if handle.control.close() or outcome is None:  # also when no await came any more
+        try:
+            outcome = await run_pipeline(services)
+            is_cancelled = handle.control.close()
+        except GeneratorExit:  # nothing may be awaited any more
+            raise
+        except BaseException:
+            await close_deps(services)
+            raise
+        await close_deps(services)
+        if is_cancelled or outcome is None:  # also when no await came any more
             return Failure(errors.RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):
             return Failure(handle.ending_error() or outcome.failure())

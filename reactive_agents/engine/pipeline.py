@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from attrs import evolve
@@ -23,9 +24,9 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.run_context import ContextFunction
+from reactive_agents.core.run_context import ContextFunction, DepsFunction, wrong_deps
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, attempt_foreign
+from reactive_agents.effects import BrokenContract, attempt_foreign, awaited, spawn_on_this_loop
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext
@@ -37,13 +38,16 @@ from reactive_agents.engine.memory import bootstrap, memory_flush
 from reactive_agents.engine.run_content import take_content
 from reactive_agents.engine.run_records import CLOSING, cost_route
 from reactive_agents.engine.run_result import complete, partial_result, task_result, with_reason
-from reactive_agents.engine.services import EnginePorts, EngineServices
+from reactive_agents.engine.services import EnginePorts, EngineServices, OpenDeps, RunStopped
 from reactive_agents.engine.verification import verify
 from reactive_agents.kernel.service_calls import call_service, definitions_of, once
 from reactive_agents.kernel.termination import in_time
 from reactive_agents.ports import RunToolsets
 
 _log = logging.getLogger("reactive_agents")
+
+_CLOSE_S = 10.0
+"""Seconds in which the dependencies of a run are closed."""
 
 Stage: TypeAlias = Callable[[EngineServices], Awaitable[Result[None, "errors.RuntimeErrors"]]]
 """A part of the pipeline. It reads the context from the run's handle, and puts the new context there."""
@@ -97,7 +101,10 @@ async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, 
     if isinstance(opened, Failure):
         return Failure(services.handle.context.failure_of("bootstrap")(opened.failure()))
     begun = await continue_conversation(services)
-    return begun if isinstance(begun, Failure) else await prepare_run(services)
+    if isinstance(begun, Failure):
+        return begun
+    given = await open_deps(services)
+    return given if isinstance(given, Failure) else await prepare_run(given.unwrap())
 
 
 async def open_services(ports: EnginePorts, seconds: float) -> Result[None, errors.ServiceFailed]:
@@ -212,6 +219,75 @@ async def _with_partial_outcome(
     reasoning = evolve(context.reasoning, status="partial", metadata=metadata)
     handle.context = replaced(context, reasoning=reasoning)
     return DONE
+
+
+# --- the dependencies of one run, where a function of the program makes them -----------------------------
+
+
+async def open_deps(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
+    """Return the services of a run with its dependencies.
+
+    Fails with ``RunRefused`` when they cannot be made before the deadline.
+
+    Raises:
+        RunStopped: so it is for a recorded run, which may be continued when they can be made.
+    """
+    function, made, journal = services.overrides.deps, None, services.journal
+    if not isinstance(function, DepsFunction):
+        return Success(services)
+    if journal is not None and journal.record is None:  # a replay, which runs no tool
+        return Success(evolve(services, overrides=evolve(services.overrides, deps=None)))
+    problem = f": {function.name} did not end before the time limit of the run"
+    with anyio.move_on_after(services.seconds_left()):
+        made, problem = await _made_deps(function, services)
+    if not problem:
+        return Success(evolve(services, overrides=evolve(services.overrides, deps=made)))
+    refused = errors.RunRefused(services.events.run_id, f"has no dependencies{problem}")
+    if journal is not None:
+        raise RunStopped(refused)
+    return Failure(refused)
+
+
+async def _made_deps(function: DepsFunction, services: EngineServices) -> tuple[Any, str]:
+    """Return the dependencies, and what is wrong with them."""
+    raised: BaseException | None = None
+    try:
+        made = await awaited(await function.function.call(services.run_context()))
+    except Exception as error:  # noqa: BLE001 - a function of the program
+        made, raised = None, error
+    if function.is_entered(made):
+        opened = OpenDeps(function.name, isinstance(made, AbstractAsyncContextManager))
+        services.handle.deps = opened
+        spawn_on_this_loop(partial(opened.hold, made))
+        await opened.ready.wait()
+        made, raised = opened.value, opened.problem
+    if raised is not None:
+        services.handle.deps = None
+        _log.warning("The function %s of deps raised.", function.name, exc_info=raised)
+        return None, f": {function.name} raised {type(raised).__name__}"
+    wrong = wrong_deps(function.declared, made)
+    problem = "" if wrong is None else f" from {function.name}: {wrong.message.removesuffix('.')}"
+    return made, problem
+
+
+async def close_deps(services: EngineServices) -> None:
+    """Close the dependencies of a run that is over, if a function made them."""
+    opened = services.handle.deps
+    if opened is None:
+        return
+    opened.over.set()
+    if opened.is_async and not opened.ready.is_set():
+        opened.scope.cancel()  # the run was cancelled meanwhile
+    with anyio.move_on_after(_CLOSE_S, shield=True):
+        await opened.closed.wait()
+    problem = opened.problem
+    if not opened.closed.is_set():
+        opened.scope.cancel()
+        problem = TimeoutError(f"it took longer than {_CLOSE_S:g} seconds")
+    if problem is not None:
+        told = "The dependencies of the run %s from %s could not be closed."
+        _log.warning(told, services.events.run_id, opened.function, exc_info=problem)
+        services.events.publish(events.DependenciesNotClosed, opened.function, type(problem).__name__)
 
 
 # --- the instructions and tools of one run, where functions of the program choose them ---

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
+import anyio.to_thread
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
@@ -161,6 +162,45 @@ _OPTIONAL = tuple(each.name for each in fields(EnginePorts) if each.default is N
 
 
 @define(eq=False)
+class OpenDeps:
+    """Dependencies of a run that are closed after it, in a task of their own.
+
+    The same task enters and leaves the context manager, whose scopes are then none of the run's.
+    """
+
+    function: str
+    is_async: bool
+    value: Any = None
+    problem: BaseException | None = None
+    ready: anyio.Event = field(factory=anyio.Event)
+    over: anyio.Event = field(factory=anyio.Event)
+    closed: anyio.Event = field(factory=anyio.Event)
+    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+
+    async def hold(self, manager: Any) -> None:
+        """Enter a context manager, and leave it when the run is over."""
+        try:
+            with self.scope:
+                if self.is_async:
+                    self.value = await manager.__aenter__()
+                else:
+                    self.value = await anyio.to_thread.run_sync(manager.__enter__)
+                self.ready.set()
+                try:
+                    await self.over.wait()
+                finally:
+                    if self.is_async:
+                        await manager.__aexit__(None, None, None)
+                    else:
+                        await anyio.to_thread.run_sync(manager.__exit__, None, None, None)
+        except BaseException as error:  # noqa: BLE001 - nobody waits for the task
+            self.problem = error
+        finally:
+            self.ready.set()
+            self.closed.set()
+
+
+@define(eq=False)
 class RunHandle:
     """The mutable state of one run.
 
@@ -192,6 +232,7 @@ class RunHandle:
         content: the images, audio and documents of the run; ``None`` for a run of texts.
         state: the state of the session, or of the run.
         start_entered: set when the start of the run is in the audit log, or cannot be; ``None`` without one.
+        deps: the dependencies that are closed after the run; ``None`` for none.
     """
 
     context: ExecutionContext
@@ -222,6 +263,7 @@ class RunHandle:
     content: RunContent | None = None
     state: SessionState = field(factory=SessionState)
     start_entered: anyio.Event | None = None
+    deps: OpenDeps | None = None
 
     def ending_error(self) -> RuntimeErrors | None:
         """Return an error that no kernel expresses and that ends the run, if there is one."""
@@ -330,6 +372,7 @@ class RunOverrides(Value):
     """Options of one run that are not data of its task.
 
     Attributes:
+        deps: the dependencies, or the ``DepsFunction`` that makes them when the run begins.
         model: the model that answers requests which name none; ``None`` for that of the service.
         settings: fields of the run's ``RunSettings``, in place of the engine's.
         services: fields of the run's ``EnginePorts``, in place of the engine's.

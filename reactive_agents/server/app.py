@@ -80,8 +80,9 @@ def create_app(
         hosts: accepted host names. By default any with ``keys`` or ``authenticate``, else only those of this
             machine, so that no web page can reach the agents under another name.
         origins: web pages of other origins that may send requests (CORS); none by default.
-        deps: makes the dependencies of each run, for agents that take any. It gets the sender, whose ``user``
-            is that of the run; runs of the queue have a sender without a key.
+        deps: makes the dependencies of each run, or a context manager that is entered for the run, in place
+            of ``with_deps`` of the builder. It gets the sender, whose ``user`` is that of the run; runs of
+            the queue have a sender without a key.
         queue: the queue for runs of durable agents, shared by the workers of all processes.
         work: whether this process works on that queue.
         url: the public URL of the application behind a proxy, such as ``https://agents.example/shop``, for
@@ -98,8 +99,10 @@ def create_app(
     if keys is not None and not isinstance(keys, ApiKeys):
         keys = ApiKeys(keys)
     for name, agent in served.items():
-        if agent.deps_type is not None and deps is None:
-            raise ValueError(f"{name!r} takes dependencies: deps has to make them.")
+        if not agent.has_deps and deps is None:
+            raise ValueError(
+                f"{name!r} takes dependencies: deps has to make them, or with_deps of its builder."
+            )
         if queue is not None and agent.container.settings().durability is None:
             raise ValueError(f"{name!r} is not durable: its runs cannot be queued.")
     unknown = [each for each in protocols if each not in PROTOCOLS]
@@ -119,9 +122,9 @@ def create_app(
                 await stack.enter_async_context(agent)
                 durability = agent.container.settings().durability
                 if queue is not None and work:
-                    has_deps = agent.deps_type is not None
-                    agent.runs.ensure_worker(queue, service.deps_of_queued if has_deps else None)
-                elif durability is not None and durability.recover and agent.deps_type is None:
+                    made_here = agent.deps_type is not None and deps is not None
+                    agent.runs.ensure_worker(queue, service.deps_of_queued if made_here else None)
+                elif durability is not None and durability.recover and agent.has_deps:
                     agent.runs.ensure_worker("")
                     takes_over.append(agent)
             for opened in service.lifespans:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
+from inspect import isawaitable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -40,7 +41,7 @@ from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts
 from reactive_agents.core.messages import Message
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.run_context import RunContext
+from reactive_agents.core.run_context import ContextFunction, DepsFunction, RunContext
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
@@ -271,7 +272,10 @@ class RunRequest:
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
-"""Create the dependencies of a run for the sender of a request, with the user of the run as its user."""
+"""Create the dependencies of a run, or a context manager that makes them, for the sender of a request.
+
+The sender has the user of the run as its user.
+"""
 
 
 class AgentService:
@@ -433,8 +437,11 @@ class AgentService:
         options: dict[str, Any] = {} if run_id is None else {"run_id": run_id}
         if asked is not None and asked.tools:
             options["tools"] = asked.tools
-        if agent.deps_type is not None:
-            options["deps"] = self._made_deps(principal, task.user)
+        if agent.deps_type is not None and self._deps is not None:
+            made = self._deps(evolve(principal, user=task.user))
+            by = ContextFunction(self._deps, True).name
+            of_run = DepsFunction(ContextFunction(lambda: made, False), agent.deps_type, by)
+            options["deps"] = of_run if of_run.is_entered(made) or isawaitable(made) else made
         self._refuse_as_it_ends()  # the shutdown may have begun since the request came
         self.uses.begin(principal, "runs")
         self._forget_ended()
@@ -488,12 +495,9 @@ class AgentService:
             raise _refused(live.refusal)
         return live
 
-    def _made_deps(self, principal: Principal, user: str | None) -> Any:
-        return None if self._deps is None else self._deps(evolve(principal, user=user))
-
     async def deps_of_queued(self, context: RunContext[None]) -> Any:
         """Return the dependencies of a run that no request of this process began."""
-        return self._made_deps(Principal(), context.user)
+        return None if self._deps is None else self._deps(Principal(user=context.user))
 
     def _refuse_as_it_ends(self) -> None:
         if self.is_draining:

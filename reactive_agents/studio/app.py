@@ -641,13 +641,14 @@ def _file(found: tuple[bytes, str]) -> Response:
 
 
 def _agent_document(each: StudioAgent) -> JsonObject:
-    config = each.config
+    config, container = each.config, each.agent.container
     reasoning = config.reasoning
+    tools = config.tools or [tool.name for tool in container.tool_settings().tools]
     return {
         "name": each.agent.name,
-        "model": config.model.model or config.model.provider,
+        "model": config.model.model or config.model.provider or container.models.llm().model,
         "strategy": "direct" if reasoning is None else reasoning.default_strategy,
-        "tools": list(config.tools),
+        "tools": list(tools),
         "memory": config.memory is not None,
         "audit": config.audit is not None,
         "durable": config.durability is not None,

@@ -1247,6 +1247,6 @@ async def test_a_run_whose_dependencies_cannot_be_made_stays_interrupted(tmp_pat
     }
     assert {*await one.runs.work(until_idle=True, deps=shop_of)} == {"ada", "eve"}
     runs = {run.run_id: (run.status, run.attempt) for run in await one.runs.list()}
-    assert runs == {"ada": ("open", 1), "eve": ("open", 1), "bob": ("completed", 2)}
+    assert runs == {"ada": ("open", 3), "eve": ("open", 3), "bob": ("completed", 2)}
     with pytest.raises(AgentError, match="deps: got a function, expected a function that takes at most"):
         await one.runs.recover(deps=no_function)

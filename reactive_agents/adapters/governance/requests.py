@@ -156,6 +156,12 @@ class LocalRequestDesk:
         pending: _Pending[Any, Reply] = _Pending(request)
         return _take(self._others, (request.run_id, request.request_id), pending, handle, seconds, late)
 
+    def ask_here(self, decide: ApprovalHandler, answer: QuestionHandler, execute: CallHandler) -> None:
+        """Take handlers for the kinds of requests that have none."""
+        self._handler = self._handler or decide
+        self._answer = self._answer or answer
+        self._execute = self._execute or execute
+
     def handles(self, request: PersonRequest) -> bool:
         """Return whether the desk has a handler for the request."""
         return (self._answer if isinstance(request, QuestionRequest) else self._execute) is not None

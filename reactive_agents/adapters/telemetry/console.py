@@ -101,6 +101,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("failure", f"memory: {problem} The run continues.")
         case events.ExecutionHookFailed(phase=phase, timing=timing, error=error_text):
             return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
+        case events.DependenciesNotClosed(function=function, error=error_text):
+            return Line("failure", f"the dependencies of {function} could not be closed: {error_text}")
         case events.StrategySelected(strategy=strategy, reason=reason):
             return Line("strategy", f"{strategy}, {reason}")
         case events.PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
