@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
@@ -535,7 +536,7 @@ async def _run_to_end(
     schedule, scope = schedule_on_this_loop(), anyio.CancelScope()
     with end_on_sigterm_after(lambda: schedule(scope.cancel)):
         with scope, view:
-            async with agent:
+            async with aclosing(agent):  # of which the command runs one task, and recovers no others
                 async for event in agent.stream(task, **options):
                     view.show(event)
                     if not ends:

@@ -62,6 +62,8 @@ ENDED_S = 600.0
 ANSWER_S = 600.0
 """Seconds that a run waits for its client to return with an answer."""
 _CHECK_S = 2.0
+_BEGIN_S = 10.0
+"""Seconds that an order to resume a run waits for whether the run is refused."""
 _CANCEL_S = 10.0
 """Seconds for cancelled runs to end."""
 
@@ -627,8 +629,9 @@ class AgentService:
             if order == "resume" and is_left and not run.is_held:
                 own = await agent.runs.find(run.run_id)  # with what is redacted in the other
                 live = await self._conduct(principal, self.served_name(run), own.task, run.run_id)
-                while live.last == 1 and not live.has_ended:  # the next event says whether it is refused
-                    await live.changed(3_600.0)
+                while not live.has_ended and live.kept[-1].kind in ("TaskStarted", "RunContinued"):
+                    if not await live.changed(_BEGIN_S):  # the next event says whether it is refused
+                        break
                 failed = live.outcome.error if isinstance(live.outcome, events.TaskFailed) else None
                 if isinstance(failed, errors.RunRefused):
                     raise Problem(409, "run-refused", failed.message)

@@ -129,7 +129,7 @@ def create_studio(
 ) -> Starlette:
     """Return the ASGI application of a studio; ``app.state.service`` manages its runs.
 
-    Its lifespan opens and closes the agents.
+    Its lifespan closes the agents; it recovers no runs.
 
     Args:
         agents: the agents that the user can run, with unique names.
@@ -155,7 +155,7 @@ def create_studio(
         async with AsyncExitStack() as stack:
             stack.push_async_callback(library.aclose)
             for each in agents:
-                await stack.enter_async_context(each.agent)
+                stack.push_async_callback(each.agent.aclose)
             try:
                 yield
             finally:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import resource
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -464,6 +465,68 @@ async def test_dependencies_are_made_for_the_user_of_the_run(tmp_path: Path) -> 
             if queue is None:
                 assert "account of ada" in (await client.get(f"/v1/runs/{run['run_id']}/events")).text
     assert made[1:] == [(stored.id, "ada"), ("", "ada")]
+
+
+@pytest.mark.parametrize("way", ["create_app", "async create_app", "with_deps"])
+async def test_dependencies_are_open_as_long_as_the_run_that_they_are_for(way: str, tmp_path: Path) -> None:
+    seen: list[str] = []
+    broken = False
+
+    @asynccontextmanager
+    async def account_of(sender: Principal | RunContext[None]) -> AsyncIterator[str]:
+        if broken:
+            raise ConnectionError("the database is away")
+        seen.append(f"open {sender.user}")
+        yield f"account of {sender.user}"
+        seen.append(f"close {sender.user}")
+
+    async def later(sender: Principal) -> object:
+        return account_of(sender)
+
+    @tool(requires_approval=True, idempotent=True)
+    def who(context: RunContext[str]) -> str:
+        """Return whose dependencies they are."""
+        seen.append(context.deps)
+        return context.deps
+
+    model = ScriptedLLM(forever(answer("Done.", when="account of")), forever(call("who")))
+    described = ReactiveAgents.create(deps=str).with_name("clerk").with_llm(model).with_reasoning()
+    described = described.with_tools(who).with_approval(timeout_s=60).with_durability(tmp_path / "r.db")
+    if way == "with_deps":
+        app = create_app(described.with_deps(account_of).build())
+    else:
+        app = create_app(described.build(), deps=later if way.startswith("async") else account_of)
+    async with asking(app) as client:
+        run = await begun(client, user="ada")
+        request = (await waiting(client, run))["id"]
+        assert seen == ["open ada"]
+        approved = {"kind": "approval", "approved": True}
+        await client.post(f"/v1/runs/{run['run_id']}/requests/{request}", json=approved)
+        assert (await ended(client, run))["output"] == "Done."
+        assert seen == ["open ada", "account of ada", "close ada"]
+        run = await begun(client, user="eve")
+        await waiting(client, run)
+        await client.post(f"/v1/runs/{run['run_id']}/cancel")
+        await ended(client, run)
+        assert seen[3:] == ["open eve", "close eve"]
+        broken = True
+        asked = {"model": "clerk", "messages": [{"role": "user", "content": "Who am I?"}]}
+        failed = await client.post("/v1/chat/completions", json=asked)
+        assert failed.status_code >= 400
+        assert "raised ConnectionError" in failed.json()["error"]["message"]
+        left = (await client.post("/v1/runs", json={"task": "Do it.", "user": "bob"})).json()
+        place = f"/v1/runs/{left['run_id']}"
+        await until(lambda: not app.state.service.runs_under_way)
+        assert (await client.get(place)).json()["status"] == "interrupted"
+        refused = await client.post(f"{place}/resume")
+        assert (refused.status_code, refused.json()["code"]) == (409, "run-refused")
+        assert "raised ConnectionError" in refused.json()["detail"]
+        assert "the database is away" not in refused.text
+        broken = False
+        assert (await client.post(f"{place}/resume")).status_code == 202
+        await waiting(client, left)
+        assert seen[5:] == ["open bob"]
+    assert seen[6:] == ["close bob"]
 
 
 async def test_dependencies_that_cannot_be_made_take_no_place_from_later_runs() -> None:

@@ -1,7 +1,8 @@
 """Wrong dependencies, and missing ones, are type errors: of runs, of tools, and of agents as tools."""
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, assert_type
 
@@ -108,6 +109,30 @@ async def runs() -> None:
     optional = ReactiveAgents.create(deps=Shop | None).build()
     await optional.run("Count.")
     await optional.run("Count.", deps=Shop(1))
+
+
+@asynccontextmanager
+async def opened(ctx: RunContext[None]) -> AsyncGenerator[Shop]:
+    yield Shop(1)
+
+
+@contextmanager
+def opened_plainly() -> Generator[Branch]:
+    yield Branch(1)
+
+
+async def made_later(ctx: RunContext[None]) -> Shop:
+    return Shop(1)
+
+
+async def made_dependencies() -> None:
+    builder = ReactiveAgents.create(deps=Shop).with_tools(of_shop)
+    agent = builder.with_deps(opened).build()
+    assert_type(await agent.run("Count.", user="ada"), AgentResult)
+    agent.run_sync("Count.", deps=Branch(1))
+    agent.run_sync("Count.", deps=Bank())  # type: ignore[call-overload]
+    builder.with_deps(opened_plainly).with_deps(made_later).with_deps(lambda: Shop(1)).build()
+    builder.with_deps(lambda: Bank())  # type: ignore[arg-type]
 
 
 def agents_as_tools(shop: ReactiveAgent[Any, Shop], none: ReactiveAgent[Any]) -> None:
