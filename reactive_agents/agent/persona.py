@@ -570,7 +570,7 @@ class Personas:
     def with_domain(
         self,
         name: str,
-        agent: ReactiveAgents[Any, None] | None = None,
+        agent: ReactiveAgents[Any, None] | ReactiveAgents[Any, _Deps | None] | None = None,
         *,
         describe: Describe | None = None,
         deliver: Deliver | None = None,
@@ -621,7 +621,8 @@ class Personas:
 
         Args:
             agent: the builder of the agent that executes steps; by default one that reasons, without tools.
-            deps: the dependencies of all of its runs, where the agent is created with ``deps``.
+            deps: the dependencies of all of its runs, where the agent is created with ``deps`` and no
+                function of ``with_deps`` makes them.
             describe: makes the task's description from an event.
             deliver: delivers answers; without it they are in the outcome alone.
             templates: plans for known kinds of events; the first that matches is used.

@@ -65,6 +65,8 @@ def chat(
         configured = described.config.map(lambda known: running.with_sessions(known, sessions))
         built = configured.bind(lambda known: running.build_agent(known, view, described.path))
         agent = output.value_or_exit(built)
+    else:
+        running.tell_unkept(agent)
     talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet, files=tuple(file or ()))
     talk.tell(f"Session {talk.session}. /help lists the commands.")
     if sys.stdin.isatty() and sys.stdout.isatty():

@@ -34,7 +34,7 @@ def evaluate(
             "--judge",
             metavar="M",
             help="The model that judges by the criteria of the cases, or an agent's configuration, .toml or "
-            ".json.",
+            ".json, or module:name of one built in Python.",
         ),
     ] = None,
     repeats: Annotated[
@@ -100,6 +100,8 @@ _NOBODY = DeskOptions(attended=False)
 
 def _judge(named: str, allow_tools_from: str | None) -> Result[ReactiveAgent, ConfigErrors]:
     """Return the agent that judges, by its file or its model."""
+    if output.is_python_name(named):
+        return Success(running.python_agent(named, allow_tools_from=allow_tools_from))
     is_file = named.endswith((".toml", ".json"))
     configured = (
         running.read_config_file(Path(named), allow_tools_from)

@@ -187,7 +187,7 @@ def from_python(place: object, kind: type[_T], builder: type, **of_files: object
 
     name, made = str(place), f"{kind.__name__}, {builder.__name__}, or a function that returns one"
     if os.path.exists(name):
-        raise bad_usage("AGENT", repr(name), f"one meaning, but there is a file of this name: ./{name}")
+        raise bad_usage("AGENT", repr(name), "one meaning, but there is also a file of this name")
     for option, value in of_files.items():
         if value not in (None, (), False):
             shown = f"--{option.replace('_', '-')}"

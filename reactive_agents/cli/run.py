@@ -216,6 +216,12 @@ def python_agent(place: object, view: SilentView | None = None, **of_files: obje
     return agent
 
 
+def tell_unkept(agent: ReactiveAgent) -> None:
+    """Say that no later command can continue a conversation."""
+    if agent.config is not None and agent.config.sessions.path == IN_PROCESS:
+        output.tell("The conversation ends with this command: with_sessions(path) of the agent keeps it.")
+
+
 def described_agent(
     model: ModelOption = None,
     strategy: StrategyOption = None,
@@ -291,6 +297,8 @@ def run(
     told = task_text(task).bind(lambda text: with_files(text, file or ()))
     agent = described.from_python(view, runs=runs, sessions=sessions)
     if agent is not None:
+        if session is not None:
+            tell_unkept(agent)
         own: Result[ReactiveAgent, ConfigErrors] = Success(agent)
         built = told.bind(lambda _: own)
         raise typer.Exit(run_task(built, told.value_or(""), view, whose, run_id=run_id))

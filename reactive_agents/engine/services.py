@@ -193,6 +193,8 @@ class OpenDeps:
                         await manager.__aexit__(None, None, None)
                     else:
                         await anyio.to_thread.run_sync(manager.__exit__, None, None, None)
+        except anyio.get_cancelled_exc_class():  # as at the end of the event loop
+            pass
         except BaseException as error:  # noqa: BLE001 - nobody waits for the task
             self.problem = error
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
@@ -153,6 +154,27 @@ async def test_a_run_that_is_ended_closes_what_was_opened(how: str) -> None:
     assert isinstance(end, TaskCompleted) or isinstance(end.error, RunCancelled)
 
 
+def test_the_end_of_the_event_loop_closes_what_was_opened(caplog: pytest.LogCaptureFixture) -> None:
+    bank, left = Bank(), list[object]()
+
+    async def wait(ctx: RunContext[Account]) -> None:
+        """Wait."""
+        reached.set()
+        await anyio.sleep_forever()
+
+    described = ReactiveAgents.create(deps=Account).with_llm(ScriptedLLM(forever(call("wait"))))
+    one = described.with_reasoning().with_tools(wait).with_deps(bank.account_of).build()
+
+    async def main() -> None:
+        left.append(asyncio.create_task(one.run("Wait.")))  # type: ignore[arg-type]
+        await reached.wait()
+
+    reached = asyncio.Event()
+    asyncio.run(main())
+    assert [each.is_open for each in bank.made] == [False]
+    assert "could not be closed" not in caplog.text
+
+
 @pytest.mark.parametrize("how", ["account_of", "plain_account_of"])
 async def test_dependencies_that_cannot_be_opened_fail_the_run(
     how: str, caplog: pytest.LogCaptureFixture
@@ -296,7 +318,6 @@ async def test_the_runs_of_a_persona_are_given_dependencies() -> None:
     builder = ReactiveAgents.create(deps=Account).with_reasoning().with_tools(balance)
     llm = ScriptedLLM(planned("Ask."), *turns(), assessed())
     persona = Personas.create("Mira").with_llm(llm).with_store(InMemoryPersonaStore())
-    described: Any = builder.with_deps(bank.account_of)
-    async with persona.with_domain("chat", described).build() as mira:
+    async with persona.with_domain("chat", builder.with_deps(bank.account_of)).build() as mira:
         assert (await mira.send("How much?")).answer == "Seven."
     assert [each.is_open for each in bank.made] == [False]

@@ -140,7 +140,7 @@ def test_what_is_no_agent_is_explained(folder: Path, name: str, says: str, use: 
 def test_a_file_of_the_same_name_is_no_guess(folder: Path) -> None:
     (folder / "app:agent").write_text("")
     done = ran(folder, "run", "app:agent", "Do it.")
-    assert (done.exit_code, "there is a file of this name: ./app:agent" in done.stderr) == (2, True)
+    assert (done.exit_code, "there is also a file of this name" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,10 @@ def test_the_person_at_the_terminal_is_asked(folder: Path) -> None:
     done = ran(folder, "run", "app:deleting", "Delete all.", "--user", "ada", stdin=Terminal("y\n"))
     assert (done.exit_code, done.stdout) == (0, "Done.\n")
     assert "Run delete" in done.stderr
+    kept = ran(folder, "run", "app:agent", "How much tea?", "--session", "s", "--quiet")
+    assert (
+        kept.stderr == "The conversation ends with this command: with_sessions(path) of the agent keeps it.\n"
+    )
     chat = ran(folder, "chat", "--config", "app:agent", "--quiet", stdin="How much tea?\n/quit\n")
     assert (chat.exit_code, chat.stdout) == (0, "Four.\n")
 
@@ -205,6 +209,8 @@ def test_an_agent_of_a_module_is_evaluated(folder: Path, name: str) -> None:
     (folder / "cases.toml").write_text('[[cases]]\ntask = "How much tea?"\nexpected = "Four."\n')
     done = ran(folder, "evaluate", "cases.toml", "--config", name, "--repeats", "3", "--json")
     assert (done.exit_code, json.loads(done.stdout)["passed"]) == (0, 3)
+    judged = ran(folder, "evaluate", "cases.toml", "--config", name, "--judge", "missing:agent")
+    assert (judged.exit_code, "No module named 'missing'" in judged.stderr) == (2, True)
     durable = ran(folder, "evaluate", "cases.toml", "--config", "app:durable")
     assert (durable.exit_code, "expected an agent without durability" in durable.stderr) == (2, True)
 

@@ -181,5 +181,7 @@ def instructions_and_toolsets() -> None:
 def personas_with_dependencies() -> None:
     shops = ReactiveAgents.create(deps=Shop)
     Personas.create("Ada").with_domain("chat", shops, deps=Branch(1)).with_domain("code").build()
+    made = shops.with_deps(opened)
+    Personas.create("Ada").with_domain("chat", made).with_domain("code", made, deps=Shop(1)).build()
     Personas.create("Ada").with_domain("chat", shops)  # type: ignore[arg-type]
     Personas.create("Ada").with_domain("chat", shops, deps=Bank())  # type: ignore[misc]
