@@ -62,7 +62,7 @@ ENDED_S = 600.0
 ANSWER_S = 600.0
 """Seconds that a run waits for its client to return with an answer."""
 _CHECK_S = 2.0
-_BEGIN_S = 10.0
+_BEGIN_S = 2.0
 """Seconds that an order to resume a run waits for whether the run is refused."""
 _CANCEL_S = 10.0
 """Seconds for cancelled runs to end."""

@@ -76,7 +76,8 @@ def notes(folder: Path) -> list[str]:
 @contextmanager
 def process(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A command in the folder, killed at the end."""
-    command = [sys.executable, "-c", "from reactive_agents.cli.main import main; main()", *words]
+    program = "from reactive_agents.cli.main import main; main()"
+    command = [sys.executable, "-P", "-c", program, *words]  # as the script, which has another path
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as started:
         try:
