@@ -575,6 +575,20 @@ def call_soon_on_this_loop(function: Callable[[], object]) -> None:
         asyncio.get_running_loop().call_soon(function)
 
 
+def call_later_on_this_loop(delay_s: float, function: Callable[[], object]) -> None:
+    """Call a function after seconds, if the event loop still runs then; it must not raise."""
+    trio = _trio_here()
+    if trio is None:
+        asyncio.get_running_loop().call_later(delay_s, function)
+        return
+
+    async def wait() -> None:
+        await trio.sleep(delay_s)
+        function()
+
+    trio.lowlevel.spawn_system_task(wait)
+
+
 _spawned: set[asyncio.Task[None]] = set()
 
 

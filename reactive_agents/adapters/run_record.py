@@ -61,7 +61,13 @@ from reactive_agents.core.run_record import (
 )
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.texts import shortened
-from reactive_agents.effects import attempt, call_soon_on_this_loop, effect, spawn_on_this_loop
+from reactive_agents.effects import (
+    attempt,
+    call_later_on_this_loop,
+    call_soon_on_this_loop,
+    effect,
+    spawn_on_this_loop,
+)
 from reactive_agents.ports import Clock, OrderHandler
 
 _LEASE_US = int(LEASE_S * 1e6)
@@ -71,6 +77,8 @@ _READ_AT_ONCE = 100
 """Runs that one statement reads, since a server sends all rows, each with its task and result."""
 _FLUSHED_S = 5.0
 """Seconds after which a server has written everything to disk."""
+_QUICK_ANSWER_S = 0.05
+"""Seconds of a request after which it is written by itself, not with its answer."""
 
 _QUEUES = (
     "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
@@ -476,6 +484,9 @@ class SqliteRunRecord:
             appended = await self._append(run_id, holder, sealed, durable=durable, again=False)
             return _lease(run_id, appended)
         held.waiting += sealed
+        if later and entries[-1:] and entries[-1].kind == "request":
+            call_later_on_this_loop(_QUICK_ANSWER_S, partial(self._write_waiting, run_id, holder, held))
+            return Success(None)
         is_answer = entries[-1:] and entries[-1].kind == "model"
         if later and (is_answer or self._server is not None):
             # an answer waits for the intent of its call; a server writes meanwhile
@@ -509,7 +520,7 @@ class SqliteRunRecord:
         return True
 
     def _write_waiting(self, run_id: RunId, holder: str, held: _Held) -> None:
-        """Write waiting entries as soon as the run waits."""
+        """Write waiting entries while the run waits."""
         held.is_watched = False
         if held.waiting and not self._begin(run_id, holder, held):
 

@@ -39,7 +39,7 @@ One that is encrypted with another key, or of a form that is not known here, is 
 """
 RunOrder: TypeAlias = Literal["", "pause", "cancel", "lost"]
 """The order of another process to a run; ``lost`` is that it belongs to another one now."""
-EntryKind: TypeAlias = Literal["model", "intent", "result", "service", "question", "answer"]
+EntryKind: TypeAlias = Literal["request", "model", "intent", "result", "service", "question", "answer"]
 
 
 @frozen(eq=False, repr=False)

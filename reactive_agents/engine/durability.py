@@ -57,7 +57,7 @@ from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
 from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolResult, ToolScope
-from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -133,6 +133,8 @@ SERVICES: Mapping[str, Any] = {
 UNRECORDED_WRITES = frozenset({"sessions.end"})
 """Idempotent writes, which are not recorded and are skipped in a replay."""
 
+_SENT = "<"
+"""Ends the key of the entry that a request was sent, once for each time."""
 _PUBLISHED = "+"
 """Ends the key of the entry that a question was published to the run log."""
 _UNPAID: Mapping[str, JsonObject] = {
@@ -227,11 +229,13 @@ class RunJournal:
                 del self._entries[each.key]
         own = (each for each in entries if each.kind == "question" and not self.is_shared(each))
         self._asked = Counter(map(_call_of, own))
+        sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
+        self._sent = Counter(each.key.rstrip(_SENT) for each in sent)
         self._used: set[str] = set()
         self._begun_writes = self._settled_writes = 0
         self._spent: dict[str, list[RunEntry]] = {}
         for each in entries:
-            if each.kind == "model":
+            if each.kind == "model" or (each.kind == "request" and not self._is_answered(each)):
                 for index, character in enumerate(each.key):
                     if character == "/":
                         self._spent.setdefault(each.key[: index + 1], []).append(each)
@@ -244,6 +248,12 @@ class RunJournal:
     def is_shared(self, entry: RunEntry) -> bool:
         """Return whether an entry belongs to the run that this one was forked from."""
         return entry.number <= self._shared
+
+    def _is_answered(self, request: RunEntry) -> bool:
+        """Return whether a request is the one that was answered, or one of another run."""
+        key = request.key.rstrip(_SENT)
+        is_latest = request.key == f"{key}{_SENT * self._sent[key]}"
+        return self.is_shared(request) or (is_latest and key in self._entries)
 
     def body_of(self, entry: RunEntry) -> JsonObject:
         """Return the data of an entry; what is shared was paid for by another run."""
@@ -343,28 +353,38 @@ class RunJournal:
 
     def find_answer(
         self, request: ModelRequest
-    ) -> tuple[str, Result[ModelResponse, errors.LLMErrors] | None]:
-        """Return a request's key and recorded answer, or raise ``ReplayEnded``."""
+    ) -> tuple[str, Result[ModelResponse, errors.LLMErrors] | None, int]:
+        """Return a request's key and recorded answer, and how often it was cut off before.
+
+        Raises:
+            ReplayEnded: it differs from the recorded request, or a replay has no answer to it.
+        """
         key = _branch_of(self).name("m")
         entry = self.find(key)
         if request.purpose == "think":
             for _, shared in self._messages[len(self._message_places) :]:
                 if entry is None or entry.number > shared:
                     self._message_places.append(len(request.messages))
+        sent = self._sent[key]
         if entry is None:
-            return key, None
+            return key, None, sent
         body = self.body_of(entry)
         asked = body.get("asked")
         if asked != _asked(request) and not self.lenient:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
-        return key, _answer_of(body)
+        return key, _answer_of(body), max(0, sent - 1)
 
-    async def prepared(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with the changes of a fork: another model, further messages."""
+    async def prepared(self, key: str, request: ModelRequest, model: str) -> ModelRequest:
+        """Return the request with the changes of a fork: another model, further messages.
+
+        That it is being sent is recorded: one whose answer is not recorded was cut off.
+        """
+        changed = self.changes.get("model")
+        if isinstance(changed, str):
+            request, model = evolve(request, model=changed), changed
         await self.settle()
-        model = self.changes.get("model")
-        if isinstance(model, str):
-            request = evolve(request, model=model)
+        self._sent[key] += 1
+        await self.keep(f"{key}{_SENT * self._sent[key]}", "request", {"model": model}, later=True)
         if self._message_places and request.purpose == "think":
             messages = list(request.messages)
             for (text, _), at in reversed([*zip(self._messages, self._message_places, strict=False)]):
@@ -385,7 +405,11 @@ class RunJournal:
             return
         self.account.add(also)
         for entry in self._spent.get(path, ()):
-            answer = _answer_of(self.body_of(entry))
+            body = self.body_of(entry)
+            if entry.kind == "request":
+                self.account.add((unknown_usage(str(body.get("model"))),))
+                continue
+            answer = _answer_of(body)
             spent = (
                 answer.unwrap().spent
                 if isinstance(answer, Success)

@@ -357,12 +357,12 @@ Attach: TypeAlias = Callable[
 class AnswerRecord(Protocol):
     """Answers that are recorded before they are used, so that none is asked for twice."""
 
-    def find_answer(self, request: ModelRequest) -> tuple[str, Result[ModelResponse, LLMErrors] | None]:
-        """Return the key of the request, and its answer if it is recorded."""
+    def find_answer(self, request: ModelRequest) -> tuple[str, Result[ModelResponse, LLMErrors] | None, int]:
+        """Return a request's key, its recorded answer, and how often it was cut off."""
         ...
 
-    async def prepared(self, request: ModelRequest) -> ModelRequest:
-        """Return the request to send, once all answers before it are recorded."""
+    async def prepared(self, key: str, request: ModelRequest, model: str) -> ModelRequest:
+        """Return the request to send to a model, once all answers before it are recorded."""
         ...
 
     async def keep_answer(
@@ -463,13 +463,27 @@ class MeteredLLM:
     async def _recorded(
         self, record: AnswerRecord, request: ModelRequest
     ) -> Result[ModelResponse, LLMErrors]:
-        key, known = record.find_answer(request)
+        key, known = self._found(record, request)
         if known is not None:
-            self._account(request, known, self._clock.monotonic(), self._tell_of(request), replayed=True)
             return known
-        answer = await self._complete(await record.prepared(request))
+        answer = await self._complete(await self._prepared(record, key, request))
         await record.keep_answer(key, request, answer)
         return answer
+
+    def _found(
+        self, record: AnswerRecord, request: ModelRequest
+    ) -> tuple[str, Result[ModelResponse, LLMErrors] | None]:
+        """Return a request's key and recorded answer; count what was sent before."""
+        key, known, cut_off = record.find_answer(request)
+        answers = [Failure(self._cut_off(request))] * cut_off
+        for each in answers if known is None else (*answers, known):
+            self._account(request, each, self._clock.monotonic(), self._tell_of(request), replayed=True)
+        return key, known
+
+    async def _prepared(self, record: AnswerRecord, key: str, request: ModelRequest) -> ModelRequest:
+        if self._hold is not None:  # what waits is not being sent
+            await self._hold("model call")
+        return await record.prepared(key, request, request.model or self.model)
 
     async def _complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         admitted = await self._admitted(request)
@@ -492,12 +506,11 @@ class MeteredLLM:
         request = asked = request.under(self._settings)
         key = ""
         if self._record is not None:
-            key, known = self._record.find_answer(asked)
+            key, known = self._found(self._record, asked)
             if known is not None:
-                self._account(asked, known, self._clock.monotonic(), self._tell_of(asked), replayed=True)
                 yield known.map(StreamCompleted)
                 return
-            request = await self._record.prepared(asked)
+            request = await self._prepared(self._record, key, asked)
         admitted = await self._admitted(request)
         if not isinstance(admitted, tuple):
             if self._record is not None:

@@ -288,10 +288,10 @@ async def test_an_answer_is_recorded_with_the_request_as_it_is_looked_for(stream
         def __init__(self) -> None:
             self.kept: list[ModelRequest] = []
 
-        def find_answer(self, _: ModelRequest) -> tuple[str, None]:
-            return "m1", None
+        def find_answer(self, _: ModelRequest) -> tuple[str, None, int]:
+            return "m1", None, 0
 
-        async def prepared(self, request: ModelRequest) -> ModelRequest:
+        async def prepared(self, _: str, request: ModelRequest, __: str) -> ModelRequest:
             return evolve(request, messages=(*request.messages, UserMessage("Be brief.")))
 
         async def keep_answer(self, _: str, request: ModelRequest, __: object) -> None:
