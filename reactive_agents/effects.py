@@ -576,7 +576,7 @@ def call_soon_on_this_loop(function: Callable[[], object]) -> None:
 
 
 def call_later_on_this_loop(delay_s: float, function: Callable[[], object]) -> None:
-    """Call a function after seconds, if the event loop still runs then; it must not raise."""
+    """Call a function that must not raise after seconds, on this event loop."""
     trio = _trio_here()
     if trio is None:
         asyncio.get_running_loop().call_later(delay_s, function)
