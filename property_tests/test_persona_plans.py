@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_agents.core.errors import (
+    BudgetExceeded,
     ExecutionError,
     ModelTimeout,
     ModelUnavailable,
@@ -135,6 +136,20 @@ def test_each_failing_step_may_use_the_contingency_once(kind: ErrorKind) -> None
         assert decided.action == ("CONTINUE" if worked else "CONTINGENCY")
         plan = decided.plan
     assert plan.next_step is None
+
+
+@given(st.sampled_from(["day", "user's month"]), contingencies, st.booleans())
+def test_a_step_whose_budget_is_used_up_ends_the_plan(
+    period: str, foreseen: dict[ErrorKind, list[str]], refused: bool
+) -> None:
+    """Contingencies and new plans would cost more."""
+    plan = with_contingencies(a_persona_plan("look", "write"), foreseen)
+    spent = BudgetExceeded(period, 1.0, 0.9, 0.2)
+    partial = StepIncomplete("s1", spent.message, "budget")
+    error = ExecutionError(spent.message, "t", "think", spent) if refused else partial
+    decided = decide_adjustment(plan, evolve(outcome_of(plan, "unknown", 1), error=error), max_replans=3)
+    assert decided.action == "ABORT"
+    assert spent.message in decided.reasoning
 
 
 @given(st.sampled_from(KINDS))

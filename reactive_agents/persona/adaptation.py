@@ -12,6 +12,7 @@ from returns.result import Failure
 
 from reactive_agents.core import errors, results
 from reactive_agents.core.personas import ErrorKind, PersonaPlan, PlanAdjustment, StepOutcome
+from reactive_agents.kernel.policies.limits import BUDGET, budget_refusal
 from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle, add_thought
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
@@ -23,7 +24,7 @@ def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: i
 
     After a success: ``CONTINUE``. After a failure for which the plan has a contingency: ``CONTINGENCY``, with
     its steps inserted after the failed one. After another failure: ``REPLAN``, at most ``max_replans`` times
-    for a plan; then ``ABORT``.
+    for a plan; then ``ABORT``. A step whose budget is used up aborts at once: all else would cost more.
     """
     title = plan_changes.step_of(plan, outcome.step_id).title
     if outcome.success:
@@ -32,6 +33,10 @@ def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: i
         )
     failed = plan_changes.fail_step(plan, outcome)
     kind = classify_failure(outcome)
+    if _is_out_of_budget(outcome.error):
+        message = "" if outcome.error is None else outcome.error.message
+        reasoning = f"Step {outcome.step_id} ({title}) ended with its budget used up; aborting. {message}"
+        return PlanAdjustment("ABORT", failed, reasoning, kind)
     contingency = plan_changes.usable_contingency(plan, outcome.step_id, kind)
     if contingency is not None:
         count = len(contingency.actions)
@@ -48,6 +53,12 @@ def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: i
     if outcome.error is not None:
         reasoning = f"{reasoning} {outcome.error.message}"
     return PlanAdjustment("ABORT", failed, reasoning, kind)
+
+
+def _is_out_of_budget(error: errors.StepErrors | None) -> bool:
+    if isinstance(error, errors.StepIncomplete):
+        return error.terminated_by == BUDGET
+    return isinstance(error, errors.ExecutionError) and budget_refusal(error) is not None
 
 
 _OF_STATUS: dict[int | None, ErrorKind] = {

@@ -20,8 +20,8 @@ from reactive_agents.core import errors, personas
 from reactive_agents.core.bases import Event
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.core.events import ApprovalDecided, TaskFailed
-from reactive_agents.core.governance import GuardrailReport, GuardrailStage
+from reactive_agents.core.events import ApprovalDecided, ExecutionPhaseFailed, TaskFailed
+from reactive_agents.core.governance import GuardrailReport, GuardrailStage, SpendingRecord
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
 from reactive_agents.core.persona_queue import Utterance, WorkItem
@@ -42,7 +42,15 @@ from reactive_agents.kernel.policies.requirements import ABSTENTION
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.persona import prompts
 from reactive_agents.persona.domain import PersonaDomain
-from reactive_agents.ports import Clock, EventBus, Guardrail, IdSource, PersonaStore, TextComparison
+from reactive_agents.ports import (
+    Clock,
+    CostTracker,
+    EventBus,
+    Guardrail,
+    IdSource,
+    PersonaStore,
+    TextComparison,
+)
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
 
@@ -195,6 +203,25 @@ class Cycle:
     @property
     def _midnight(self) -> datetime:
         return self.services.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
+    async def record_cost(self) -> None:
+        """Record the usage of planning and evaluation; each step records its own."""
+        tracker = self.domain.engine.ports.cost_tracker.value_or(None)
+        if tracker is None or not self.meter.models:
+            return
+        record = SpendingRecord(
+            self.events.run_id,
+            self.events.task_id,
+            AgentId(self.settings.id),
+            self.meter.models,
+            self.services.clock.now(),
+            None if self.claim is None else known_user(self.claim.event),
+        )
+        with anyio.CancelScope(shield=True):
+            recorded = await call_service("cost tracking", tracker, CostTracker.record, None, record)
+            if isinstance(recorded, Failure):
+                error = errors.ExecutionError(recorded.failure().message, self.events.task_id, "cost-track")
+                self.events.publish(ExecutionPhaseFailed, phase="cost-track", error=error, fatal=False)
 
     async def recall(self) -> None:
         """Read the transcript of the room and the notes on it."""
@@ -367,11 +394,19 @@ def begin_cycle(
     clock, ports = services.clock, domain.engine.ports
     events = RunEvents(services.events, clock, RunId(services.ids.new()), task_id)
     account, settings_of_model = UsageAccount(), domain.engine.settings.model_settings
+    user = None if claim is None else known_user(claim.event)
     budget = ports.budget.map(
-        lambda guard: RunBudget(guard, events, prices=ports.prices, counter=ports.counter, account=account)
+        lambda guard: RunBudget(
+            guard, events, prices=ports.prices, counter=ports.counter, account=account, user=user
+        )
     ).value_or(None)
     meter = MeteredLLM(ports.llm, events, clock, budget=budget, account=account, settings=settings_of_model)
     return Cycle(settings, services, domain, events, meter, clock.monotonic(), room, claim)
+
+
+def known_user(event: personas.DomainEvent) -> str | None:
+    """Return the user of an event, if that can be the user of a run."""
+    return event.user_id if wrong_name("user", event.user_id) is None else None
 
 
 LONGEST_THOUGHT = 500
@@ -415,7 +450,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         prompts.step_content(plan, step, thoughts=cycle.thoughts, learnings=learnings, now=cycle.local_time),
         services.clock.now(),
         type=plan.domain,
-        user=plan.event.user_id if wrong_name("user", plan.event.user_id) is None else None,
+        user=known_user(plan.event),
         history=prompts.room_messages(cycle.transcript),
         metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
         scope=room.key,

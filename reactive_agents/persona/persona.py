@@ -388,7 +388,10 @@ class Persona:
             )
             if isinstance(added, Failure):
                 await cycle.attempt_or("record", FutureResult.from_failure(added.failure()), None)
-            return await self._run_cycle(event, cycle)
+            try:
+                return await self._run_cycle(event, cycle)
+            finally:
+                await cycle.record_cost()
         if not own.is_open:
             return _declined(event, room, _HANDLED if own.status == "done" else own.reason)
         pause_s, key, looked, failures = 0.01, (room, event.id), False, 0
@@ -913,7 +916,7 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _given_back(item: WorkItem, cycle: Cycle, *, reason: str = "") -> AsyncIterator[None]:
-    """Release an item if its work is cancelled or raises."""
+    """Record what the work on an item cost; release it if that is cancelled or raises."""
     try:
         yield
     except BaseException:
@@ -921,6 +924,8 @@ async def _given_back(item: WorkItem, cycle: Cycle, *, reason: str = "") -> Asyn
             spent = cycle.unstored_usd
             await attempt(cycle.services.store.release(item, reason=reason, cost_usd=spent))
         raise
+    finally:
+        await cycle.record_cost()
 
 
 async def try_later(

@@ -15,7 +15,10 @@ from returns.result import Result
 
 from property_tests.test_persona_learning import a_learning
 from reactive_agents import Personas, ReactiveAgents
+from reactive_agents.adapters.governance.budget import SqliteBudget
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextProfileOverrides
 from reactive_agents.core.errors import InvalidEvent, LLMErrors, MemoryUnavailable, RateLimited
@@ -437,6 +440,34 @@ async def test_the_budget_of_a_domain_covers_planning_and_evaluation() -> None:
     assert "persona-plan" in purposes
     assert (await bench.process("And now?", "event-9")).status == "failed"
     assert len(llm.requests) == asked, "the budget of the day is used up"
+
+
+async def test_planning_and_evaluation_count_for_the_user_of_the_event(tmp_path: Path) -> None:
+    """In the budget of the user and in the recorded usage, as the steps do."""
+    path, clock = tmp_path / "cost.db", SystemClock()
+    budget = SqliteBudget(path, daily_usd=None, monthly_usd=None, user_daily_usd=0.05, clock=clock)
+    tracker = SqliteCostTracker(path, clock=clock)
+    llm = ScriptedLLM(
+        forever(evolve(planned("Answer.", when=PLANNING), cost_usd=0.01)),
+        forever(evolve(assessed(when=EVALUATING), cost_usd=0.01)),
+        forever(say("So.", cost_usd=0.005)),
+    )
+    services = {"budget": budget, "prices": FixedPrice(), "cost_tracker": tracker}
+    bench = persona_bench(llm, services=services)
+    outcomes = [await bench.process(name=f"event-{number}", author="Bob") for number in range(3)]
+    asked = len(llm.requests)
+    assert outcomes[-1].status == "failed"
+    assert (await bench.process(name="event-3", author="Bob")).status == "failed"
+    assert len(llm.requests) == asked, "the budget of the user is used up"
+    assert (await bench.process(name="event-4", author="Eve")).status == "completed"
+    for user in ("Bob", "Eve"):
+        (recorded,) = [each for each in (await attempt(tracker.totals("user"))).unwrap() if each.name == user]
+        spent = (await attempt(budget.state(user=user))).unwrap()
+        assert recorded.cost_usd == pytest.approx(spent.day_usd)
+    of_bob = sum(each.cost_usd for each in outcomes)
+    assert (await attempt(budget.state(user="Bob"))).unwrap().day_usd == pytest.approx(of_bob)
+    await budget.aclose()
+    await tracker.aclose()
 
 
 @pytest.mark.parametrize(
