@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields_dict, frozen
 from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
@@ -219,8 +219,10 @@ def _with_agent(
         own = evolve(own, tools=(*own.tools, remind))
     if agent.name == AgentConfig().name:
         agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
-    if agent.model == ModelConfig():
-        agent = evolve(agent, model=config.model)
+    model, default = agent.model, ModelConfig()
+    if not (model.model or model.provider or model.base_url or model.api_key):
+        left = (name for name in fields_dict(ModelConfig) if getattr(model, name) == getattr(default, name))
+        agent = evolve(agent, model=evolve(model, **{name: getattr(config.model, name) for name in left}))
         own = own if own.llm is not None else evolve(own, llm=described.llm)
     return assembly.resolve_agent(agent, own).map(
         lambda resolved: _ResolvedDomain(resolved, components, domain)

@@ -319,6 +319,22 @@ def test_a_model_or_a_store_that_is_none_is_named() -> None:
         untyped.with_llm(ScriptedLLM()).with_store("ada.db").build()
 
 
+def test_a_domain_without_a_model_has_that_of_the_persona_with_its_own_options() -> None:
+    chat = ReactiveAgents.create().with_prices(
+        {"offline/small": {"input_usd_per_million": 1.0, "output_usd_per_million": 2.0}}
+    )
+    other = ReactiveAgents.create().with_model("openai/gpt-5.4", api_key="of-the-domain")
+    described = Personas.from_config(
+        {"name": "Ada", "memory": ":memory:", "model": {"model": "offline", "max_attempts": 2}}
+    )
+    ada = described.with_domain("chat", chat).with_domain("code", other).build()
+    models = {name: domain.engine.ports.llm for name, domain in ada.persona.domains.items()}
+    assert {name: each.model for name, each in models.items()} == {
+        "chat": "offline/quotes",
+        "code": "openai/gpt-5.4",
+    }
+
+
 async def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
     llm = ScriptedLLM(
         planned("Use code-4711."), say("It was code-4711.", when="Use code-4711."), assessed("Say code-4711.")
