@@ -250,8 +250,9 @@ class Translation:
             document = {"status": result.status, "output": result.output, "reason": result.reason}
             said = self.messages[-1] if self.messages else None
             spoken: list[ui.BaseEvent] = []
-            if result.output and (said is None or said.role != "assistant" or said.content != result.output):
-                spoken = [*self._say(result.output), *self._end_text()]
+            text = result.output or ("" if result.status == "completed" else result.reason)
+            if text and (said is None or said.role != "assistant" or said.content != text):
+                spoken = [*self._say(text), *self._end_text()]
             return [*spoken, self._finished(ui.RunFinishedSuccessOutcome(), result.metadata, document)]
         if isinstance(event.error, RunCancelled):
             return [self._finished(ui.RunFinishedCancelledOutcome(), event.metadata, None)]

@@ -243,7 +243,8 @@ def _result(run: Run) -> AgentResult:
 
 
 def _text_of(result: AgentResult) -> str:
-    return result.text or ""
+    """Return the answer, or why there is none: most clients show nothing else."""
+    return result.text or ("" if result.status == "completed" else result.reason)
 
 
 def _about(run: Run) -> dict[str, Any]:

@@ -93,8 +93,8 @@ def text_of(found: list[Any]) -> str:
 async def served(model: ScriptedLLM, *tools: Any, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     builder = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning()
     builder = builder.with_tools(*tools) if tools else builder
-    for name in options:
-        builder = getattr(builder, name)()
+    for name, given in options.items():
+        builder = getattr(builder, name)(**(given if isinstance(given, dict) else {}))
     async with asking(create_app(builder.build(), protocols=["ag-ui"])) as client:
         yield client
 
@@ -118,6 +118,15 @@ async def test_an_answer_streams_with_its_tool_calls_and_what_it_took() -> None:
     assert (end.run_id, end.thread_id, end.outcome.type) == ("r1", "t1", "success")
     assert end.result["status"] == "completed"
     assert sum(each.total_tokens for each in end.usage) > 0
+
+
+async def test_a_run_without_an_answer_says_why() -> None:
+    """Interfaces show texts, not results."""
+    model = ScriptedLLM(*[call("moons", planet="Mars")] * 2)
+    async with served(model, moons, with_budget={"requests": 1}) as client:
+        found = await stream(client, body(user("Which moons has Mars?")))
+    assert text_of(found).startswith("The limit of 1 model call was reached.")
+    assert found[-1].result["status"] == "partial"
 
 
 async def test_a_text_that_is_turned_down_is_taken_out_of_the_conversation() -> None:

@@ -16,6 +16,7 @@ from openai import AsyncOpenAI
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.models import TokenPrice
 from reactive_agents.server import create_app, openai_protocol, runs
 from reactive_agents.server.openai_protocol import Turns
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
@@ -69,6 +70,29 @@ async def test_a_completion_has_answer_usage_and_the_run() -> None:
     about: Any = found.model_extra["reactive_agents"] if found.model_extra else {}
     assert about["status"] == "completed"
     assert about["run_id"] in found.id
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_run_without_an_answer_tells_why_in_the_content(tmp_path: Path, streams: bool) -> None:
+    """Most clients show nothing else."""
+    llm = ScriptedLLM(say("Hello."), price=TokenPrice(1.0, 1.0, max_output_tokens=100))
+    builder = ReactiveAgents.create().with_name("clerk").with_llm(llm).with_reasoning()
+    served = builder.with_cost(tmp_path / "cost.db", daily_usd=0.1).build()
+    messages: Any = [{"role": "user", "content": "Hi."}]
+    async with speaking(served) as client:
+        if streams:
+            chunks = await client.chat.completions.create(model="clerk", messages=messages, stream=True)
+            choices = [each.choices[0] async for each in chunks if each.choices]
+            content = "".join(each.delta.content or "" for each in choices)
+            finish = choices[-1].finish_reason
+        else:
+            found = await client.chat.completions.create(model="clerk", messages=messages)
+            content, finish = found.choices[0].message.content or "", found.choices[0].finish_reason
+        response = await client.responses.create(model="clerk", input="Hi.")
+    assert content.startswith("The budget of the day is exhausted: ")
+    assert finish == "length"
+    assert response.output_text.startswith("The budget of the day is exhausted: ")
+    assert llm.requests == []
 
 
 async def test_a_conversation_and_its_instructions_reach_the_model() -> None:
