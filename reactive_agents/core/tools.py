@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -115,6 +115,39 @@ class ToolDefinition(Value):
         return types
 
 
+@frozen(eq=False, repr=False)
+class KnownText(Value):
+    """The text of a file that a run has written, or some lines of it that it has read.
+
+    Attributes:
+        digest: SHA-256 of the bytes of the whole file, in hexadecimal.
+        first, last, total: the lines that were read, counted from 1, and those of the file; without them, all
+            of the text is known.
+    """
+
+    digest: str
+    first: int = 1
+    last: int = 0
+    total: int = 0
+
+
+def texts_known_whole(known: Iterable[KnownText]) -> frozenset[str]:
+    """Return the digests of the texts whose lines are all known.
+
+    >>> texts_known_whole([KnownText("a", 3, 5, 5), KnownText("b", 2, 5, 5), KnownText("a", 1, 2, 5)])
+    frozenset({'a'})
+    """
+    reached: dict[str, int] = {}
+    whole = set()
+    for each in sorted(known, key=lambda text: text.first):
+        before = reached.get(each.digest, 0)
+        if each.first <= before + 1:
+            reached[each.digest] = before = max(before, each.last)
+        if before >= each.total:
+            whole.add(each.digest)
+    return frozenset(whole)
+
+
 @frozen(slots=False, eq=False, repr=False)
 class ToolScope(Value):
     """The run and agent of a call, filled in by the caller of the tool service.
@@ -125,6 +158,7 @@ class ToolScope(Value):
         needs_approval: whether this call needs approval, also where its tool does not.
         run_context: makes the context of the call, for functions that take one; ``None`` outside of agents.
         report: takes the progress of the call, from any thread; ``None`` where the events have no readers.
+        known_texts: what the run has read and written of files.
     """
 
     run_id: RunId
@@ -136,6 +170,7 @@ class ToolScope(Value):
     needs_approval: bool = False
     run_context: Callable[[], RunContext[Any]] | None = field(default=None, eq=False, repr=False)
     report: ProgressReport | None = field(default=None, eq=False, repr=False)
+    known_texts: tuple[KnownText, ...] = field(default=(), eq=False, repr=False)
 
 
 @frozen(eq=False, repr=False)
@@ -147,6 +182,7 @@ class ToolContext(Value):
         workspace: the directory that file tools may not leave, absolute and without symlinks.
         deadline: the latest end of the call, in seconds of the monotonic clock; ``None`` for no limit.
         protected: resolved paths that tools do not write: configuration, code and records of the agent.
+        known_texts: what the run has read and written of files; a tool adds what it shows or writes.
     """
 
     run_id: RunId
@@ -156,6 +192,7 @@ class ToolContext(Value):
     workspace: Path
     deadline: float | None = None
     protected: frozenset[Path] = frozenset()
+    known_texts: list[KnownText] = field(factory=list)
 
 
 @frozen(eq=False, repr=False)
@@ -169,6 +206,7 @@ class ToolResult(Value):
         usage: the usage of models that the tool itself has called, by model.
         counted: whether the usage is already in the account of the run.
         parts: images, audio and documents, in the order of their labels in the result.
+        known_texts: what the call has read or written of files.
     """
 
     call_id: CallId
@@ -180,6 +218,7 @@ class ToolResult(Value):
     usage: tuple[RunUsage, ...] = ()
     counted: bool = False
     parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
+    known_texts: tuple[KnownText, ...] = field(default=(), metadata=OMITTED)
 
     @property
     def success(self) -> bool:

@@ -68,7 +68,7 @@ class RunTools:
         report = CallProgress(call, events, handle.control.call_soon) if events.are_read() else None
         events.publish(ToolCallStarted, call.name, call.id, call.arguments)
         making = partial(self._services.run_context, tool_call_id=call.id, retry=failed)
-        scope = replaced(scope, run_context=making, report=report)
+        scope = replaced(scope, run_context=making, report=report, known_texts=tuple(handle.known_texts))
         try:
             executed = await self._execute(call, scope, approver)
         except BaseException:
@@ -107,7 +107,10 @@ class RunTools:
             await self._take_in(executed.unwrap(), recorded=recorded)
         elif isinstance(error := executed.failure(), errors.ToolNotApproved):
             await append_denial(call, error, self._services)
-        return await self._guard(call, executed) if self._guarded else executed
+        shown = await self._guard(call, executed) if self._guarded else executed
+        if isinstance(shown, Success):  # of a recorded call too
+            self._services.handle.known_texts.extend(shown.unwrap().known_texts)
+        return shown
 
     async def _take_in(self, result: ToolResult, *, recorded: bool) -> None:
         """Count the usage of a result, and register the content of one that was recorded."""
@@ -136,8 +139,10 @@ class RunTools:
             return Success(evolve(result, error=withheld or joined_texts(detail)))
         value, withheld = await self._checked(call, result.result)
         if withheld:
-            return Success(evolve(result, result=None, error=withheld, parts=()))
-        return executed if value is result.result else Success(evolve(result, result=value))
+            return Success(evolve(result, result=None, error=withheld, parts=(), known_texts=()))
+        if value is result.result:
+            return executed
+        return Success(evolve(result, result=value, known_texts=()))  # the model sees another text
 
     async def _recorded(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None, passed: str

@@ -24,7 +24,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, RunContext, SessionState
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun, Task
-from reactive_agents.core.tools import ASK_USER, ToolResult
+from reactive_agents.core.tools import ASK_USER, KnownText, ToolResult
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import Effect
@@ -219,6 +219,7 @@ class RunHandle:
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
+        known_texts: what the tools of the run have read and written of files.
         failure: an error of a strict hook or of required auditing within the loop, which kernels cannot
             express.
         faults: the faults of services that cannot report a failure, such as the clock.
@@ -252,6 +253,7 @@ class RunHandle:
     call_errors: dict[str, ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = NO_ITEMS
     failed_calls: dict[str, int] = field(factory=dict)
+    known_texts: list[KnownText] = field(factory=list)
     failure: RuntimeErrors | None = None
     session: SessionKey | None = None
     claimed_handoff: str = ""

@@ -38,7 +38,14 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ModelRetry
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
 from reactive_agents.core.texts import shortened
-from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ToolContext, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.tools import (
+    ANSWER_TIMEOUT_S,
+    KnownText,
+    ToolContext,
+    ToolDefinition,
+    ToolResult,
+    ToolScope,
+)
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import TIMEOUTS, Timeout, attempt, effect, is_cancelled, within
@@ -398,9 +405,9 @@ class LocalToolService:
         timeout_s = entry.definition.timeout_s
         if scope.deadline is not None:
             timeout_s = min(timeout_s, scope.deadline - started)
-        parameter = entry.tool.context_parameter
+        parameter, texts = entry.tool.context_parameter, list(scope.known_texts)
         if parameter is not None:
-            arguments[parameter] = self._context(scope, started + timeout_s)
+            arguments[parameter] = self._context(scope, started + timeout_s, texts)
         if entry.tool.run_parameter is not None:
             arguments[entry.tool.run_parameter] = known
         try:
@@ -414,7 +421,16 @@ class LocalToolService:
         if isinstance(outcome, Success):
             value, parts = outcome.unwrap()
             return Success(
-                ToolResult(call.id, call.name, value, "", duration_ms, "executed", usage, bool(usage), parts)
+                ToolResult(
+                    call.id,
+                    call.name,
+                    value,
+                    duration_ms=duration_ms,
+                    usage=usage,
+                    counted=bool(usage),
+                    parts=parts,
+                    known_texts=tuple(texts[len(scope.known_texts) :]),
+                )
             )
         if not usage:
             return Failure(outcome.failure())
@@ -438,7 +454,7 @@ class LocalToolService:
     def _workspace(self) -> Path:
         return self._given_workspace.resolve()
 
-    def _context(self, scope: ToolScope, deadline: float) -> ToolContext:
+    def _context(self, scope: ToolScope, deadline: float, texts: list[KnownText]) -> ToolContext:
         return ToolContext(
             run_id=scope.run_id,
             task_id=scope.task_id,
@@ -447,4 +463,5 @@ class LocalToolService:
             workspace=self._workspace,
             deadline=deadline,
             protected=self._protected,
+            known_texts=texts,
         )

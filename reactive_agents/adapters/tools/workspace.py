@@ -8,17 +8,19 @@ hidden, like those of repositories, nor executable, nor imported by this program
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from errno import ELOOP
 from functools import cache
 from importlib.machinery import PathFinder, all_suffixes
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -43,6 +45,11 @@ _WALKS = {os.open, os.mkdir, os.stat, os.unlink, os.rename} <= os.supports_dir_f
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 _IS_EXECUTABLE = "it is executable."
 _LOOP = "its symlinks form a loop."
+_UNREAD = (
+    "it exists, and this run has not read all of its present text, which would be lost. To add to its end, "
+    "use mode append. To change it, read it to its end, and write its whole new text. Only if the task says "
+    "to replace it, use mode overwrite."
+)
 LARGEST_WRITE = 10_000_000
 """The maximum of bytes in one write."""
 
@@ -91,7 +98,7 @@ def _is_loop(resolved: Path) -> bool:
     return False
 
 
-def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolation]:
+def open_to_read(workspace: Path, path: str) -> Result[BufferedReader, WorkspaceViolation]:
     """Open a regular file of the workspace for reading bytes; the caller closes it.
 
     Fails with ``WorkspaceViolation`` as :func:`resolve_inside`, and if there is no such regular file; the
@@ -121,6 +128,7 @@ def write_inside(
     *,
     append: bool = False,
     protected: frozenset[Path] = frozenset(),
+    known: Collection[str] | None = None,
 ) -> Result[Path, WorkspaceViolation]:
     """Write a file of the workspace with its directories; return its resolved path.
 
@@ -130,10 +138,12 @@ def write_inside(
         content: at most ``LARGEST_WRITE`` bytes.
         protected: resolved paths that must not be written, such as the agent's configuration and records, and
             neither are paths below them or beside them with a suffix ``-…``, such as ``audit.db-head``.
+        known: digests of the texts that may be replaced; ``None`` for any.
 
     Fails with ``WorkspaceViolation`` as :func:`resolve_inside`; if the existing file is not regular,
-    executable or protected; if the path or one of its directories is hidden; if a folder of the path is or
-    would become a bare repository; and if a library would be imported from the file.
+    executable or protected, or would be replaced and its text is not known; if the path or one of its
+    directories is hidden; if a folder of the path is or would become a bare repository; and if a library
+    would be imported from the file.
     """
     found = resolve_inside(workspace, path)
     if isinstance(found, Failure):
@@ -157,8 +167,10 @@ def write_inside(
         return _refuse(path, imported)
     try:
         with _folder_of(workspace, target, create=True) as folder:
-            write = _append if append else _replace
-            written = write(path, folder, target.name, content)
+            if append:
+                written = _append(path, folder, target.name, content)
+            else:
+                written = _replace(path, folder, target.name, content, known)
     except (FileExistsError, NotADirectoryError):
         return _refuse(path, "one of its directories is a file or a link.")
     except OSError as error:
@@ -421,7 +433,9 @@ def _append(path: str, folder: _Folder, name: str, content: bytes) -> Result[Non
     return Success(None)
 
 
-def _replace(path: str, folder: _Folder, name: str, content: bytes) -> Result[None, WorkspaceViolation]:
+def _replace(
+    path: str, folder: _Folder, name: str, content: bytes, known: Collection[str] | None
+) -> Result[None, WorkspaceViolation]:
     at, temporary = folder.descriptor, folder.name(f".writing-{secrets.token_hex(8)}")
     try:
         existing = os.stat(folder.name(name), dir_fd=at, follow_symlinks=False).st_mode
@@ -431,6 +445,13 @@ def _replace(path: str, folder: _Folder, name: str, content: bytes) -> Result[No
         return _refuse(path, "it is not a regular file.")
     if existing is not None and existing & _EXECUTABLE:
         return _refuse(path, _IS_EXECUTABLE)
+    if existing is not None and known is not None:
+        opened = _open(path, folder, name, os.O_RDONLY)
+        if isinstance(opened, Failure):
+            return Failure(opened.failure())
+        with os.fdopen(opened.unwrap(), "rb") as present:
+            if os.fstat(present.fileno()).st_size and digest_of(present) not in known:
+                return _refuse(path, _UNREAD)
     creating = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY
     descriptor = os.open(temporary, creating, 0o666, dir_fd=at)
     try:
@@ -444,6 +465,13 @@ def _replace(path: str, folder: _Folder, name: str, content: bytes) -> Result[No
             os.unlink(temporary, dir_fd=at)
         return Failure(refused_by_system(path, error))
     return Success(None)
+
+
+def digest_of(file: BufferedReader) -> str:
+    """Return the SHA-256 of a file from where it is read, and seek back to its start."""
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(0)
+    return digest
 
 
 _PROBE_BYTES = 8_192

@@ -196,7 +196,7 @@ def test_writing_and_appending(tmp_path: Path) -> None:
     assert written == {"path": "new/ä.txt", "bytes": 9}
     result_of(tmp_path, "file-write", path="new/ä.txt", content="more", mode="append")
     assert (tmp_path / "new/ä.txt").read_bytes() == "größe\r\nmore".encode()
-    result_of(tmp_path, "file-write", path="new/ä.txt", content="")
+    result_of(tmp_path, "file-write", path="new/ä.txt", content="", mode="overwrite")
     assert (tmp_path / "new/ä.txt").read_bytes() == b""
 
 
@@ -215,7 +215,7 @@ def test_text_that_utf8_cannot_express_is_not_written(tmp_path: Path) -> None:
 def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
     error = error_of(tmp_path, "file-write", path="a", content="x", mode="insert")
     assert isinstance(error, InvalidToolArguments)
-    assert error.problems[0].expected == "'overwrite' or 'append'"
+    assert error.problems[0].expected == "'write', 'append' or 'overwrite'"
 
 
 # --- file-search ----------------------------------------------------------------------------------------

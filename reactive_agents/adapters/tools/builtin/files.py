@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
@@ -18,6 +19,7 @@ from reactive_agents.adapters.tools.call_checks import at_least_one
 from reactive_agents.adapters.tools.decorator import tool
 from reactive_agents.adapters.tools.workspace import (
     MOST_FILES,
+    digest_of,
     files_below,
     is_binary,
     missing_path,
@@ -27,7 +29,7 @@ from reactive_agents.adapters.tools.workspace import (
     write_inside,
 )
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, WorkspaceViolation
-from reactive_agents.core.tools import ToolContext
+from reactive_agents.core.tools import KnownText, ToolContext, texts_known_whole
 
 _READ_LINE_CHARS = 2_000
 _READ_CHARS = 1_000_000
@@ -68,6 +70,7 @@ def file_read(
     with opened.unwrap() as file:
         if is_binary(file):
             return Failure(WorkspaceViolation(path, "it is a binary file, not text."))
+        digest = digest_of(file)  # before its lines: what changes meanwhile is not taken for read
         total = characters = 0
         lines: list[str] = []
         for total, line in enumerate(read_lines(file, max_chars=_READ_LINE_CHARS), start=1):
@@ -83,6 +86,8 @@ def file_read(
     )
     if "\ufffd" in part["text"]:
         part["note"] = "What is no UTF-8 is shown as \ufffd; writing this text would lose it."
+    elif all(len(line) <= _READ_LINE_CHARS for line in lines):
+        context.known_texts.append(KnownText(digest, start_line, part["end_line"], total))
     return Success(part)
 
 
@@ -95,22 +100,33 @@ class WrittenFile(TypedDict):
 
 @tool(name="file-write", risk="medium", output=True)
 def file_write(
-    path: str, content: str, mode: Literal["overwrite", "append"] = "overwrite", *, context: ToolContext
+    path: str, content: str, mode: Literal["write", "append", "overwrite"] = "write", *, context: ToolContext
 ) -> Result[WrittenFile, ToolErrors]:
     """Write text to a file, replacing what it holds; mode append adds to its end.
 
-    Directories on the way are created. Hidden and executable files are not written.
+    A file that exists must have been read to its end. Directories on the way are created. Hidden and
+    executable files are not written.
 
     Args:
         path: the file, relative to the workspace
         content: the text to write, in UTF-8
-        mode: replace what the file holds, the default, or add to its end
+        mode: write a file that is new or was read, the default; append to its end; or overwrite it unread
     """
     encoded = content.encode()
-    written: Result[WrittenFile, ToolErrors] = write_inside(
-        context.workspace, path, encoded, append=mode == "append", protected=context.protected
-    ).map(lambda _: WrittenFile(path=path, bytes=len(encoded)))
-    return written
+    known = None if mode == "overwrite" else texts_known_whole(context.known_texts)
+    written = write_inside(
+        context.workspace,
+        path,
+        encoded,
+        append=mode == "append",
+        protected=context.protected,
+        known=known,
+    )
+    if isinstance(written, Failure):
+        return Failure(written.failure())
+    if mode != "append":
+        context.known_texts.append(KnownText(sha256(encoded).hexdigest()))
+    return Success(WrittenFile(path=path, bytes=len(encoded)))
 
 
 class ListedFile(TypedDict):
