@@ -22,7 +22,7 @@ from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters import system
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
-from reactive_agents.agent.errors import AgentError, result_or_raise, value_of, value_or_raise
+from reactive_agents.agent.errors import AgentError, result_or_raise, time_before, value_of, value_or_raise
 from reactive_agents.agent.run_options import (
     RunChanges,
     RunOptions,
@@ -63,7 +63,15 @@ from reactive_agents.effects import (
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
-from reactive_agents.ports import Approver, ContentStore, EventBus, EventHandler, RequestDesk, SessionStore
+from reactive_agents.ports import (
+    Approver,
+    Clock,
+    ContentStore,
+    EventBus,
+    EventHandler,
+    RequestDesk,
+    SessionStore,
+)
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.requests import LocalRequestDesk
@@ -410,9 +418,9 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the container provides no store of sessions; ``.error`` is a ``ServiceMissing``.
         """
-        return Sessions(
-            self._session_store(), self.agent_id, system.checked_redactor(self.container.core.redactor())
-        )
+        core = self.container.core
+        redactor = system.checked_redactor(core.redactor())
+        return Sessions(self._session_store(), self.agent_id, redactor, core.clock())
 
     @property
     def runs(self) -> Runs[R]:
@@ -557,6 +565,19 @@ class ReactiveAgent(Generic[R, D]):
 
         memories: int = await value_of(memory.forget(ForgetUser(user)))
         return forgotten + memories
+
+    async def prune_cost(self, older_than: timedelta) -> int:
+        """Delete the usage of runs that ended longer ago; return how many there were."""
+        costs = self.container.governance.cost_tracker().value_or(None)
+        return await _prune(costs, "cost_tracker", self.container.core.clock().now(), older_than)
+
+    async def prune_audit(self, older_than: timedelta) -> int:
+        """Delete older entries of the audit log, which still verifies; return how many.
+
+        Entries are deleted up to the first that is not older. An entry of the action ``prune`` says so.
+        """
+        audit = self.container.governance.audit().value_or(None)
+        return await _prune(audit, "audit", self.container.core.clock().now(), older_than)
 
     async def load_content(
         self, messages: Sequence[Message], *, user: str | None = None
@@ -841,10 +862,11 @@ class ReactiveAgent(Generic[R, D]):
 class Sessions:
     """The named conversations of an agent; every method may raise ``AgentError``."""
 
-    def __init__(self, store: SessionStore, agent: AgentId, redactor: Redactor) -> None:
+    def __init__(self, store: SessionStore, agent: AgentId, redactor: Redactor, clock: Clock) -> None:
         self._store = store
         self._agent = agent
         self._redactor = redactor
+        self._clock = clock
 
     async def list(
         self,
@@ -903,6 +925,29 @@ class Sessions:
     async def delete(self, session: str) -> None:
         """Delete a session with everything in it."""
         await value_of(self._store.delete(self._agent, SessionId(session)))
+
+    async def prune(self, older_than: timedelta) -> int:
+        """Delete sessions, of all agents, that were last used longer ago; return how many.
+
+        A session stays while a run of it is under way or waits.
+        """
+        return await _prune(self._store, "sessions", self._clock.now(), older_than)
+
+
+async def _prune(store: Any, name: str, now: datetime, older_than: timedelta) -> int:
+    """Delete what a store has from longer ago; return how many there were.
+
+    Raises:
+        AgentError: the store is missing, failed or cannot do that; or the time span is wrong.
+    """
+    before = time_before(now, older_than)
+    if store is None:
+        adds = "with_audit" if name == "audit" else "with_cost"
+        raise AgentError(errors.ServiceMissing("prune", f"governance.{name}", f"{adds} adds one"))
+    if not hasattr(store, "prune"):
+        raise AgentError(errors.ServiceFailed(f"{type(store).__name__} has no method prune.", name, "prune"))
+    deleted: int = await value_of(store.prune(before))
+    return deleted
 
 
 def _local_desk(given: Maybe[Approver | RequestDesk]) -> LocalRequestDesk:

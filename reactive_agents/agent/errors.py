@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from returns.result import Result, Success
@@ -72,6 +74,21 @@ def value_or_raise(outcome: Result[_A, AgentErrors]) -> _A:
         raise AgentError(outcome.failure())
     value: _A = outcome.unwrap()
     return value
+
+
+def time_before(now: datetime, older_than: object) -> datetime:
+    """Return the time before which records are older than a span.
+
+    Raises:
+        AgentError: the span is not one of 0 seconds or more, or leads to before the year 1.
+    """
+    from reactive_agents.core.errors import InvalidConfig  # of calls that delete records
+
+    if isinstance(older_than, timedelta) and older_than >= timedelta():
+        with suppress(OverflowError):
+            return now - older_than
+    expected = "0 seconds or more, and a time after the year 1"
+    raise AgentError(InvalidConfig("older_than", str(older_than), expected))
 
 
 async def value_of(pending: Effect[_A, Any]) -> _A:

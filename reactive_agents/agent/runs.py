@@ -23,7 +23,7 @@ from attrs import define, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import write_for_owner
-from reactive_agents.agent.errors import AgentError, result_or_raise, value_of, value_or_raise
+from reactive_agents.agent.errors import AgentError, result_or_raise, time_before, value_of, value_or_raise
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
 from reactive_agents.agent.validation import is_count, wrong_text, wrong_value
 from reactive_agents.core import errors
@@ -454,14 +454,7 @@ class Runs(Generic[R]):
 
     async def prune(self, older_than: timedelta) -> int:
         """Delete runs that ended longer ago; return how many there were."""
-        expected = "0 seconds or more, and a time after the year 1"
-        wrong = errors.InvalidConfig("older_than", str(older_than), expected)
-        if not isinstance(older_than, timedelta) or older_than < timedelta():
-            raise AgentError(wrong)
-        try:
-            before: datetime = self.engine.ports.clock.now() - older_than
-        except OverflowError:
-            raise AgentError(wrong) from None
+        before = time_before(self.engine.ports.clock.now(), older_than)
         return await value_of(self._record.delete(before=before))
 
     async def delete(self, run_id: str) -> None:

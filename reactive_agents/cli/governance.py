@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from os.path import isfile
 from typing import Annotated, cast
@@ -113,10 +113,28 @@ def show(
         typer.echo(output.printable(_line(entry)))
 
 
+@audit.command()
+def prune(file: LogFile, older_than: output.OlderThan) -> None:
+    """Delete the oldest entries of a valid log; the others still verify.
+
+    A signed log can only be pruned by a program that has the key.
+    """
+    before = SystemClock.now() - timedelta(days=older_than)
+    output.value_or_exit(verify_log(file))
+    deleted = output.ask_store(
+        lambda: audit_log.SqliteAuditLog(file, clock=SystemClock()), lambda log: log.prune(before)
+    )
+    output.report({"deleted": deleted}, f"Deleted {_entries(deleted)}.")
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
+
+
 def _fail_verification(error: AuditErrors) -> typer.Exit:
     if not output.is_json():
         return output.fail(error)
-    unknown: JsonObject = {"entries": None, "head": None, "signed": None}
+    unknown: JsonObject = {"entries": None, "pruned": None, "head": None, "signed": None}
     told: JsonObject = {**cast(JsonObject, encode(error, AuditErrors)), "message": error.message}
     output.print_json({"valid": False, **unknown, "error": told})
     return typer.Exit(output.ExitCode.FAILED)
@@ -126,6 +144,7 @@ def _summary(summary: audit_log.AuditSummary) -> JsonObject:
     head = summary.head
     return {
         "entries": summary.entries,
+        "pruned": summary.pruned,
         "head": None if head is None else f"{head.sequence}:{head.hash}",
         "signed": summary.signed,
     }
@@ -134,9 +153,10 @@ def _summary(summary: audit_log.AuditSummary) -> JsonObject:
 def _in_words(summary: audit_log.AuditSummary) -> str:
     if summary.head is None:
         return "The log is valid: it has no entries."
-    count = "1 entry" if summary.entries == 1 else f"{summary.entries} entries"
+    pruned = f", after {_entries(summary.pruned)} that were pruned" if summary.pruned else ""
     signed = ", the signature is valid" if summary.signed else ""
-    return f"The log is valid: {count}{signed}. Its head: {summary.head.sequence}:{summary.head.hash}"
+    head = f"{summary.head.sequence}:{summary.head.hash}"
+    return f"The log is valid: {_entries(summary.entries)}{pruned}{signed}. Its head: {head}"
 
 
 def _line(recorded: audit_log.RecordedEntry) -> str:
@@ -169,16 +189,34 @@ class CostGrouping(StrEnum):
     run = "run"
 
 
-def cost(
+cost = output.command_group(
+    "Show the cost of past runs by model, agent, user, day or run.", invoke_without_command=True
+)
+PathOption = Annotated[
+    str,
+    typer.Option("--path", "-p", metavar="FILE_OR_URL", help="The file or URL that was given to with_cost."),
+]
+
+
+@cost.command("prune")
+def prune_cost(older_than: output.OlderThan, path: PathOption = "cost.db") -> None:
+    """Delete the usage of runs that ended long ago."""
+    before = SystemClock.now() - timedelta(days=older_than)
+    output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
+    deleted = output.ask_store(
+        lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock()),
+        lambda tracker: tracker.prune(before),
+    )
+    output.report({"deleted": deleted}, f"Deleted {counted(deleted, 'run')}.")
+
+
+@cost.callback()
+def totals(
+    context: typer.Context,
     by: Annotated[
         CostGrouping, typer.Option("--by", "-b", help="The field to group by.")
     ] = CostGrouping.model,
-    path: Annotated[
-        str,
-        typer.Option(
-            "--path", "-p", metavar="FILE_OR_URL", help="The file or URL that was given to with_cost."
-        ),
-    ] = "cost.db",
+    path: PathOption = "cost.db",
     since: Annotated[
         datetime | None,
         output.option(
@@ -191,6 +229,10 @@ def cost(
     ] = None,
 ) -> None:
     """Show the cost of past runs by model, agent, user, day or run."""
+    if context.invoked_subcommand is not None:
+        if (by, path, since) != (CostGrouping.model, "cost.db", None):
+            raise typer.BadParameter(f"give the options after {context.invoked_subcommand}.")
+        return
     grouping: cost_tracker.Grouping = by.value
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
     totals = output.ask_store(

@@ -190,15 +190,7 @@ def answer(
 @runs.command()
 def prune(
     file: RecordOption,
-    days: Annotated[
-        float,
-        output.option(
-            "--days",
-            metavar="N",
-            parser=output.number_up_to(700_000, "a number of days"),
-            help="Ended so many days ago.",
-        ),
-    ],
+    days: Annotated[float, output.age_option("--older-than", "--days")],
 ) -> None:
     """Delete runs that ended long ago."""
     before = SystemClock.now() - timedelta(days=days)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -16,6 +17,7 @@ from reactive_agents.core.conversation import conversation_lines
 from reactive_agents.core.errors import SessionErrors
 from reactive_agents.core.ids import AgentId, SessionId
 from reactive_agents.core.message_formats import messages_to_json
+from reactive_agents.core.texts import counted
 from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
@@ -76,6 +78,14 @@ def delete(session: SessionArgument, file: SessionsOption = None, agent: AgentOp
     """Delete a conversation with everything in it."""
     _ask(file, lambda store: store.delete(AgentId(agent), SessionId(session)), read_only=False)
     output.report({"deleted": session}, f"Deleted {session}.")
+
+
+@sessions.command()
+def prune(older_than: output.OlderThan, file: SessionsOption = None) -> None:
+    """Delete the conversations of all agents that were last used long ago."""
+    before = SystemClock.now() - timedelta(days=older_than)
+    deleted = _ask(file, lambda store: store.prune(before), read_only=False)
+    output.report({"deleted": deleted}, f"Deleted {counted(deleted, 'conversation')}.")
 
 
 def _ask(

@@ -14,6 +14,7 @@ from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters.memory import sessions
 from reactive_agents.adapters.memory.sessions import LEASE_S, SqliteSessions
 from reactive_agents.core.conversation import History, SessionKey, SessionTurn
 from reactive_agents.core.errors import ExecutionError, SessionRefused
@@ -335,3 +336,47 @@ async def test_a_turn_reads_no_more_of_a_long_session_than_of_a_short_one(tmp_pa
         return counted[0]
 
     assert await work_of_turn(100) <= 1.1 * await work_of_turn(20)
+
+
+# --- pruning --------------------------------------------------------------------------------------------
+
+
+async def test_sessions_are_pruned_by_their_last_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_DELETED_AT_ONCE", 2)
+    clock = FakeClock()
+    store = SqliteSessions(tmp_path / "s.db", clock=clock)
+
+    async def use(name: str, run: str, agent: AgentId = AGENT) -> None:
+        key = SessionKey(agent, SessionId(name), "ada")
+        await begun(store, RunId(run), key)
+        (await attempt(store.end(key, RunId(run), turn(RunId(run))))).unwrap()
+
+    for number in range(5):
+        await use(f"old-{number}", f"run-{number}")
+    await use("used again", "run-6")
+    await use("of another agent", "run-7", AgentId("other"))
+    clock.advance(86_400)
+    before = clock.now()
+    await use("used again", "run-8")
+    await use("new", "run-9")
+    assert await attempt(store.prune(before)) == Success(6)
+    left = (await attempt(store.sessions(AGENT))).unwrap()
+    assert {each.session: each.turns for each in left} == {"new": 1, "used again": 2}
+    assert (await attempt(store.sessions(AgentId("other")))).unwrap() == ()
+    assert await attempt(store.prune(before)) == Success(0)
+    await store.aclose()
+
+
+async def test_a_session_of_a_run_that_is_under_way_is_not_pruned(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = SqliteSessions(tmp_path / "s.db", clock=clock)
+    await begun(store, ONE)
+    (await attempt(store.end(KEY, ONE, turn(ONE)))).unwrap()
+    clock.advance(3_600)
+    await begun(store, TWO)
+    assert await attempt(store.prune(clock.now())) == Success(0)
+    (await attempt(store.end(KEY, TWO, turn(TWO)))).unwrap()
+    assert await asked(store) == ["asked run-1", "asked run-2"]
+    clock.advance(1)
+    assert await attempt(store.prune(clock.now())) == Success(1)
+    await store.aclose()

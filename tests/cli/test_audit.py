@@ -57,7 +57,14 @@ def test_a_valid_log_and_its_head(path: Path) -> None:
     assert told.stdout.startswith("The log is valid: 3 entries, the signature is valid. Its head: 3:")
     head = told.stdout.split()[-1]
     document = json.loads(command("audit", "verify", str(path), "--head", head, "--json").stdout)
-    assert document == {"valid": True, "entries": 3, "head": head, "signed": False, "error": None}
+    assert document == {
+        "valid": True,
+        "entries": 3,
+        "pruned": 0,
+        "head": head,
+        "signed": False,
+        "error": None,
+    }
     other = command("audit", "verify", str(path), "--head", f"4:{'0' * 64}")
     assert other.exit_code == 1
     assert "Entry 4 of the audit log is invalid" in other.stderr

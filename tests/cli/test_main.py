@@ -46,7 +46,7 @@ def test_help_lists_every_subcommand_with_its_own_summary() -> None:
     "arguments",
     [
         ("keys", "create", "shop", "--keys", "keys.json", "--any-user", "--days"),
-        ("runs", "prune", "--runs", "runs.db", "--days"),
+        ("sessions", "prune", "--sessions", "s.db", "--older-than"),
         ("runs", "list", "--runs", "runs.db", "--min-cost"),
         ("worker", "agent.toml", "--runs", "runs.db", "--finish"),
         ("serve", "agent.toml", "--drain"),

@@ -10,12 +10,15 @@ import hashlib
 import json
 import logging
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import anyio.to_thread
 from attrs import frozen
@@ -25,7 +28,7 @@ from reactive_agents.adapters import sql, sqlite
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.errors import AuditBroken, AuditErrors, DecodeError, ServiceFailed
 from reactive_agents.core.governance import START, AuditEntry
-from reactive_agents.core.ids import RunId
+from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import attempt, effect
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 
 GENESIS = "0" * 64
 """The previous hash of the first entry."""
+PRUNE: Final = "prune"
+"""The action of an entry that replaces older ones; its subject is the number and hash of the last of them."""
 
 SignatureCheck: TypeAlias = Callable[[bytes, str], bool]
 """Return whether a hexadecimal signature belongs to the bytes."""
@@ -61,13 +66,16 @@ class AuditSummary:
     """The summary of a valid log.
 
     Attributes:
+        entries: number of the entries that there are.
         head: the chain head; ``None`` without entries.
         signed: whether a signature of the head was checked, which covers all entries.
+        pruned: number of the entries before them, which were pruned.
     """
 
     entries: int
     head: AuditHead | None
     signed: bool
+    pruned: int = 0
 
 
 @frozen
@@ -120,6 +128,7 @@ def verify_chain(
     *,
     known_head: AuditHead | None = None,
     check: SignatureCheck | None = None,
+    pruned: AuditHead | None = None,
 ) -> Result[AuditSummary, AuditBroken]:
     """Verify that no entry was changed, removed or inserted.
 
@@ -129,9 +138,17 @@ def verify_chain(
         known_head: a head that was stored elsewhere; the log must contain it.
         check: verifies signatures; the head must then be signed, which also covers entries from before the
             log was signed. A log without entries has no head, and is then invalid.
+        pruned: the head of the entries that one of the links says to be deleted.
     """
     head: AuditHead | None = None
+    missing = 0
     for link in links:
+        if head is None and pruned is not None and link.sequence == pruned.sequence + 1:
+            head, missing = pruned, pruned.sequence
+            if known_head is not None and known_head.sequence < missing:
+                return Failure(AuditBroken(known_head.sequence, "it was pruned, and cannot be compared"))
+            if known_head is not None and known_head.sequence == missing and known_head.hash != head.hash:
+                return Failure(AuditBroken(missing, "it is not the entry of the known head"))
         expected = 1 if head is None else head.sequence + 1
         if link.sequence != expected:
             return Failure(AuditBroken(expected, "it is missing"))
@@ -151,8 +168,8 @@ def verify_chain(
     broken = _broken_end(head, stored, known_head, check)
     if broken is not None:
         return Failure(broken)
-    count = 0 if head is None else head.sequence
-    return Success(AuditSummary(count, head, signed=check is not None))
+    count = 0 if head is None else head.sequence - missing
+    return Success(AuditSummary(count, head, check is not None, missing))
 
 
 def _hash_of(link: Link, sequence: int, previous: str) -> str | AuditBroken:
@@ -253,6 +270,7 @@ def _private_key(signing_key: bytes) -> Result[Ed25519PrivateKey, ServiceFailed]
 
 _failed = sqlite.failure_of("audit")
 _FORBIDDEN = "SELECT RAISE(ABORT, 'an audit log only grows')"
+_NO_DELETE = f"CREATE TRIGGER IF NOT EXISTS entries_remain BEFORE DELETE ON entries BEGIN {_FORBIDDEN}; END"
 AUDIT = sqlite.Store(
     "audit",
     (
@@ -262,7 +280,7 @@ AUDIT = sqlite.Store(
             "CREATE TABLE IF NOT EXISTS heads (id INTEGER PRIMARY KEY CHECK (id = 1),"
             " sequence INTEGER NOT NULL, hash TEXT NOT NULL, signature TEXT)",
             f"CREATE TRIGGER IF NOT EXISTS entries_stay BEFORE UPDATE ON entries BEGIN {_FORBIDDEN}; END",
-            f"CREATE TRIGGER IF NOT EXISTS entries_remain BEFORE DELETE ON entries BEGIN {_FORBIDDEN}; END",
+            _NO_DELETE,
             # INSERT OR REPLACE deletes without the trigger above
             "CREATE TRIGGER IF NOT EXISTS entries_follow BEFORE INSERT ON entries"
             " WHEN NEW.sequence IS NOT (SELECT coalesce(max(sequence), 0) + 1 FROM entries)"
@@ -312,7 +330,16 @@ AUDIT = sqlite.Store(
 )
 """The tables of the entries and of the chain head."""
 
+_DELETING = (_NO_DELETE, "DROP TRIGGER entries_remain")
+_DELETING_IN_POSTGRES = (
+    "ALTER TABLE entries ENABLE TRIGGER entries_stay",
+    "ALTER TABLE entries DISABLE TRIGGER entries_stay",
+)
+"""Statements that forbid and allow the deletion of entries, within one transaction."""
+_PRUNED = re.compile(r'"subject":"(\d{1,18}):([0-9a-f]{64})"')
 _MOST_READ = 1_000
+_MOST_PRUNED = 10_000
+"""The maximum of entries to delete in one transaction, which other writers wait for."""
 
 
 @frozen
@@ -364,7 +391,8 @@ class SqliteAuditLog:
         self._redactor = redactor
         self._signing_key = signing_key
         self._file = sql.open_database(path, AUDIT, _failed, patience_s=patience_s)
-        self._beside = "" if sql.is_postgres(path) else self._file.place  # stores the head beside it
+        self._on_server = sql.is_postgres(path)
+        self._beside = "" if self._on_server else self._file.place  # stores the head beside it
 
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
@@ -374,24 +402,43 @@ class SqliteAuditLog:
     @effect
     async def append_with_head(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
         """Append an entry and return the new head, to store out of reach of writers."""
-        sign: Sign | None = None
-        if self._signing_key is not None:
-            signing = signer(self._signing_key)
-            if isinstance(signing, Failure):
-                return signing
-            sign = signing.unwrap()
-        durable = self._durable_starts or entry.action != START
+        signing = self._signing()
+        if isinstance(signing, Failure):
+            return Failure(signing.failure())
+        durable, sign = self._durable_starts or entry.action != START, signing.unwrap()
         write = self._file.write if durable else self._file.write_soon
-        done = await write("append", partial(self._appended, entry=entry, sign=sign))
-        if not durable or not isinstance(done, Success) or not self._beside:
+        done = await write("append", lambda file: self._appended(file, self._body(entry), sign))
+        if not durable or not isinstance(done, Success):
             return done  # the head of the next entry will be stored
-        try:
-            await anyio.to_thread.run_sync(_keep_head, self._beside, done.unwrap())
-        except OSError as error:
-            message = f"The head of the audit log {self._beside!r} cannot be kept: {error}."
-            _log.warning("%s", message)
-            return Failure(_failed(message, "append"))
-        return done
+        return (await self._keep(done.unwrap(), "append")).map(lambda _: done.unwrap())
+
+    @effect
+    async def prune(self, before: datetime) -> Result[int, ServiceFailed]:
+        """Delete the entries that were recorded before a time; return how many.
+
+        It ends before the first entry that is not older. The same transaction adds an entry of the action
+        ``prune``, with the number and hash of the last one that is deleted, so that the others still verify.
+        Nothing is deleted from a log whose oldest entries were tampered with.
+
+        Args:
+            before: with its time zone.
+        """
+        signing = self._signing()
+        if isinstance(signing, Failure):
+            return Failure(signing.failure())
+        deleted, some = 0, _MOST_PRUNED
+        while some == _MOST_PRUNED:
+            done = await self._file.write(
+                "prune", partial(self._pruned, before=before, sign=signing.unwrap())
+            )
+            if not isinstance(done, Success):
+                return Failure(done.failure())
+            some, head = done.unwrap()
+            deleted += some
+            if head is not None and isinstance(kept := await self._keep(head, "prune"), Failure):
+                return Failure(kept.failure())
+        await self._file.empty_log()
+        return Success(deleted)
 
     @effect
     async def read(
@@ -420,12 +467,52 @@ class SqliteAuditLog:
         """Close the file; the next call opens it again."""
         await self._file.aclose()
 
-    def _appended(self, connection: sql.Transaction, *, entry: AuditEntry, sign: Sign | None) -> AuditHead:
+    def _signing(self) -> Result[Sign | None, ServiceFailed]:
+        return Success(None) if self._signing_key is None else signer(self._signing_key)
+
+    async def _keep(self, head: AuditHead, operation: str) -> Result[None, ServiceFailed]:
+        if not self._beside:
+            return Success(None)
+        try:
+            await anyio.to_thread.run_sync(_keep_head, self._beside, head)
+        except OSError as error:
+            message = f"The head of the audit log {self._beside!r} cannot be kept: {error}."
+            _log.warning("%s", message)
+            return Failure(_failed(message, operation))
+        return Success(None)
+
+    def _pruned(
+        self, connection: sql.Transaction, *, before: datetime, sign: Sign | None
+    ) -> tuple[int, AuditHead | None]:
+        """Delete entries and add the one that says so; return their number, and the head."""
+        count, last = 0, None
+        for row in islice(_pages(connection, _LINK), _MOST_PRUNED):
+            number, previous, body, hash_, _ = row
+            if datetime.fromisoformat(recorded(number, body, hash_).recorded_at) >= before:
+                break
+            computed = _hash_of(Link(*row), number, previous if last is None else last.hash)
+            if isinstance(computed, AuditBroken):
+                raise ValueError(f"nothing is deleted from it: {computed.message}")
+            count, last = count + 1, AuditHead(number, computed)
+        if last is None:
+            return 0, None
+        now, subject = self._clock.now(), f"{last.sequence}:{last.hash}"
+        detail = f"The entries up to {last.sequence}, from before {before.isoformat()}, were deleted."
+        entry = AuditEntry(RunId(""), TaskId(""), AgentId(""), PRUNE, None, detail, now, subject)
+        fields: JsonObject = {**cast(JsonObject, encode(entry)), "recorded_at": now.isoformat()}
+        head = self._appended(connection, fields, sign)
+        forbid, allow = _DELETING_IN_POSTGRES if self._on_server else _DELETING
+        connection.execute(allow)
+        connection.execute("DELETE FROM entries WHERE sequence <= ?", (last.sequence,))
+        connection.execute(forbid)
+        return count, head
+
+    def _appended(self, connection: sql.Transaction, fields: JsonObject, sign: Sign | None) -> AuditHead:
         sequence, previous, is_signed = _last(connection)
         _refuse_shortened(connection, kept_head(self._beside), sequence)
         if is_signed and sign is None:
             raise ValueError("the log is signed, and there is no signing key to continue it")
-        body = canonical(self._body(entry))
+        body = canonical(fields)
         head = AuditHead(sequence + 1, link_hash(sequence + 1, previous, body, signed=sign is not None))
         row = (head.sequence, previous, body, head.hash, sign and sign(entry_message(head.hash)))
         connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
@@ -505,6 +592,9 @@ def _refuse_shortened(connection: sql.Transaction, kept: AuditHead | None, last:
     """Refuse a log that lost entries: it was deleted, replaced or truncated."""
     if kept is None:
         return
+    first = connection.execute("SELECT min(sequence) FROM entries").fetchone()[0]
+    if first is not None and kept.sequence < first:
+        return  # it was pruned since a slower writer kept this head; ``verify`` checks that
     row = connection.execute("SELECT hash FROM entries WHERE sequence = ?", (kept.sequence,)).fetchone()
     if kept.sequence > last or row is None or row[0] != kept.hash:
         raise ValueError(
@@ -573,6 +663,10 @@ def unfinished_runs(entries: Iterable[RecordedEntry]) -> tuple[RecordedEntry, ..
 
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('entries', 'heads')"
 _HEAD = "SELECT sequence, NULL, NULL, hash, signature FROM heads ORDER BY id"
+_LINK = "sequence, previous, body, hash, signature"
+_LAST_PRUNE = (
+    f"""SELECT body FROM entries WHERE body LIKE '%"action":"{PRUNE}"%' ORDER BY sequence DESC LIMIT 1"""
+)
 
 
 def verify(
@@ -605,7 +699,7 @@ def verify(
         if kept is not None and not Path(path).exists():
             return Failure(AuditBroken(1, f"it is missing: the log of {kept.sequence} entries was deleted"))
         verified = _verified(path, head, check)
-        if kept is None or isinstance(verified, Failure):
+        if kept is None or isinstance(verified, Failure) or kept.sequence < verified.unwrap().pruned:
             return verified
         return _verified(path, kept, check)
     except sqlite.FAILURES as error:
@@ -627,11 +721,18 @@ def _verified(
                 return Failure(AuditBroken(1, "a table of the log is missing"))
         heads = connection.execute(_HEAD).fetchall()
         stored = Link(*heads[0]) if heads else None
-        links = (Link(*row) for row in _pages(connection, "sequence, previous, body, hash, signature"))
-        return verify_chain(links, stored, known_head=known_head, check=check)
+        links = (Link(*row) for row in _pages(connection, _LINK))
+        pruned = _pruned_head(connection.execute(_LAST_PRUNE).fetchone())
+        return verify_chain(links, stored, known_head=known_head, check=check, pruned=pruned)
 
     looked = sql.look_into(path, AUDIT, work)
     return looked.unwrap() if isinstance(looked, Success) else Failure(_failed(looked.failure(), "verify"))
+
+
+def _pruned_head(row: tuple[object, ...] | None) -> AuditHead | None:
+    """Return the head of the pruned entries, from the body of the entry that says so."""
+    found = None if row is None else _PRUNED.search(str(row[0]))
+    return None if found is None else AuditHead(int(found[1]), found[2])
 
 
 def _pages(connection: sql.Transaction, columns: str) -> Iterator[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.governance.budget import nano_usd, usd
@@ -74,6 +74,8 @@ COST = sqlite.Store(
 _INSERT_RUN = "INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING"
 _INSERT_MODEL = "INSERT INTO spending_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "UPDATE spending_runs SET user_id = '' WHERE user_id = ?"
+_OLDEST = "SELECT run_id FROM spending_runs WHERE at_us < ? ORDER BY at_us LIMIT ?"
+_DELETED_AT_ONCE = 500
 _HALF = 2**32
 _SUMMED = ("nano_usd", "unpriced_calls", "input_tokens", "output_tokens", "total_tokens")
 _SUMS = ", ".join(
@@ -154,7 +156,7 @@ class SqliteCostTracker:
 
         Fails with ``ServiceFailed`` if the file cannot be read or an argument is invalid.
         """
-        wrong = _wrong_grouping(by) or _wrong_moment(since)
+        wrong = _wrong_grouping(by) or ("" if since is None else _wrong_moment(since, "since", ", or None"))
         if wrong:
             return Failure(_failed(wrong, "totals"))
 
@@ -174,6 +176,34 @@ class SqliteCostTracker:
 
         return await self._file.erase("forget", work)
 
+    @effect
+    async def prune(self, before: datetime) -> Result[int, ServiceFailed]:
+        """Delete the usage of runs that ended before a time; return their number.
+
+        Args:
+            before: with its time zone.
+        """
+        wrong = _wrong_moment(before, "before")
+        if wrong:
+            return Failure(_failed(wrong, "prune"))
+
+        def work(connection: sql.Transaction) -> int:
+            rows = connection.execute(_OLDEST, (_microseconds(before), _DELETED_AT_ONCE)).fetchall()
+            names = [name for (name,) in rows]
+            for table in ("spending_models", "spending_runs") if names else ():
+                connection.execute(f"DELETE FROM {table} WHERE run_id IN ({sql.marks(names)})", names)
+            return len(names)
+
+        deleted, some = 0, _DELETED_AT_ONCE
+        while some == _DELETED_AT_ONCE:
+            done = await self._file.write("prune", work)
+            if isinstance(done, Failure):
+                return Failure(done.failure())
+            some = done.unwrap()
+            deleted += some
+        await self._file.empty_log()
+        return Success(deleted)
+
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
         await self._file.aclose()
@@ -191,11 +221,11 @@ def _wrong_grouping(by: object) -> str:
     return "" if by in known else f"The argument by: got {by!r}, expected one of {', '.join(known)}."
 
 
-def _wrong_moment(since: object) -> str:
-    if since is None or (isinstance(since, datetime) and since.tzinfo is not None):
+def _wrong_moment(given: object, name: str, otherwise: str = "") -> str:
+    if isinstance(given, datetime) and given.tzinfo is not None:
         return ""
-    got = since.isoformat() if isinstance(since, datetime) else repr(since)
-    return f"The argument since: got {got}, expected a moment with a time zone, or None."
+    got = given.isoformat() if isinstance(given, datetime) else repr(given)
+    return f"The argument {name}: got {got}, expected a moment with a time zone{otherwise}."
 
 
 def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:

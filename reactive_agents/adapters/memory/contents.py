@@ -188,6 +188,12 @@ def parts_of(file: sql.Transaction, conversation: int) -> tuple[Content, ...]:
     return tuple(part for (text,) in rows for part in [from_json(text, Content).value_or(None)] if part)
 
 
+def prune_runs(file: sql.Transaction, until: int) -> None:
+    """Delete the content that ended runs without a session stored before a time."""
+    ended = f"{_IS_OF_RUN} AND held_us < ? AND (running = 0 OR held_us < ?)"
+    file.execute(f"DELETE FROM content_holders WHERE {ended}", (until, until - _LONGEST_RUN_US))
+
+
 def forget_holders(file: sql.Transaction, user: str) -> None:
     """Delete the content of a user; bytes with other holders stay."""
     file.execute('DELETE FROM content_holders WHERE "user" = ?', (user,))

@@ -41,6 +41,7 @@ _KEPT_US = 24 * 3600 * 1_000_000
 """Microseconds without renewal after which a ticket is deleted."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
 _LONGEST_TITLE = 80
+_DELETED_AT_ONCE = 100
 _FOR_EVER = 2**62
 
 SESSIONS = sqlite.Store(
@@ -370,6 +371,37 @@ class SqliteSessions:
             return file.execute('DELETE FROM conversations WHERE "user" = ?', (user,)).rowcount
 
         return await self._file.erase("forget", work, of="forget")
+
+    @effect
+    async def prune(self, before: datetime) -> Result[int, SessionErrors]:
+        """Delete the sessions of all agents that were last used before a time.
+
+        Returns their number. One that a run holds or waits for stays. Content of that age that runs without a
+        session left is deleted as well.
+        """
+        until = microseconds(before)
+        chosen = (
+            "SELECT id FROM conversations WHERE id > ? AND updated_us < ? AND NOT EXISTS (SELECT 1"
+            " FROM conversation_tickets AS held WHERE held.agent = conversations.agent"
+            " AND held.session = conversations.session AND valid_until_us >= ?) ORDER BY id LIMIT ?"
+        )
+
+        def work(file: sql.Transaction) -> tuple[int, list[int]]:
+            contents.prune_runs(file, until)
+            values = (last, until, self._shared_now(), _DELETED_AT_ONCE)
+            found = [each for (each,) in file.execute(chosen, values)]
+            some = f"DELETE FROM conversations WHERE id IN ({sql.marks(found)}) AND updated_us < ?"
+            return file.execute(some, (*found, until)).rowcount if found else 0, found
+
+        deleted, last, found = 0, 0, [0]
+        while found:
+            done = await self._file.write("prune", work, of="prune")
+            if isinstance(done, Failure):
+                return Failure(done.failure())
+            count, found = done.unwrap()
+            deleted, last = deleted + count, max(found, default=last)
+        await self._file.empty_log()
+        return Success(deleted)
 
     @staticmethod
     def _changed(session: SessionId, rows: int) -> Result[None, SessionErrors]:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -14,7 +15,8 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.adapters import sql
+from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.governance import audit_log
 from reactive_agents.adapters.governance.audit_log import (
     AuditHead,
     AuditSummary,
@@ -501,3 +503,147 @@ async def test_a_log_that_nobody_wrote_to_is_whole_unless_something_vouches_for_
     assert verify(path, public_key=public_key_of(KEY).unwrap()) == Failure(
         AuditBroken(1, "it is missing, and so is the signed head of the log")
     )
+
+
+# --- pruning --------------------------------------------------------------------------------------------
+
+
+def days_old(days: float) -> datetime:
+    """A time so many days before the start of the clock."""
+    return START - timedelta(days=days)
+
+
+async def dated(path: Path, *days: float, signing_key: bytes | None = None) -> SqliteAuditLog:
+    """A log with an entry of each of the given ages, oldest first."""
+    for age in days:
+        log = SqliteAuditLog(path, clock=FakeClock(days_old(age)), signing_key=signing_key)
+        assert await attempt(log.append(evolve(ENTRY, run_id=RunId(f"r{age:g}")))) == Success(None)
+        await log.aclose()
+    return SqliteAuditLog(path, clock=FakeClock(), signing_key=signing_key)
+
+
+async def runs_of(log: SqliteAuditLog) -> list[str]:
+    return [each.entry.run_id or each.entry.action for each in (await attempt(log.read())).unwrap()]
+
+
+async def test_a_pruned_log_keeps_its_chain(path: Path) -> None:
+    log = await dated(path, 40, 35, 31, 29, 1)
+    old = verify(path).unwrap().head
+    assert await attempt(log.prune(days_old(30))) == Success(3)
+    assert await runs_of(log) == ["r29", "r1", "prune"]
+    summary = verify(path).unwrap()
+    assert (summary.entries, summary.pruned) == (3, 3)
+    assert verify(path, head=old).unwrap() == summary, "a head that is still there"
+    assert await attempt(log.prune(days_old(30))) == Success(0)
+    assert verify(path).unwrap() == summary, "nothing is added when nothing is deleted"
+    assert await attempt(log.append(ENTRY)) == Success(None)
+    assert await attempt(log.prune(days_old(0.5))) == Success(2)
+    assert await runs_of(log) == ["prune", "r1", "prune"]
+    assert verify(path).unwrap().pruned == 5
+    await log.aclose()
+
+
+async def test_the_whole_of_a_log_can_be_pruned(path: Path) -> None:
+    log = await dated(path, 3, 2)
+    assert await attempt(log.prune(START)) == Success(2)
+    assert await runs_of(log) == ["prune"]
+    assert verify(path).unwrap().entries == 1
+    await log.aclose()
+
+
+async def test_an_older_entry_after_a_newer_one_stays(path: Path) -> None:
+    log = await dated(path, 40, 10, 35)
+    assert await attempt(log.prune(days_old(30))) == Success(1)
+    assert await runs_of(log) == ["r10", "r35", "prune"]
+    await log.aclose()
+
+
+async def test_a_long_log_is_pruned_in_several_transactions(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "_MOST_PRUNED", 2)
+    log = await dated(path, 40, 39, 38, 37, 36, 1)
+    assert await attempt(log.prune(days_old(30))) == Success(5)
+    assert await runs_of(log) == ["r1", "prune", "prune", "prune"]
+    assert verify(path).unwrap().pruned == 5
+    await log.aclose()
+
+
+async def test_a_head_of_a_pruned_entry_cannot_be_compared(path: Path) -> None:
+    log = await dated(path, 40)
+    first = verify(path).unwrap().head
+    await (await dated(path, 39, 1)).aclose()
+    last_pruned = (await attempt(log.read())).unwrap()[1]
+    assert await attempt(log.prune(days_old(30))) == Success(2)
+    assert verify(path, head=first) == Failure(AuditBroken(1, "it was pruned, and cannot be compared"))
+    assert verify(path, head=AuditHead(2, last_pruned.hash)).unwrap().pruned == 2
+    assert verify(path, head=AuditHead(2, "1" * 64)) == Failure(
+        AuditBroken(2, "it is not the entry of the known head")
+    )
+    await log.aclose()
+
+
+async def test_a_signed_log_is_pruned_with_its_key(path: Path, log: SqliteAuditLog) -> None:
+    signed = await dated(path, 40, 1, signing_key=KEY)
+    failed = (await attempt(log.prune(days_old(30)))).failure()
+    assert "there is no signing key" in failed.message
+    assert await attempt(signed.prune(days_old(30))) == Success(1)
+    assert verify(path, public_key=public_key_of(KEY).unwrap()).unwrap().signed
+    await signed.aclose()
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("DELETE FROM entries WHERE sequence = 4", (4, "it is missing")),
+        ("DELETE FROM entries WHERE sequence = 3", (1, "it is missing")),
+        ("UPDATE entries SET body = replace(body, '2:', '3:') WHERE sequence = 5", (1, "it is missing")),
+        ("UPDATE entries SET body = replace(body, 'r1', 'r2') WHERE sequence = 4", (4, HASH)),
+    ],
+)
+async def test_tampering_with_a_pruned_log_is_found(
+    path: Path, statement: str, found: tuple[int, str]
+) -> None:
+    log = await dated(path, 40, 39, 2, 1)
+    assert await attempt(log.prune(days_old(30))) == Success(2)
+    await log.aclose()
+    tamper(path, statement)
+    assert broken(path) == found
+
+
+async def test_a_log_that_was_cut_at_its_beginning_is_not_taken_for_pruned(path: Path) -> None:
+    await (await dated(path, 40, 39, 1)).aclose()
+    tamper(path, "DELETE FROM entries WHERE sequence = 1")
+    assert broken(path) == (1, "it is missing")
+
+
+async def test_what_was_tampered_with_is_not_pruned(path: Path) -> None:
+    log = await dated(path, 40, 39, 1)
+    await log.aclose()
+    tamper(path, "UPDATE entries SET body = replace(body, 'r39', 'r38') WHERE sequence = 2")
+    failed = (await attempt(log.prune(days_old(30)))).failure()
+    assert "nothing is deleted from it" in failed.message
+    assert broken(path) == (2, HASH)
+    await log.aclose()
+
+
+async def test_a_slower_writer_that_kept_an_older_head_hinders_nobody(path: Path) -> None:
+    log = await dated(path, 40)
+    older = await anyio.Path(f"{path}-head").read_bytes()
+    await (await dated(path, 39, 1)).aclose()
+    assert await attempt(log.prune(days_old(30))) == Success(2)
+    await anyio.Path(f"{path}-head").write_bytes(older)
+    assert verify(path).unwrap().pruned == 2
+    assert await attempt(log.append(ENTRY)) == Success(None)
+    await log.aclose()
+
+
+async def test_after_pruning_entries_still_cannot_be_deleted(path: Path) -> None:
+    log = await dated(path, 40, 1)
+    assert await attempt(log.prune(days_old(30))) == Success(1)
+    await log.aclose()
+    deleting = sql.open_database(path, audit_log.AUDIT, sqlite.failure_of("audit"))
+    done = await deleting.write("delete", lambda file: file.execute("DELETE FROM entries"))
+    assert isinstance(done, Failure)
+    await deleting.aclose()
+    assert verify(path).unwrap().entries == 2

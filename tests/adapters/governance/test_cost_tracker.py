@@ -14,6 +14,7 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
+from reactive_agents.adapters.governance import cost_tracker
 from reactive_agents.adapters.governance.cost_tracker import SpendingTotal, SqliteCostTracker
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
@@ -260,3 +261,16 @@ async def test_a_file_that_cannot_be_opened_is_a_failure(tmp_path: Path) -> None
     failed = (await attempt(tracker.record(FIRST))).failure()
     assert "cannot be opened" in failed.message
     await tracker.aclose()
+
+
+async def test_the_usage_of_old_runs_is_pruned(
+    tracker: SqliteCostTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost_tracker, "_DELETED_AT_ONCE", 1)
+    assert await attempt(tracker.prune(START)) == Success(0)
+    assert await attempt(tracker.prune(START + timedelta(days=1))) == Success(2)
+    totals = (await attempt(tracker.totals("run"))).unwrap()
+    assert [each.name for each in totals] == ["r3"]
+    assert [each.name for each in (await attempt(tracker.totals("model"))).unwrap()] == ["big"]
+    refused = (await attempt(tracker.prune(datetime(2026, 1, 1)))).failure()
+    assert "before: got 2026-01-01T00:00:00, expected a moment with a time zone" in refused.message

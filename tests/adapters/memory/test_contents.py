@@ -122,3 +122,22 @@ async def test_a_file_that_cannot_be_written_is_a_typed_error(tmp_path: Path) ->
     failed = (await attempt(store.put(part(b"a"), b"a", owner("run-1")))).failure()
     assert isinstance(failed, ContentUnavailable)
     assert failed.operation == "put"
+
+
+async def test_pruning_deletes_what_ended_runs_without_a_session_left(place: str) -> None:
+    clock = FakeClock()
+    sessions = SqliteSessions(place, clock=clock)
+    store = sessions.content
+    await put(store, b"ended", "run-1")
+    await release(store, "run-1", keep=1_000)
+    await put(store, b"runs", "run-2")
+    clock.advance(60)
+    before = clock.now()
+    await put(store, b"newer", "run-3")
+    await release(store, "run-3", keep=1_000)
+    (await attempt(sessions.prune(before))).unwrap()
+    assert [await read(store, each) for each in (b"ended", b"runs", b"newer")] == [None, b"runs", b"newer"]
+    clock.advance(2 * DAY_S)
+    (await attempt(sessions.prune(clock.now()))).unwrap()  # its process is dead
+    assert await read(store, b"runs") is None
+    await sessions.aclose()
