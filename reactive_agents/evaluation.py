@@ -36,6 +36,7 @@ from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted, dollars, one_line, printable, shortened
 from reactive_agents.core.values import Value
 from reactive_agents.effects import awaited, effect, gather, outcome_of
+from reactive_agents.kernel.service_calls import definitions_in
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import AgentErrors
@@ -104,6 +105,7 @@ class CaseRun(Value):
         metadata: the usage and cost of the run; ``None`` for a run that could not begin.
         result: the whole result; ``None`` for a run that failed.
         error: the typed error of a run that failed.
+        tools: the names of the agent's tools; ``None`` if they are unknown or depend on the run.
         seconds: wall-clock seconds of the run, without its evaluation.
     """
 
@@ -119,6 +121,7 @@ class CaseRun(Value):
     error: AgentErrors | None = None
     seconds: float = 0.0
     scores: tuple[Score, ...] = ()
+    tools: frozenset[str] | None = None
 
     @property
     def passed(self) -> bool:
@@ -363,11 +366,13 @@ async def _run_of(agent: AgentSource, case: Case, attempt: int) -> CaseRun:
     try:
         if isinstance(agent, ReactiveAgent):
             result = await agent.run(case.task, **case.options)
+            tools = _tools_of(agent, case)
         else:
             own = agent()
             _require("agent", own, isinstance(own, ReactiveAgent), _AGENT)
             async with own:
                 result = await own.run(case.task, **case.options)
+                tools = _tools_of(own, case)
     except AgentError as failed:
         run = CaseRun(
             case, attempt, "failed", None, str(failed), metadata=failed.metadata, error=failed.error
@@ -375,8 +380,16 @@ async def _run_of(agent: AgentSource, case: Case, attempt: int) -> CaseRun:
         steps = failed.steps
     else:
         run = CaseRun(case, attempt, result.status, result.output, result.reason, metadata=result.metadata)
-        run, steps = evolve(run, result=result), result.steps
+        run, steps = evolve(run, result=result, tools=tools), result.steps
     return evolve(run, seconds=perf_counter() - began, steps=steps, calls=_calls_in(steps))
+
+
+def _tools_of(agent: ReactiveAgent[Any, Any], case: Case) -> frozenset[str] | None:
+    ports = agent.container.engine.ports()
+    is_dynamic = ports.toolsets is not None and ports.toolsets.is_dynamic
+    if is_dynamic or ports.handoffs or "tools" in case.options:
+        return None
+    return frozenset(each.name for each in definitions_in(ports.tools))
 
 
 def _calls_in(steps: Sequence[ReasoningStep]) -> tuple[ToolCall, ...]:
@@ -473,7 +486,8 @@ def matches(pattern: str) -> Evaluator:
 def calls_tool(tool: str, *, times: int | None = None, **arguments: Any) -> Evaluator:
     """Judge whether a tool was called, with these arguments among others.
 
-    Only calls count that were executed and succeeded, and not those of agents that are tools.
+    Only calls count that were executed and succeeded, and not those of agents that are tools. A tool that the
+    agent does not have is an error of the evaluator.
 
     Args:
         times: how often exactly, 0 for never; ``None`` for once or more.
@@ -491,6 +505,9 @@ def _calls(tool: str, times: int | None, arguments: Mapping[str, Any]) -> Evalua
             call.name == tool and all(call.arguments.get(name) == each for name, each in arguments.items())
             for call in run.calls
         )
+        if not found and run.tools is not None and tool not in run.tools:
+            known = ", ".join(sorted(run.tools)) or "none"
+            raise ValueError(f"the agent has no tool {tool!r}, but: {known}")
         right = found >= 1 if times is None else found == times
         return Score(float(right), "" if right else counted(found, "call"))
 

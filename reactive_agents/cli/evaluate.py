@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import anyio
 import typer
@@ -18,6 +19,8 @@ from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.core.errors import ConfigErrors
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.texts import counted
 from reactive_agents.evaluation import CaseRun, EvaluationReport, read_cases
 from reactive_agents.evaluation import evaluate as evaluate_agent
 
@@ -72,7 +75,10 @@ def evaluate(
         known = evolve(output.value_or_exit(described.config), durability=None)
         return value_or_raise(running.build_agent(known, SilentView(), described.path, cases, desk=_NOBODY))
 
+    judged: list[CaseRun] = []
+
     def show(run: CaseRun) -> None:
+        judged.append(run)
         if not output.is_json():
             wrong = [score for score in run.scores if not score.passed]
             said = "passed" if not wrong else f"{wrong[0].name}: {wrong[0].reason}"
@@ -84,7 +90,11 @@ def evaluate(
         first = build()  # a wrong configuration is an error before the first run
         source = build if own is None or first is not own else own
         with cancel_on_sigterm():
-            return await evaluate_agent(source, read, repeats=repeats, limit=limit, on_run=show)
+            try:
+                return await evaluate_agent(source, read, repeats=repeats, limit=limit, on_run=show)
+            except anyio.get_cancelled_exc_class():
+                _report_interrupted(judged)  # before the signal ends the process
+                raise
 
     try:
         report = anyio.run(run_all)
@@ -93,6 +103,14 @@ def evaluate(
     output.report(report.to_json(), str(report))
     passed = report.pass_rate >= pass_rate
     raise typer.Exit(output.ExitCode.COMPLETED if passed else output.ExitCode.FAILED)
+
+
+def _report_interrupted(judged: Sequence[CaseRun]) -> None:
+    """Report the runs that were judged before the evaluation was interrupted."""
+    said = f"The evaluation was interrupted after {counted(len(judged), 'run')}."
+    report = EvaluationReport(tuple(judged))
+    failed = cast(JsonObject, output.error_record("Interrupted", said))
+    output.report({**report.to_json(), **failed}, f"{report}\n{said}")
 
 
 _NOBODY = DeskOptions(attended=False)

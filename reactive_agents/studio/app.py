@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from reactive_agents import __version__
 from reactive_agents.agent import AgentConfig, ReactiveAgent
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.core import events
+from reactive_agents.core import errors, events
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import Json, JsonObject, json_bytes
 from reactive_agents.core.run_record import LoggedRun, LoggedRunFilter, RecordedRun
@@ -236,8 +236,22 @@ async def _unreadable(request: Request, error: Exception) -> Response:
     return web.Problem(422, "unreadable", str(error)).response()
 
 
+_MOST_COUNTED = 5_000
+"""The maximum of runs whose costs are added up for the page of budgets."""
+_UNAVAILABLE = (
+    errors.ContentUnavailable,
+    errors.MemoryUnavailable,
+    errors.RecordFailed,
+    errors.RunLogFailed,
+    errors.ServiceFailed,
+    errors.SessionUnavailable,
+)
+
+
 async def _unavailable(request: Request, error: Any) -> Response:
-    return web.Problem(503, "unavailable", error.error.message).response()
+    if isinstance(error.error, _UNAVAILABLE):
+        return web.Problem(503, "unavailable", error.error.message).response()
+    return web.Problem(409, "refused", error.error.message).response()
 
 
 def page_files() -> dict[str, tuple[bytes, str]]:
@@ -472,7 +486,9 @@ class _Pages:
                 continue
             try:
                 found = await each.agent.runs.find(run_id)
-            except AgentError:
+            except AgentError as error:
+                if not isinstance(error.error, errors.RunRefused):
+                    raise
                 continue
             if found.agent_id == each.agent.agent_id:
                 return each.agent
@@ -491,18 +507,20 @@ class _Pages:
         )
         if self.library.is_opened(run_id):
             return {**nothing, "reason": "It was opened from a file and is read-only."}
-        found, recorder = await self._found(run_id), await self._recorder(run_id)
-        recorded = recorder is not None
+        found, recorded, reason = await self._found(run_id), False, ""
+        try:
+            recorded = await self._recorder(run_id) is not None
+        except AgentError as error:
+            reason = error.error.message
         live = isinstance(found, LiveRun) and not found.has_ended
         is_own = found is not None and found.run_id == run_id
         state = found.state if isinstance(found, RecordedRun) else ""
         is_held = isinstance(found, RecordedRun) and found.is_held
-        reason = ""
         if known.run.agent not in self.service.agents:
             reason = (
                 f"No agent {known.run.agent!r} is loaded: its configuration is needed to steer and fork runs."
             )
-        elif not recorded:
+        elif not recorded and not reason:
             reason = "Only durable runs have a record and can be forked."
         return {
             "order": is_own and (live or (is_held and state in ("running", "paused", "waiting"))),
@@ -515,10 +533,11 @@ class _Pages:
         }
 
     async def _recorded_step(self, known: KnownRun, row: run_document.Row) -> int | None:
-        recorder = await self._recorder(known.run.run_id)
-        if recorder is None:
+        try:
+            recorder = await self._recorder(known.run.run_id)
+            steps = () if recorder is None else await recorder.runs.steps(known.run.run_id)
+        except AgentError:  # the document of the run says why it cannot be forked
             return None
-        steps = await recorder.runs.steps(known.run.run_id)
         return run_document.recorded_step(
             known.timeline, row, [(each.kind, each.name, each.number) for each in steps]
         )
@@ -617,11 +636,12 @@ class _Pages:
         )
 
     async def budgets(self, request: Request) -> Response:
-        runs = await self.library.runs(LoggedRunFilter(limit=5_000))
+        runs = await self.library.runs(LoggedRunFilter(limit=_MOST_COUNTED))
         limits = [
             limit for each in self.agents for limit in await self.records.limits(each.agent.name, each.config)
         ]
-        return web.JsonText({**self.records.spending(runs), "limits": limits})
+        latest = _MOST_COUNTED if len(runs) == _MOST_COUNTED else None
+        return web.JsonText({**self.records.spending(runs), "limits": limits, "latest_runs": latest})
 
     async def audit(self, request: Request) -> Response:
         return web.JsonText(await self.records.audit(self._agent(request.query_params.get("agent")).config))

@@ -78,7 +78,13 @@ class StudioRecords:
         days.sort(key=lambda each: str(each["name"]), reverse=True)
         agents = _by_cost(_totals((each.agent, each) for each in runs))
         users = _by_cost(_totals((each.user or "", each) for each in runs))
-        return {"by_agent": list(agents), "by_user": list(users[:_MOST_USERS]), "by_day": list(days[:31])}
+        return {
+            "by_agent": list(agents),
+            "by_user": list(users[:_MOST_USERS]),
+            "by_day": list(days[:31]),
+            "users": len(users),
+            "days": len(days),
+        }
 
     async def limits(self, name: str, config: AgentConfig) -> list[JsonObject]:
         """Return the budgets of an agent, with the amount spent per day and month."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.command_line import Completed, command
 from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.waiting import until_blocking
 
 CASES = """
 [[cases]]
@@ -54,8 +60,10 @@ def test_json_is_the_report_and_a_rate_that_is_reached_is_no_failure(tmp_path: P
 
 
 def test_calls_and_their_arguments_are_compared(tmp_path: Path) -> None:
-    calls = 'calls = [{ tool = "calculator", arguments = { times = 2 } }, { tool = "shell", times = 0 }]'
-    done = evaluated(tmp_path, f'[[cases]]\ntask = "What is 3 * 4?"\n{calls}\n', "--tools", "calculator")
+    calls = 'calls = [{ tool = "calculator", arguments = { times = 2 } }, { tool = "file-read", times = 0 }]'
+    done = evaluated(
+        tmp_path, f'[[cases]]\ntask = "What is 3 * 4?"\n{calls}\n', "--tools", "calculator,file-read"
+    )
     assert done.exit_code == 1
     assert "calls calculator: 0 calls" in done.stdout
     assert "calls shell" not in done.stdout
@@ -113,3 +121,33 @@ def test_the_record_of_runs_is_left_alone(tmp_path: Path) -> None:
     assert done.exit_code == 0, done
     assert not (tmp_path / "runs.db").exists()
     assert not Path("runs.db").exists()
+
+
+def test_a_tool_that_the_agent_lacks_is_an_error_also_where_it_should_not_be_called(tmp_path: Path) -> None:
+    calls = 'calls = [{ tool = "calculatr", times = 0 }]'
+    done = evaluated(tmp_path, f'[[cases]]\ntask = "What is 3 * 4?"\n{calls}\n', "--tools", "calculator")
+    assert done.exit_code == 1
+    assert "the agent has no tool 'calculatr', but: calculator" in done.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_sigterm_reports_the_runs_that_were_judged(tmp_path: Path, options: tuple[str, ...]) -> None:
+    cases = tmp_path / "cases.toml"
+    cases.write_text('[[cases]]\ntask = "One."\ncontains = ["done"]\n[[cases]]\ntask = "Two."\n')
+    with OpenAIServer(Answer("done"), Answer("late", delay_s=3_600)) as server:
+        arguments = ("--model", "openai/gpt-4o-mini", "--base-url", server.base_url, "--limit", "1", *options)
+        evaluating = (sys.executable, "-m", "reactive_agents", "evaluate", str(cases), *arguments)
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(
+            evaluating, **pipes, env={**os.environ, "OPENAI_API_KEY": "sk-test"}
+        ) as process:
+            until_blocking(lambda: len(server.requests) == 2)
+            process.send_signal(signal.SIGTERM)
+            printed, _ = process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGTERM
+    if not options:
+        assert printed.endswith("The evaluation was interrupted after 1 run.\n")
+        return
+    document = json.loads(printed)
+    assert (document["passed"], document["runs"]) == (1, 1)
+    assert document["error"]["tag"] == "Interrupted"

@@ -31,7 +31,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.studio.app import StudioAgent, create_studio, page_files
 from reactive_agents.studio.logged_runs import RunLibrary
 from reactive_agents.studio.records import StudioRecords
-from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, say, streamed
+from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, forever, say, streamed
 from tests.support.personas import assessed, persona_bench, planned
 from tests.support.servers import asking, events_of, listening
 from tests.support.sqlite_files import sqlite_file
@@ -693,6 +693,33 @@ async def test_a_store_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             refused = await client.get(f"/api/{place}")
             assert (refused.status_code, refused.json()["code"]) == (503, "unavailable"), place
             assert "spoiled.db" in refused.json()["detail"]
+
+
+async def test_a_run_whose_record_cannot_be_read_is_shown_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    builder = ReactiveAgents.create().with_name("sums").with_llm(ScriptedLLM(*SUM)).with_reasoning()
+    sealed = builder.with_tools(add).with_run_log(path).with_durability(path, key=bytes(32)).build()
+    await sealed.run("Add 1 and 2.", run_id="r")
+    await sealed.aclose()
+    async with studio(path, summing(path)) as client:
+        run = (await client.get("/api/runs/r")).json()
+        assert "it is encrypted, and there is no key" in run["can"]["reason"]
+        (tool,) = [each for each in run["document"]["rows"] if each["kind"] == "tool"]
+        step = await client.get(f"/api/runs/r/rows/{tool['id']}")
+        assert (step.status_code, step.json()["fork_step"]) == (200, None)
+        recording = await client.get("/api/runs/r/recording")
+        assert (recording.status_code, recording.json()["code"]) == (503, "unavailable")
+
+
+async def test_budgets_say_how_many_users_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hello.")))).with_run_log(path).build()
+    for number in range(52):
+        await agent.run("Hello.", user=f"user-{number}")
+    await agent.aclose()
+    async with studio(path) as client:
+        budgets = (await client.get("/api/budgets")).json()
+        assert (len(budgets["by_user"]), budgets["users"], budgets["days"]) == (50, 52, 1)
 
 
 async def test_a_conversation_of_a_user_is_gone_on_with(tmp_path: Path) -> None:

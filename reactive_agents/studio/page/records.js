@@ -158,12 +158,13 @@ export async function memoryPage(main, { state, isHere }) {
 export async function budgetsPage(main, { isHere, state }) {
   const known = await get("budgets");
   if (!isHere()) return null;
-  const table = (name, groups) => chapter(`By ${name.toLowerCase()}`, framed(`By ${name.toLowerCase()}`, h("thead", {}, h("tr", {}, [name, "Runs", "Tokens", "Cost"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each)))),
+  const table = (name, groups, total = 0) => chapter(`By ${name.toLowerCase()}`, total > groups.length && h("p", { class: "quiet" }, `The first ${whole(groups.length)} of ${whole(total)}.`), framed(`By ${name.toLowerCase()}`, h("thead", {}, h("tr", {}, [name, "Runs", "Tokens", "Cost"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each)))),
     h("tbody", {}, groups.map((each) => h("tr", {}, h("td", {}, each.name || "(unnamed)"), h("td", { class: "number" }, whole(each.runs)), h("td", { class: "number" }, whole(each.tokens)), h("td", { class: "number" }, money(each.cost_usd)))))));
   replace(main, h("div", { class: "page" }, h("h1", {}, "Budgets and spending"),
     chapter("Limits", known.limits.length ? known.limits.map((each) => h("div", { class: "limit" }, h("div", { class: "step-line" }, h("strong", {}, each.agent), h("span", {}, each.spent_usd === null ? `${each.period}: at most ${money(each.limit_usd)}` : `${{ day: "today", month: "this month" }[each.period]}: ${money(each.spent_usd)} of ${money(each.limit_usd)}`)),
       each.spent_usd !== null && h("meter", { min: 0, max: each.limit_usd, value: each.spent_usd, high: each.limit_usd * 0.8, "aria-label": `${each.agent}, ${each.period}` }))) : h("p", { class: "quiet" }, state.agents.length ? "No loaded agent has a budget. Limits in dollars are daily_usd, monthly_usd, run_usd, user_daily_usd and user_monthly_usd in the table [cost] of the configuration." : "No agent is loaded.")),
-    known.by_agent.length ? [table("Agent", known.by_agent), known.by_user.some((each) => each.name) && table("User", known.by_user), table("Day", known.by_day)] : notice("Nothing is spent yet", "The totals are those of the run log."),
+    known.latest_runs && h("p", { class: "quiet" }, `The totals are those of the latest ${whole(known.latest_runs)} runs.`),
+    known.by_agent.length ? [table("Agent", known.by_agent), known.by_user.some((each) => each.name) && table("User", known.by_user, known.users), table("Day", known.by_day, known.days)] : notice("Nothing is spent yet", "The totals are those of the run log."),
   ));
   return null;
 }
