@@ -40,7 +40,15 @@ from reactive_agents.effects import call_function
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.server import web
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns, guards
+from reactive_agents.server.runs import (
+    ANSWER_S,
+    AgentService,
+    Answer,
+    LiveRun,
+    RunRequest,
+    WaitingRuns,
+    guards,
+)
 
 _KEPT_TEXTS: Final = ("calls",)
 """Reasons of retractions that leave the text in the conversation: a remark beside tool calls."""
@@ -330,7 +338,7 @@ class AgUiEndpoint:
 
     def __init__(self, service: AgentService) -> None:
         self._service = service
-        self._waiting: WaitingRuns[Translation] = WaitingRuns(service)
+        self._waiting: WaitingRuns[Translation] = WaitingRuns(service, ANSWER_S, keeps_durable=True)
         self._encoder = EventEncoder()
 
     async def __call__(self, request: Request) -> Response:

@@ -799,6 +799,7 @@ class WaitingRuns(Generic[_State]):
 
     Args:
         on_late: called with the key and the state of such a run.
+        keeps_durable: whether a durable run is kept until its end, as one that no client waits for.
     """
 
     def __init__(
@@ -806,7 +807,10 @@ class WaitingRuns(Generic[_State]):
         service: AgentService,
         seconds: float = ANSWER_S,
         on_late: Callable[[str, _State], Awaitable[None]] | None = None,
+        *,
+        keeps_durable: bool = False,
     ) -> None:
+        self._keeps_durable = keeps_durable
         self._service = service
         self._seconds = seconds
         self._on_late = on_late
@@ -821,8 +825,11 @@ class WaitingRuns(Generic[_State]):
         self._left[key] = (run, after, state, taken)
 
         async def cancel_late() -> None:
-            with anyio.move_on_after(self._seconds):
-                await taken.wait()
+            is_kept = True
+            while is_kept and not taken.is_set():
+                with anyio.move_on_after(self._seconds):
+                    await taken.wait()
+                is_kept = self._keeps_durable and run.is_durable and not run.has_ended
             if not taken.is_set() and self.take(key) is not None:
                 self._service.cancel(run)
                 if self._on_late is not None:

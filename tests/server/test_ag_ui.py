@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
 from reactive_agents import ReactiveAgents, agent_tool, tool
-from reactive_agents.server import KeyLimits, Principal, create_app
+from reactive_agents.server import KeyLimits, Principal, ag_ui, create_app
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, events_of
 
@@ -432,3 +432,42 @@ async def test_the_stream_of_an_interrupted_run_ends_with_an_error(tmp_path: Pat
         await begun.wait()
         await app.state.service.drain(0)
     assert (found[-1].type, found[-1].code) == ("RUN_ERROR", "interrupted")
+
+
+def paying(path: Path, *turns: Any) -> Any:
+    """The application of an agent whose runs are recorded, and that asks before it pays."""
+    model = ScriptedLLM(*turns)
+    clerk = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(pay)
+    durable = clerk.with_approval(timeout_s=3_600.0).with_durability(path)
+    return create_app(durable.build(), protocols=["ag-ui"])
+
+
+async def test_a_durable_run_waits_for_its_client_as_long_as_its_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PAID.clear()
+    monkeypatch.setattr(ag_ui, "ANSWER_S", 0.02)
+    app = paying(tmp_path / "runs.db", call("pay", to="Ann"), forever(answer("Ann is paid.")))
+    async with asking(app) as client:
+        first = await stream(client, body(user("Pay Ann.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        (run,) = app.state.service._live.values()
+        assert not await run.changed(0.2)  # ten times as long as a run without a record is kept
+        resume = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
+        second = await stream(client, body(user("Pay Ann."), run="r2", resume=resume))
+    assert PAID == ["Ann"]
+    assert text_of(second).endswith("Ann is paid.")
+
+
+async def test_a_run_without_a_record_is_cancelled_if_its_client_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ag_ui, "ANSWER_S", 0.02)
+    model = ScriptedLLM(call("pay", to="Ann"), forever(answer("Ann is paid.")))
+    clerk = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(pay)
+    app = create_app(clerk.with_approval().build(), protocols=["ag-ui"])
+    async with asking(app) as client:
+        await stream(client, body(user("Pay Ann.")))
+        (run,) = app.state.service._live.values()
+        await run.until_ended()
+    assert run.status == "cancelled"
