@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+import anyio
 from ag_ui.core import events as ui
 from ag_ui.core.types import Interrupt, Message, ResumeEntry, RunAgentInput, ToolMessage, UserMessage
 from ag_ui.encoder import EventEncoder
@@ -31,10 +32,12 @@ from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers.layers import find_orders
 from reactive_agents.core import events
 from reactive_agents.core.errors import RunCancelled, root_cause
+from reactive_agents.core.governance import described_request
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.redaction import joined_texts
-from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.core.run_record import OpenQuestion, RecordedRun
+from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import one_line
 from reactive_agents.effects import call_function
 from reactive_agents.kernel.context_window.tool_results import result_text
@@ -48,8 +51,11 @@ from reactive_agents.server.runs import (
     RunRequest,
     WaitingRuns,
     guards,
+    outcome_of,
+    question_id,
 )
 
+_POLL_S: Final = 0.5
 _KEPT_TEXTS: Final = ("calls",)
 """Reasons of retractions that leave the text in the conversation: a remark beside tool calls."""
 _ROLES: Final = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant"}
@@ -119,7 +125,8 @@ class Translation:
                 if made not in self._sent_results:
                     found.append(self._result(made, shown, whose))
             case events.TaskCompleted() | events.TaskFailed() if is_main:
-                found += [*self._close(), *self._ended(event)]
+                ended = event.result if isinstance(event, events.TaskCompleted) else event
+                found += [*self._close(), *self.ended(ended)]
             case events.TaskCompleted(result=result):
                 found.append(
                     ui.SubagentFinishedEvent(subagent_run_id=str(event.run_id), result=result.output)
@@ -144,9 +151,16 @@ class Translation:
             else:
                 interrupts.append(self._interrupt(key, request))
                 self.interrupts.add("/".join(key))
-        outcome: ui.RunFinishedOutcome = ui.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None)
         if interrupts:
-            outcome = ui.RunFinishedInterruptOutcome(interrupts=interrupts)
+            return self._suspended(ui.RunFinishedInterruptOutcome(interrupts=interrupts))
+        return self._suspended(ui.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
+
+    def suspended_in_record(self, questions: Iterable[OpenQuestion]) -> list[ui.BaseEvent]:
+        """Return the last events of a stream whose run waits, as its record says."""
+        interrupts = [_recorded_interrupt(each) for each in questions]
+        return self._suspended(ui.RunFinishedInterruptOutcome(interrupts=interrupts))
+
+    def _suspended(self, outcome: ui.RunFinishedOutcome) -> list[ui.BaseEvent]:
         end = ui.RunFinishedEvent(thread_id=self.thread_id, run_id=self.run_id, outcome=outcome)
         return [*self._close(), end]
 
@@ -169,7 +183,7 @@ class Translation:
                     content = result.content if isinstance(result.content, str) else as_text(result.content)
                     found.append((key, ("call", content, result.error or "")))
             elif (entry := entries.get("/".join(key))) is not None:
-                found.append((key, _answer(request, entry)))
+                found.append((key, _answer(entry, to_approve=isinstance(request, events.ApprovalRequested))))
         return found
 
     # --- parts ----------------------------------------------------------------------------------------------
@@ -252,9 +266,10 @@ class Translation:
             message_id=message, tool_call_id=made, content=shown, subagent_run_id=whose
         )
 
-    def _ended(self, event: events.TaskCompleted | events.TaskFailed) -> list[ui.BaseEvent]:
-        if isinstance(event, events.TaskCompleted):
-            result = event.result
+    def ended(self, outcome: TaskResult | events.TaskFailed) -> list[ui.BaseEvent]:
+        """Return the last events of a stream whose run has ended."""
+        if not isinstance(outcome, events.TaskFailed):
+            result = outcome
             document = {"status": result.status, "output": result.output, "reason": result.reason}
             said = self.messages[-1] if self.messages else None
             spoken: list[ui.BaseEvent] = []
@@ -262,10 +277,10 @@ class Translation:
             if text and (said is None or said.role != "assistant" or said.content != text):
                 spoken = [*self._say(text), *self._end_text()]
             return [*spoken, self._finished(ui.RunFinishedSuccessOutcome(), result.metadata, document)]
-        if isinstance(event.error, RunCancelled):
-            return [self._finished(ui.RunFinishedCancelledOutcome(), event.metadata, None)]
-        error = root_cause(event.error)
-        usage = _usage(event.metadata)
+        if isinstance(outcome.error, RunCancelled):
+            return [self._finished(ui.RunFinishedCancelledOutcome(), outcome.metadata, None)]
+        error = root_cause(outcome.error)
+        usage = _usage(outcome.metadata)
         return [ui.RunErrorEvent(message=error.message, code=type(error).__name__, usage=usage)]
 
     def _finished(
@@ -304,10 +319,35 @@ class Translation:
         return f"{self._prefix}{self._made}"
 
 
-def _answer(request: events.AgentEvent, entry: ResumeEntry) -> Answer:
+def _interrupt_id(question: OpenQuestion) -> str:
+    return f"{question.run_id}/{question_id(question)}"
+
+
+def _recorded_interrupt(question: OpenQuestion) -> Interrupt:
+    asked, reason, answer = question.request, "question", {"answer": {"type": "string"}}
+    message = str(asked.get("text", ""))
+    if question.kind != "question":
+        reason, answer = "approval", {"approved": {"type": "boolean"}}
+        copied: Any = asked.get("copied") or ()
+        message = described_request(
+            str(asked.get("tool_name")),
+            asked.get("arguments"),
+            str(asked.get("risk", "")),
+            copied,
+            str(asked.get("notice") or ""),
+        )
+    return Interrupt(
+        id=_interrupt_id(question),
+        reason=reason,
+        message=one_line(message),
+        response_schema={"type": "object", "properties": answer},
+    )
+
+
+def _answer(entry: ResumeEntry, *, to_approve: bool) -> Answer:
     given = entry.payload if isinstance(entry.payload, dict) else {}
     resolved = entry.status == "resolved"
-    if isinstance(request, events.ApprovalRequested):
+    if to_approve:
         approved = given.get("approved", entry.payload) if resolved else False
         if not isinstance(approved, bool):
             raise web.Problem(422, "invalid-body", "/resume/payload/approved: expected true or false.")
@@ -352,10 +392,12 @@ class AgUiEndpoint:
         except ValidationError as error:
             raise web.problem_of(error, "invalid-body", data) from None
         with self._service.uses.held(principal, "streams") as held:
-            run, after, translation = await self._taken_up(principal, name, given) or await self._begun(
-                principal, name, given
-            )
             key = _thread(principal, name, given.thread_id)
+            taken = await self._taken_up(principal, name, given)
+            if taken is None and given.resume:
+                rest = self._rest(principal, key, await self._settled(principal, name, given), given)
+                return web.EndedResponse(web.EventStream(rest), held.pop_all().close)
+            run, after, translation = taken or await self._begun(principal, name, given)
             held.callback(self._cancel_unless_waiting, key, run)
             stream = web.EventStream(self._stream(key, run, after, translation))
             return web.EndedResponse(stream, held.pop_all().close)
@@ -394,10 +436,6 @@ class AgUiEndpoint:
         key = _thread(principal, name, given.thread_id)
         waiting = self._waiting.look(key)
         if waiting is None:
-            if given.resume:
-                problem = "No run of this thread waits for an answer in this process."
-                elsewhere = "The requests of a durable run from before a restart are settled at /v1/runs."
-                raise web.Problem(409, "run-not-waiting", f"{problem} {elsewhere}")
             return None
         run, after, translation = waiting
         answers = translation.answers(run.requests.items(), given)
@@ -415,6 +453,67 @@ class AgUiEndpoint:
             with suppress(web.Problem):  # it was settled elsewhere meanwhile
                 await self._service.settle(principal, run, *asked, answer)
         return run, after, translation.for_request(given, {key for key, _ in answers})
+
+    async def _settled(self, principal: Principal, name: str, given: RunAgentInput) -> RecordedRun:
+        """Answer requests of a durable run of the thread that this process did not begin.
+
+        Raises:
+            Problem: the thread has no such run, or the answers are refused.
+        """
+        not_waiting = web.Problem(409, "run-not-waiting", "No run of this thread waits for an answer.")
+        settled: RecordedRun | None = None
+        for entry in given.resume or ():
+            run_id, _, request = entry.interrupt_id.rpartition("/")
+            try:
+                found = await self._service.find(principal, run_id)
+            except web.Problem as problem:
+                raise (not_waiting if problem.status == 404 else problem) from None
+            if not isinstance(found, RecordedRun) or self._service.served_name(found) != name:
+                raise not_waiting
+            if found.task.metadata.get("thread_id") != given.thread_id:
+                raise not_waiting
+            settled = found
+            for asked in await self._service.open_questions(found):
+                if question_id(asked) == request:
+                    answer = _answer(entry, to_approve=asked.kind != "question")
+                    await self._service.settle(principal, found, run_id, request, answer)
+        if settled is None:
+            raise not_waiting
+        if settled.status == "open" and not settled.is_held:
+            await self._service.order(principal, settled, "resume")
+        return settled
+
+    async def _rest(
+        self, principal: Principal, key: str, settled: RecordedRun, given: RunAgentInput
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the end of a durable run by its record, which has no events of its course."""
+        translation = Translation(given.thread_id, given.run_id, list(given.messages))
+        answered = {each.interrupt_id for each in given.resume or ()}
+        for begun in translation.begin(settled.run_id):
+            yield self._encoded(begun)
+        last = translation.interrupted()
+        with suppress(web.Problem):  # it was deleted, or a store failed
+            while True:
+                run = await self._service.find(principal, settled.run_id)
+                asked = await self._service.open_questions(run)
+                to_people = [each for each in asked if each.kind in ("approval", "question", "doubt")]
+                new = [each for each in to_people if _interrupt_id(each) not in answered]
+                if (outcome := outcome_of(run)) is not None:
+                    last = translation.ended(outcome)
+                    break
+                if new:
+                    last = translation.suspended_in_record(new)
+                    break
+                if isinstance(run, LiveRun):  # it goes on in this process
+                    open_ones = [each for each in run.requests.items() if "/".join(each[0]) not in answered]
+                    if open_ones:
+                        self._waiting.leave(key, run, run.last, translation)
+                        last = translation.suspended(open_ones)
+                        break
+                yield web.HEARTBEAT
+                await anyio.sleep(_POLL_S)
+        for made in last:
+            yield self._encoded(made)
 
     async def _stream(
         self, key: str, run: LiveRun, after: int, translation: Translation

@@ -434,12 +434,12 @@ async def test_the_stream_of_an_interrupted_run_ends_with_an_error(tmp_path: Pat
     assert (found[-1].type, found[-1].code) == ("RUN_ERROR", "interrupted")
 
 
-def paying(path: Path, *turns: Any) -> Any:
+def paying(path: Path, *turns: Any, recover: bool = True, **options: Any) -> Any:
     """The application of an agent whose runs are recorded, and that asks before it pays."""
     model = ScriptedLLM(*turns)
     clerk = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(pay)
-    durable = clerk.with_approval(timeout_s=3_600.0).with_durability(path)
-    return create_app(durable.build(), protocols=["ag-ui"])
+    durable = clerk.with_approval(timeout_s=3_600.0).with_durability(path, recover=recover)
+    return create_app(durable.build(), protocols=["ag-ui"], **options)
 
 
 async def test_a_durable_run_waits_for_its_client_as_long_as_its_request(
@@ -471,3 +471,55 @@ async def test_a_run_without_a_record_is_cancelled_if_its_client_does_not_come_b
         (run,) = app.state.service._live.values()
         await run.until_ended()
     assert run.status == "cancelled"
+
+
+@pytest.mark.parametrize("recovers", [True, False], ids=["recovered by the agent", "continued by the thread"])
+async def test_a_thread_continues_its_durable_run_after_a_restart(tmp_path: Path, recovers: bool) -> None:
+    PAID.clear()
+    path = tmp_path / "runs.db"
+    app = paying(path, call("pay", to="Ann"))
+    async with asking(app) as client:
+        first = await stream(client, body(user("Pay Ann.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        await app.state.service.drain(0)
+    resume = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
+    app = paying(path, call("pay", to="Ben"), forever(answer("Ann and Ben are paid.")), recover=recovers)
+    async with asking(app) as client:
+        service = app.state.service
+        run_id = interrupt.id.split("/")[0]
+        while recovers and not (await service.find(service.anybody, run_id)).is_held:  # noqa: ASYNC110
+            await anyio.sleep(0.01)  # the record sets no event
+        other = {**body(user("Pay Ann."), run="r2", resume=resume), "threadId": "t2"}
+        assert (await client.post("/ag-ui", json=other)).status_code == 409
+        second = await stream(client, body(user("Pay Ann."), run="r3", resume=resume))
+        (asked,) = second[-1].outcome.interrupts
+        assert (asked.reason, PAID) == ("approval", ["Ann"])
+        assert 'pay {"to": "Ben"}' in asked.message
+        again = [{"interruptId": asked.id, "status": "resolved", "payload": {"approved": True}}]
+        third = await stream(client, body(user("Pay Ann."), run="r4", resume=again))
+    assert text_of(third) == "Ann and Ben are paid."
+    assert isinstance(third[-1].outcome, ui.RunFinishedSuccessOutcome)
+    assert PAID == ["Ann", "Ben"]
+
+
+async def test_a_person_who_may_not_approve_cannot_do_so_after_a_restart(tmp_path: Path) -> None:
+    PAID.clear()
+    senders = {"ada": Principal(user="ada", approves=False), "eve": Principal(user="eve")}
+
+    def app_of(*turns: Any) -> Any:
+        return paying(
+            tmp_path / "runs.db", *turns, authenticate=lambda request: senders[request.headers["x-user"]]
+        )
+
+    app = app_of(call("pay", to="Ann"))
+    async with asking(app) as client:
+        client.headers["x-user"] = "ada"
+        (interrupt,) = (await stream(client, body(user("Pay Ann."))))[-1].outcome.interrupts
+        await app.state.service.drain(0)
+    resume = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
+    async with asking(app_of()) as client:
+        codes = {}
+        for name in senders:
+            client.headers["x-user"] = name
+            codes[name] = (await client.post("/ag-ui", json=body(user("Pay."), resume=resume))).status_code
+    assert (codes, PAID) == ({"ada": 403, "eve": 409}, [])
