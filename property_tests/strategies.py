@@ -25,6 +25,7 @@ from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.run_context import ContextFunction, RunContext
 from reactive_agents.core.tools import ToolScope
+from reactive_agents.core.values import LIVE as LIVE_FIELD
 
 # --- one law for many types -------------------------------------------------------------------------------
 
@@ -150,8 +151,8 @@ def _instances(kind: type) -> SearchStrategy[Any]:
 
 
 def fields_of(kind: Any) -> tuple[attrs.Attribute[Any], ...]:
-    """The fields of an attrs class, their types resolved."""
-    return tuple(attrs.fields(attrs.resolve_types(kind)))
+    """The fields of an attrs class that are written, their types resolved."""
+    return tuple(each for each in attrs.fields(attrs.resolve_types(kind)) if each.metadata != LIVE_FIELD)
 
 
 def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:

@@ -81,7 +81,12 @@ if TYPE_CHECKING:
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
     from reactive_agents.core.conversation import SessionInfo
     from reactive_agents.core.events import AgentEvent
-    from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
+    from reactive_agents.core.governance import (
+        ApprovalRequest,
+        DecisionErrors,
+        ExternalCallRequest,
+        QuestionRequest,
+    )
     from reactive_agents.core.model_profiles import ModelProfile
     from reactive_agents.core.redaction import Redactor
 
@@ -649,23 +654,34 @@ class ReactiveAgent(Generic[R, D]):
         return self._approval_desk.pending()
 
     def approve(
-        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
-    ) -> Result[None, errors.ApprovalNotPending]:
+        self,
+        run_id: RunId,
+        approval_id: ApprovalId,
+        reason: str = "",
+        *,
+        arguments: JsonObject | None = None,
+        by: str = "",
+    ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
         """Approve the waiting call of the ``ApprovalRequested`` with this id.
 
         Call it from any thread, as soon as the ``ApprovalRequested`` is published; it takes effect at once.
-        The reason, such as who approved it, is in the audit log and in ``ApprovalDecided``.
+        Reason and name are in the audit log and in ``ApprovalDecided``.
 
         Fails with ``ApprovalNotPending`` when no such call waits, for example because approval is not
-        switched on.
+        switched on; with ``InvalidToolArguments`` when the arguments do not fit the tool, and with
+        ``InvalidConfig`` when a text is too long. The call then waits on.
+
+        Args:
+            arguments: all arguments with which the call is made, in place of those of the model.
+            by: who approves it; not shown to the model.
         """
-        return self._approval_desk.approve(run_id, approval_id, reason)
+        return self._approval_desk.approve(run_id, approval_id, reason, arguments=arguments, by=by)
 
     def deny(
-        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
-    ) -> Result[None, errors.ApprovalNotPending]:
+        self, run_id: RunId, approval_id: ApprovalId, reason: str = "", *, by: str = ""
+    ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
         """Deny a waiting call, with a reason for the model; else like :meth:`approve`."""
-        return self._approval_desk.deny(run_id, approval_id, reason)
+        return self._approval_desk.deny(run_id, approval_id, reason, by=by)
 
     def pending_questions(self) -> tuple[QuestionRequest, ...]:
         """Return the questions of the model that wait for an answer, oldest first."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         | errors.SessionErrors
         | errors.ContentErrors
         | errors.RecordErrors
+        | errors.InvalidToolArguments
         | errors.ServiceFailed
     )
 

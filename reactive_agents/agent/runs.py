@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import anyio
 import anyio.to_thread
-from attrs import define, field
+from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import write_for_owner
@@ -27,9 +27,10 @@ from reactive_agents.agent.errors import AgentError, result_or_raise, time_befor
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
 from reactive_agents.agent.validation import is_count, wrong_text, wrong_value
 from reactive_agents.core import errors
-from reactive_agents.core.codec import abbreviated, to_json
+from reactive_agents.core.codec import abbreviated, decode, encode, to_json
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, DecisionErrors
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_context import DepsFunction, deps_function, wrong_deps
@@ -46,7 +47,12 @@ from reactive_agents.core.run_record import (
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.engine.durability import engine_definition, recorded_outcome, task_difference
+from reactive_agents.engine.durability import (
+    arguments_in_doubt,
+    engine_definition,
+    recorded_outcome,
+    task_difference,
+)
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.kernel.service_calls import BrokenServiceError
@@ -350,18 +356,34 @@ class Runs(Generic[R]):
         if self._queues is not None and run.status == "queued":  # it left the queue while it was paused
             await value_of(self._queues.submit_again(run))
 
-    async def approve(self, run_id: str, key: str | None = None, reason: str = "") -> None:
+    async def approve(
+        self,
+        run_id: str,
+        key: str | None = None,
+        reason: str = "",
+        *,
+        arguments: JsonObject | None = None,
+        by: str = "",
+    ) -> None:
         """Approve a call that waits, or that a call in doubt is made again.
 
         Args:
             key: the key of the question; not needed when only one waits.
-            reason: such as who approved it, for the audit log.
+            reason: for the audit log.
+            arguments: all arguments with which the call is made, in place of those of the model; none for a
+                call in doubt.
+            by: who approves it, for the audit log.
         """
-        await self._settle(run_id, key, {"approved": True, "reason": reason})
+        await self._settle(run_id, key, ApprovalDecision(True, reason, arguments, by))
 
-    async def deny(self, run_id: str, key: str | None = None, reason: str = "") -> None:
-        """Deny a call that waits, or that a call in doubt is made again."""
-        await self._settle(run_id, key, {"approved": False, "reason": reason})
+    async def deny(self, run_id: str, key: str | None = None, reason: str = "", *, by: str = "") -> None:
+        """Deny a call that waits, or that a call in doubt is made again.
+
+        Args:
+            reason: for the model.
+            by: who denies it, for the audit log.
+        """
+        await self._settle(run_id, key, ApprovalDecision(False, reason, by=by))
 
     async def answer(self, run_id: str, value: Json, key: str | None = None, *, error: str = "") -> None:
         """Answer a question, or give the result of an external call or a call in doubt.
@@ -513,27 +535,28 @@ class Runs(Generic[R]):
         if not await value_of(self._record.order(RunId(run_id), order)):
             raise AgentError(errors.RunRefused(run_id, "has ended, or is being cancelled"))
 
-    async def _settle(self, run_id: str, key: str | None, body: JsonObject) -> None:
+    async def _settle(self, run_id: str, key: str | None, given: JsonObject | ApprovalDecision) -> None:
         await self.find(run_id)
         now = self.engine.ports.clock.now()
-        value_or_raise(await settle_question(self._record, RunId(run_id), key, body, now))
+        value_or_raise(await settle_question(self._record, RunId(run_id), key, given, now))
 
 
 async def settle_question(
-    record: RunRecord, run_id: RunId, key: str | None, body: JsonObject, now: datetime
-) -> Result[OpenQuestion, errors.RunRefused | errors.RecordErrors]:
+    record: RunRecord, run_id: RunId, key: str | None, given: JsonObject | ApprovalDecision, now: datetime
+) -> Result[OpenQuestion, errors.RunRefused | errors.RecordErrors | DecisionErrors]:
     """Answer a question of a run.
 
-    Fails with ``RunRefused`` when none, or more than one, fits.
+    Fails with ``RunRefused`` when none, or more than one, fits. A decision that cannot be taken fails as in
+    ``ApprovalRequest.taken``, and the question stays open.
 
     Args:
         key: the key of the question; ``None`` for the only one that takes such an answer.
-        body: the answer, or a decision if it says ``approved``.
+        given: the answer, or a decision.
     """
     asked = await attempt(record.questions(run_id))
     if not isinstance(asked, Success):
         return Failure(asked.failure())
-    decides = "approved" in body
+    decides = isinstance(given, ApprovalDecision)
     kinds = ("approval", "doubt") if decides else ("question", "call", "doubt")
     fitting = [each for each in asked.unwrap() if each.kind in kinds and key in (None, each.key)]
     if len(fitting) != 1:
@@ -552,14 +575,19 @@ async def settle_question(
                 problem = f"{problem}, but a run that it began does: {waiting}"
         return Failure(errors.RunRefused(run_id, problem))
     (question,) = fitting
-    value = body.get("value")
-    if question.kind == "question" and not (isinstance(value, str) and value.strip()):
-        return Failure(errors.RunRefused(run_id, "expects a text that is not blank as its answer"))
-    for name in ("reason", "error"):
-        if not isinstance(body.get(name, ""), str):  # the run could never read it
-            return Failure(errors.RunRefused(run_id, f"expects a text as its {name}"))
-    if question.kind == "doubt" and not decides:
-        body = {"value": body["value"]}
+    if isinstance(given, ApprovalDecision):
+        taken = _taken(question, given)
+        if isinstance(taken, Failure):
+            return taken
+        body = cast(JsonObject, encode(taken.unwrap()))
+    else:
+        body, value = given, given.get("value")
+        if question.kind == "question" and not (isinstance(value, str) and value.strip()):
+            return Failure(errors.RunRefused(run_id, "expects a text that is not blank as its answer"))
+        if not isinstance(body.get("error", ""), str):  # the run could never read it
+            return Failure(errors.RunRefused(run_id, "expects a text as its error"))
+        if question.kind == "doubt":
+            body = {"value": body["value"]}
     try:
         text = to_json(body)
     except (TypeError, ValueError) as error:
@@ -570,6 +598,26 @@ async def settle_question(
     if not added.unwrap():
         return Failure(errors.RunRefused(run_id, "has its answer already"))
     return Success(question)
+
+
+def _taken(
+    question: OpenQuestion, decision: ApprovalDecision
+) -> Result[ApprovalDecision, errors.RunRefused | DecisionErrors]:
+    """Return a decision as it holds for a recorded question, by its recorded schema."""
+    read = decode(question.request, ApprovalRequest)
+    if isinstance(read, Failure):
+        problem = f"has a question that cannot be read: {read.failure().message}"
+        return Failure(errors.RunRefused(question.run_id, problem))
+    request: ApprovalRequest = read.unwrap()
+    if decision.arguments is None:
+        return request.taken(decision)
+    if question.kind == "doubt":
+        return evolve(request, check=partial(arguments_in_doubt, request.tool_name)).taken(decision)
+    from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck  # seldom needed
+
+    with suppress(ValueError):  # a schema that only its tool can check, which it does before the call
+        request = evolve(request, check=partial(ArgumentCheck(request.parameters), request.tool_name))
+    return request.taken(decision)
 
 
 def exported(entries: Iterable[RunEntry]) -> list[Json]:

@@ -30,11 +30,12 @@ from reactive_agents.agent.runs import exported, settle_question
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import runs
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import InvalidConfig, RunInterrupted, RunRefused
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
-from reactive_agents.core.governance import described_request
+from reactive_agents.core.governance import ApprovalDecision, described_request
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, abbreviated
 from reactive_agents.core.run_record import RecordedRun, RunFilter, RunOrder
 from reactive_agents.core.texts import escaped
 from reactive_agents.effects import Effect
@@ -59,6 +60,9 @@ RunArgument = Annotated[str, output.argument(metavar="RUN", help="The id of the 
 KeyOption = Annotated[
     str | None,
     output.option("--key", metavar="KEY", help="The id of the question; optional if only one waits."),
+]
+ByOption = Annotated[
+    str, output.option("--by", metavar="NAME", help="Who decides, for the audit log; not for the model.")
 ]
 StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="The step to run again.")]
 
@@ -159,9 +163,19 @@ def approve(
     file: RecordOption,
     key: KeyOption = None,
     reason: Annotated[str, output.option("--reason", metavar="TEXT", help="For the audit log.")] = "",
+    arguments: Annotated[
+        str | None,
+        output.option(
+            "--arguments", metavar="JSON", help="All arguments of the call, in place of the model's."
+        ),
+    ] = None,
+    by: ByOption = "",
 ) -> None:
     """Approve a waiting call, or approve repeating a call in doubt."""
-    _settle(file, run, key, {"approved": True, "reason": reason})
+    edited = None if arguments is None else from_json(arguments, JsonObject).value_or(None)
+    if arguments is not None and edited is None:
+        raise output.bad_usage("--arguments", abbreviated(arguments), "a JSON object")
+    _settle(file, run, key, ApprovalDecision(True, reason, edited, by))
 
 
 @runs.command()
@@ -170,9 +184,10 @@ def deny(
     file: RecordOption,
     key: KeyOption = None,
     reason: Annotated[str, output.option("--reason", metavar="TEXT", help="For the model.")] = "",
+    by: ByOption = "",
 ) -> None:
     """Deny a waiting call, or deny repeating a call in doubt."""
-    _settle(file, run, key, {"approved": False, "reason": reason})
+    _settle(file, run, key, ApprovalDecision(False, reason, by=by))
 
 
 @runs.command()
@@ -495,8 +510,8 @@ def _order(file: str, run: str, order: RunOrder, told: str) -> None:
     output.report({"run_id": run, "order": order}, f"{told} {run}.")
 
 
-def _settle(file: str, run: str, key: str | None, body: JsonObject) -> None:
-    settled = _ask(file, lambda record: settle_question(record, RunId(run), key, body, SystemClock.now()))
+def _settle(file: str, run: str, key: str | None, given: JsonObject | ApprovalDecision) -> None:
+    settled = _ask(file, lambda record: settle_question(record, RunId(run), key, given, SystemClock.now()))
     known = _ask(file, lambda record: record.find(RunId(run)))
     is_held = known is not None and known.is_held
     told = "" if is_held else " No process continues the run now: runs resume or a worker does."

@@ -25,7 +25,7 @@ from reactive_agents.core.json import Json, abbreviated
 from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, tag_of, upgrade_of
-from reactive_agents.core.values import OMITTED
+from reactive_agents.core.values import LIVE, OMITTED
 
 _T = TypeVar("_T")
 
@@ -227,8 +227,9 @@ def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     special: dict[str, Any] = {
         field.name: override(struct_hook=field_hook(field, converter))
         for field in attrs.fields(kind)
-        if field.validator is not None or not field.repr
+        if field.metadata != LIVE and (field.validator is not None or not field.repr)
     }
+    special |= {field.name: override(omit=True) for field in attrs.fields(kind) if field.metadata == LIVE}
     needed = ", ".join(field.name for field in attrs.fields(kind) if field.default is attrs.NOTHING)
     expected = f"an object with {needed}" if needed else "an object"
     build = make_dict_structure_fn(kind, converter, **special)
@@ -239,14 +240,14 @@ def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
 
 
 def _has_omitted_fields(kind: Any) -> bool:
-    return attrs.has(kind) and any(field.metadata == OMITTED for field in attrs.fields(kind))
+    return attrs.has(kind) and any(field.metadata in (OMITTED, LIVE) for field in attrs.fields(kind))
 
 
 def _omitting_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
     fields: dict[str, Any] = {
-        field.name: override(omit_if_default=True)
+        field.name: override(omit=True) if field.metadata == LIVE else override(omit_if_default=True)
         for field in attrs.fields(kind)
-        if field.metadata == OMITTED
+        if field.metadata in (OMITTED, LIVE)
     }
     return make_dict_unstructure_fn(kind, converter, **fields)
 

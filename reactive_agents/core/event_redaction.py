@@ -150,7 +150,7 @@ def _plan_of(kind: type, names: _Names) -> _Plan:
         parts = tuple(_parts(field.type))
         if all(_is_never_text(part, names) for part in parts):
             continue
-        if field.type in (Json, JsonObject):
+        if {*parts} <= {Json, JsonObject, type(None)}:
             json_fields.append(field.name)
         elif all(_is_never_text(part, names) or _is_text(part) for part in parts):
             texts.append(field.name)

@@ -156,6 +156,7 @@ class ToolCallCompleted(Event):
         origin: whether the tool was run for this call, or its result comes from elsewhere.
         result: the full result; the model may have been shown a part of it.
         replayed: whether the result comes from the record of a durable run: the call was made before.
+        arguments: those that the call was made with, if an approver changed them.
     """
 
     tool_name: str
@@ -166,6 +167,7 @@ class ToolCallCompleted(Event):
     origin: CallOrigin = "executed"
     result: Json = None
     replayed: bool = field(default=False, metadata=values.OMITTED)
+    arguments: JsonObject | None = field(default=None, metadata=values.OMITTED)
 
 
 @frozen(eq=False, repr=False)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import GuardrailAction as GuardrailAction
 from reactive_agents.core.config import GuardrailStage as GuardrailStage
-from reactive_agents.core.errors import BudgetPeriod
+from reactive_agents.core.errors import (
+    BudgetPeriod,
+    InvalidConfig,
+    InvalidToolArguments,
+    ToolErrors,
+    ToolNotApproved,
+)
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
-from reactive_agents.core.json import Json, JsonObject, copied_json
+from reactive_agents.core.json import JSON_DATA, Json, JsonObject, abbreviated, copied_json, json_object_of
+from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ClaimEvidence as ClaimEvidence
 from reactive_agents.core.results import ClaimKind as ClaimKind
 from reactive_agents.core.results import ModelRetry as ModelRetry
@@ -22,9 +30,9 @@ from reactive_agents.core.results import Receipt as Receipt
 from reactive_agents.core.results import Verdict as Verdict
 from reactive_agents.core.results import VerificationReport as VerificationReport
 from reactive_agents.core.texts import escaped
-from reactive_agents.core.tools import Risk
+from reactive_agents.core.tools import CallOrigin, Risk, ToolResult
 from reactive_agents.core.usage import RunUsage, Usage, total_usage
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import LIVE, OMITTED, Value
 
 START: Final[Literal["start"]] = "start"
 """The action of the entry of a run that begins; its end is the entry ``run``."""
@@ -33,8 +41,20 @@ AuditAction: TypeAlias = Literal[
 ]
 
 
+MOST_REASON: Final = 10_000
+"""Characters of the reason of an approval or a denial, and of the name of who decided."""
+DecisionErrors: TypeAlias = InvalidConfig | InvalidToolArguments
+"""Why a decision on a call cannot be taken."""
+ArgumentsCheck: TypeAlias = Callable[[JsonObject], Result[JsonObject | None, InvalidToolArguments]]
+"""Return the arguments as the tool would be called with them; ``None`` for just as they are."""
+
+
 def _own_copy(arguments: JsonObject) -> JsonObject:
     return copied_json(arguments)
+
+
+def _in_one_order(arguments: JsonObject) -> str:
+    return json.dumps(arguments, sort_keys=True)
 
 
 def described_request(
@@ -64,6 +84,8 @@ class ApprovalRequest(Value):
         notice: a warning about the tool, for example that its definition changed; empty for none.
         user: of the run; ``None`` for none.
         parent_run_id: the run that began the run, by a tool or a handoff.
+        parameters: JSON Schema of the arguments; empty if unknown.
+        check: returns whether other arguments fit the tool; ``None`` where the tool is not at hand.
     """
 
     run_id: RunId
@@ -78,22 +100,83 @@ class ApprovalRequest(Value):
     notice: str = ""
     user: str | None = None
     parent_run_id: RunId | None = None
+    parameters: JsonObject = field(factory=dict, repr=False, eq=False, metadata=OMITTED)
+    check: ArgumentsCheck | None = field(default=None, repr=False, eq=False, metadata=LIVE)
 
     @property
     def described(self) -> str:
         """Return the call in one line, as :func:`described_request` does."""
         return described_request(self.tool_name, self.arguments, self.risk, self.copied, self.notice)
 
+    def taken(self, decision: ApprovalDecision) -> Result[ApprovalDecision, DecisionErrors]:
+        """Return a decision as it holds, with a copy of its arguments.
+
+        It has arguments only if they are others than the request has. Fails when it cannot be taken: a text
+        is too long, or the arguments do not fit the tool.
+        """
+        for name, text in {"reason": decision.reason, "by": decision.by}.items():
+            if not isinstance(text, str):
+                return Failure(InvalidConfig(name, abbreviated(text), "a text"))
+            if len(text) > MOST_REASON:
+                got, most = f"{len(text):,} characters", f"at most {MOST_REASON:,} characters"
+                return Failure(InvalidConfig(name, got, most))
+        if decision.arguments is None:
+            return Success(decision)
+        if decision.approved is not True:
+            return Failure(InvalidConfig("arguments", "some", "none, since the call is denied"))
+        arguments = json_object_of(decision.arguments)
+        if arguments is None:
+            return Failure(InvalidConfig("arguments", abbreviated(decision.arguments), JSON_DATA))
+        if _in_one_order(arguments) == _in_one_order(self.arguments):
+            return Success(evolve(decision, arguments=None))
+        fits = Success(None) if self.check is None else self.check(copied_json(arguments))
+        if isinstance(fits, Failure):
+            return fits
+        runs = fits.unwrap()
+        is_same = runs is not None and _in_one_order(runs) == _in_one_order(self.arguments)
+        return Success(evolve(decision, arguments=None if is_same else arguments))
+
 
 @frozen(eq=False, repr=False)
 class ApprovalDecision(Value):
     """Whether a call may run.
 
-    ``reason``: for the audit log; the model is shown it when the call may not run.
+    Attributes:
+        reason: for the audit log, at most 10,000 characters; the model is shown it when the call may not run.
+        arguments: all arguments of the call, in place of those of the request; ``None`` for the latter.
+        by: who decided, for the audit log; never shown to the model.
     """
 
     approved: bool
     reason: str = ""
+    arguments: JsonObject | None = field(default=None, metadata=OMITTED)
+    by: str = field(default="", metadata=OMITTED)
+
+    @property
+    def signed(self) -> str:
+        """The reason, after the name of who decided."""
+        return signed(self.reason, self.by)
+
+
+def signed(reason: str, by: str) -> str:
+    """Return the reason of a decision after the name of who decided."""
+    return ": ".join(filter(None, (f"by {by}" if by else "", reason)))
+
+
+def made_with(
+    arguments: JsonObject | None, call: ToolCall, outcome: Result[ToolResult, ToolErrors]
+) -> Result[ToolResult, ToolErrors]:
+    """Return the outcome of a call with the arguments that an approver gave, if any.
+
+    An error becomes a result, since it cannot tell them.
+    """
+    if arguments is None:
+        return outcome
+    if isinstance(outcome, Success):
+        return Success(evolve(outcome.unwrap(), arguments=arguments))
+    error = outcome.failure()
+    origin: CallOrigin = "declined" if isinstance(error, ToolNotApproved) else "executed"
+    return Success(ToolResult(call.id, call.name, error=error.message, origin=origin, arguments=arguments))
 
 
 # --- Questions, and calls that another program executes ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from reactive_agents.core.content import Content
 from reactive_agents.core.ids import CallId
@@ -14,6 +14,7 @@ from reactive_agents.core.values import OMITTED, Value, computed
 
 # made once: ``json.dumps`` would make an encoder for each call
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
+_EDITED = "An approver changed the arguments, which were "
 _as_sorted_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 
 
@@ -56,6 +57,16 @@ class ToolCall(Value):
     def fingerprint(self) -> str:
         """Return a key that is equal for calls of one tool with equal arguments."""
         return f"{self.name} {self.malformed or self._arguments_in_one_order()}"
+
+    def edited(self, arguments: JsonObject) -> ToolCall:
+        """Return the call as it was made, with the arguments that an approver gave."""
+        told = f"{_EDITED}{self.arguments_text}."
+        return evolve(self, arguments=arguments, repairs=(*self.repairs, told), copied=())
+
+    @property
+    def is_edited(self) -> bool:
+        """Return whether an approver changed the arguments."""
+        return any(each.startswith(_EDITED) for each in self.repairs)
 
     def _arguments_in_one_order(self) -> str:
         """Return the arguments as text with sorted names."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core import bases
 from reactive_agents.core.bases import FieldProblem, ServiceFailed, sentence
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import OMITTED, Value
 
 # --- model calls, and the budgets that are checked before them ----------------------------------------
 
@@ -333,10 +333,14 @@ class ToolTimedOut(Value):
 
 @frozen(eq=False, repr=False)
 class ToolNotApproved(Value):
-    """The tool needs approval that was not given; it did not run."""
+    """The tool needs approval that was not given; it did not run.
+
+    ``by``: who denied it, for the audit log; the message, which the model is shown, does not name them.
+    """
 
     tool_name: str
     reason: str
+    by: str = field(default="", metadata=OMITTED)
 
     message = sentence("The call of {0.tool_name!r} was not approved: {0.reason}")
 

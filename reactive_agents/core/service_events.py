@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
-from reactive_agents.core import errors
+from reactive_agents.core import errors, values
 from reactive_agents.core.bases import Event, PlanChange
 from reactive_agents.core.config import VerificationAction
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
@@ -215,13 +215,15 @@ class ApprovalRequested(Event):
 
 @frozen(eq=False, repr=False)
 class ApprovalDecided(Event):
-    """A call was approved or denied; ``reason``: why it was denied."""
+    """A call was approved or denied; the other fields are as in ``ApprovalDecision``."""
 
     approval_id: ApprovalId
     call_id: CallId
     tool_name: str
     approved: bool
     reason: str = ""
+    arguments: JsonObject | None = field(default=None, metadata=values.OMITTED)
+    by: str = field(default="", metadata=values.OMITTED)
 
 
 @frozen(eq=False, repr=False)

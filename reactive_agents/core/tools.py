@@ -207,6 +207,7 @@ class ToolResult(Value):
         counted: whether the usage is already in the account of the run.
         parts: images, audio and documents, in the order of their labels in the result.
         known_texts: what the call has read or written of files.
+        arguments: those that the call was made with, if an approver changed the arguments of the model.
     """
 
     call_id: CallId
@@ -219,6 +220,7 @@ class ToolResult(Value):
     counted: bool = False
     parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
     known_texts: tuple[KnownText, ...] = field(default=(), metadata=OMITTED)
+    arguments: JsonObject | None = field(default=None, metadata=OMITTED)
 
     @property
     def success(self) -> bool:

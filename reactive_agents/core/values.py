@@ -18,6 +18,8 @@ _T = TypeVar("_T")
 
 OMITTED: Final = {"omitted": True}
 """Metadata of a field that is not written to JSON while it has its default."""
+LIVE: Final = {"live": True}
+"""Metadata of a field that is never written to JSON, such as a function."""
 
 
 class Value:
@@ -75,7 +77,7 @@ def replaced(value: _T, **changes: Any) -> _T:
     return made
 
 
-__all__ = ["OMITTED", "Value", "computed", "lazy_pattern", "replaced"]
+__all__ = ["LIVE", "OMITTED", "Value", "computed", "lazy_pattern", "replaced"]
 
 if TYPE_CHECKING:
     from functools import cached_property as computed

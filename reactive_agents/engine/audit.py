@@ -105,12 +105,14 @@ def redacted_arguments(arguments: JsonObject, services: EngineServices) -> str:
 
 async def append_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:
     """Append an entry for a call that was not approved."""
+    from reactive_agents.core.governance import signed  # of agents whose calls need approval
+
     arguments = redacted_arguments(call.arguments, services)
     await append_or_report(
         "denial",
         services,
         subject=call.name,
-        detail=f"Denied: {error.reason} The arguments: {arguments}",
+        detail=f"Denied: {signed(error.reason, error.by)} The arguments: {arguments}",
         call_id=call.id,
     )
 

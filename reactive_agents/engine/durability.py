@@ -449,7 +449,9 @@ class RunJournal:
             return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
-        outcome = await self._settled(key, made) if key in self._entries else None
+        outcome = (
+            await self._settled(key, made.as_intended(self._entries[key])) if key in self._entries else None
+        )
         if outcome is None:
             outcome = await self._made(key, made, branch)
         kept = {"tool": made.call.name, **_body_of(outcome, "result", ToolResult, errors.ToolErrors)}
@@ -469,9 +471,9 @@ class RunJournal:
     ) -> Result[ToolResult, errors.ToolErrors]:
         """Record the intent of a call, then make it."""
 
-        async def intend() -> None:
+        async def intend(edited: JsonObject | None = None) -> None:
             if key not in self._entries:
-                await self.keep(key, "intent", _intent_of(made.call), durable=not made.repeatable)
+                await self.keep(key, "intent", _intent_of(made.call, edited), durable=not made.repeatable)
             else:
                 await self.settle()
                 self._arrive(self._entries[key].at)
@@ -551,7 +553,7 @@ class RunJournal:
                     return None
                 self._publish_doubt(key, made, "settled")
                 value: Json = "It was done; its result was lost." if done is True else done
-                return Success(ToolResult(made.call.id, made.call.name, value))
+                return made.with_result(value)
         return await self._asked_about(key, made)
 
     async def _asked_about(
@@ -561,7 +563,7 @@ class RunJournal:
         while f"{tried}!" in self._entries:  # it was repeated, and that call is in doubt too
             tried += "!"
         question = f"{tried}?"
-        told = Success(ToolResult(made.call.id, made.call.name, error=IN_DOUBT))
+        told = made.with_result(None, IN_DOUBT)
         answer = self._entries.get(f"{question}=")
         request = _doubt_request(f"{self.call_key(tried)}/doubt", made)  # "?" would end the path of a URL
         if self.in_doubt == "ask" and made.approver is not None:
@@ -579,9 +581,9 @@ class RunJournal:
         given = {} if answer is None else _loaded(answer)
         if "value" in given:
             self._publish_doubt(key, made, "settled")
-            return Success(ToolResult(made.call.id, made.call.name, given["value"]))
+            return made.with_result(given["value"])
         if given.get("approved") is True:
-            await self.keep(f"{tried}!", "intent", _intent_of(made.call), durable=True)
+            await self.keep(f"{tried}!", "intent", _intent_of(made.call, made.edited), durable=True)
             self._publish_doubt(key, made, "repeated")
             return None
         self._publish_doubt(key, made, "told")
@@ -794,6 +796,7 @@ class RecordedCall:
         repeatable: whether it may be repeated with the same idempotency key.
         resumable: whether it only begins durable runs, which resume.
         probe: returns whether the call with an idempotency key was done, and its result; ``None`` if unknown.
+        edited: the arguments that an approver gave before the call was made; ``None`` for those of the call.
     """
 
     call: ToolCall
@@ -804,12 +807,22 @@ class RecordedCall:
     repeatable: bool
     resumable: bool
     probe: Callable[[str], Awaitable[tuple[Json] | None]] | None = None
+    edited: JsonObject | None = None
+
+    def as_intended(self, intent: RunEntry) -> RecordedCall:
+        """Return the call with the arguments that an approver gave before it was made."""
+        edited: Any = _loaded(intent).get("edited")
+        return evolve(self, edited=edited)
+
+    def with_result(self, value: Json, error: str = "") -> Result[ToolResult, errors.ToolErrors]:
+        """Return what is known of a call that was made before."""
+        return Success(ToolResult(self.call.id, self.call.name, value, error, arguments=self.edited))
 
 
 class _IntendingApprover:
     """An approver that records the intent of an approved call."""
 
-    def __init__(self, approver: Approver, intend: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, approver: Approver, intend: Callable[[JsonObject | None], Awaitable[None]]) -> None:
         self._approver = approver
         self._intend = intend
 
@@ -818,7 +831,7 @@ class _IntendingApprover:
         """Return the decision, after recording the intent of an approved call."""
         decided = await attempt(self._approver.decide(request))
         if isinstance(decided, Success) and decided.unwrap().approved is True:
-            await self._intend()
+            await self._intend(decided.unwrap().arguments)
         return decided
 
 
@@ -1416,8 +1429,9 @@ def _question_of(request: Any, kind: str | None = None) -> JsonObject:
     return {"kind": kind or kinds.get(type(request), "approval"), "request": encode(request)}
 
 
-def _intent_of(call: ToolCall) -> JsonObject:
-    return {"tool": call.name, "arguments": call.arguments}
+def _intent_of(call: ToolCall, edited: JsonObject | None) -> JsonObject:
+    intent: JsonObject = {"tool": call.name, "arguments": call.arguments}
+    return intent if edited is None else {**intent, "edited": edited}
 
 
 def _call_of(entry: RunEntry) -> str:
@@ -1437,10 +1451,18 @@ def _doubt_request(key: str, made: RecordedCall) -> ApprovalRequest:
         approval_id=ApprovalId(key),
         call_id=call.id,
         tool_name=call.name,
-        arguments=call.arguments,
+        arguments=call.arguments if made.edited is None else made.edited,
         risk="high",
         notice="The process ended while this call was under way: it may have taken effect. Run it again?",
+        check=partial(arguments_in_doubt, call.name),
     )
+
+
+def arguments_in_doubt(tool_name: str, arguments: JsonObject) -> Result[None, errors.InvalidToolArguments]:
+    """Refuse other arguments for a call in doubt, which keeps its idempotency key."""
+    expected = "those of the call in doubt, which is made again as it was"
+    problem = errors.ArgumentProblem("arguments", "others", expected)
+    return Failure(errors.InvalidToolArguments(tool_name, (problem,)))
 
 
 def _also_noting(spent: list[RunUsage], recorder: UsageRecorder | None) -> UsageRecorder:

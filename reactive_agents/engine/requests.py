@@ -19,6 +19,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, events
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
+    MOST_REASON,
     ApprovalDecision,
     ApprovalRequest,
     AuditAction,
@@ -81,15 +82,29 @@ class RunApprover:
                 notice=request.notice,
             )
 
-        async def granted(decision: ApprovalDecision) -> Result[ApprovalDecision, ServiceFailed]:
+        def take(decision: ApprovalDecision) -> ApprovalDecision:
+            taken = own.taken(decision)
+            if isinstance(taken, Failure):
+                refused = f"the decision could not be taken. {taken.failure().message}"
+                return ApprovalDecision(False, refused, by=f"{decision.by}"[:MOST_REASON])
+            made: ApprovalDecision = taken.unwrap()
+            return made
+
+        async def granted(given: ApprovalDecision) -> Result[ApprovalDecision, ServiceFailed]:
+            decision = take(given)  # it may come from another process
             if decision.approved is not True:
                 return Success(decision)
-            because = f": {decision.reason.rstrip('.')}" if decision.reason else ""
+            because = f": {decision.signed.rstrip('.')}" if decision.signed else ""
+            made_with = f"The arguments: {arguments}"
+            if decision.arguments is not None:
+                made_with = (
+                    f"The arguments were changed to: {redacted_arguments(decision.arguments, services)}"
+                )
             entered = await append_entry(
                 "approval",
                 services,
                 subject=request.tool_name,
-                detail=f"Approved{because}. The arguments: {arguments}",
+                detail=f"Approved{because}. {made_with}",
                 call_id=request.call_id,
             )
             cannot = "The approval cannot be audited."
@@ -98,12 +113,19 @@ class RunApprover:
             )
 
         def end(decided: Result[ApprovalDecision, ServiceFailed] | None) -> None:
-            approved, reason = False, "the run was interrupted before the call could be approved."
-            if isinstance(decided, Success):
-                approved, reason = decided.unwrap().approved, decided.unwrap().reason
-            elif decided is not None:
-                reason = decided.failure().message
-            services.events.publish(events.ApprovalDecided, *about, approved=approved, reason=reason)
+            decision = ApprovalDecision(False, "the run was interrupted before the call could be approved.")
+            if decided is not None:
+                decision = decided.lash(
+                    lambda failed: Success(ApprovalDecision(False, failed.message))
+                ).unwrap()
+            services.events.publish(
+                events.ApprovalDecided,
+                *about,
+                approved=decision.approved,
+                reason=decision.reason,
+                arguments=copied_json(decision.arguments),
+                by=decision.by,
+            )
 
         asked = f"Approval requested. The arguments: {arguments}"
         entry = partial(append_or_report, "request", services, subject=request.tool_name, detail=asked)
@@ -111,7 +133,14 @@ class RunApprover:
         if services.handle.failure is not None:  # auditing is required, and no one is asked off the record
             return Failure(_UNRECORDED)
         decided = _settled(
-            "approval", self._approver, Approver.decide, request, ApprovalDecision, ask, services.journal
+            "approval",
+            self._approver,
+            Approver.decide,
+            request,
+            ApprovalDecision,
+            ask,
+            services.journal,
+            take,
         )
         return await _awaited(services, decided, granted, end)
 
@@ -263,10 +292,14 @@ async def _settled(
     expected: type[_A],
     publish: Callable[[], None],
     journal: RunJournal | None,
+    take: Callable[[_A], _A] | None = None,
 ) -> Result[_A, ServiceFailed]:
     """Make a request, publish it once it is pending, and return its outcome.
 
     In a durable run the outcome may come from another process, even before this one was started.
+
+    Args:
+        take: returns an outcome of this process as it is recorded.
     """
 
     def pending() -> object:
@@ -279,6 +312,6 @@ async def _settled(
         outcome = await attempt_foreign(pending, expected)
         if isinstance(outcome, BrokenContract):
             return Failure(broken_service(name, service, method.__name__, outcome.problem))
-        return outcome
+        return outcome if take is None else outcome.map(take)
 
     return await asked() if journal is None else await journal.ask(request, expected, asked, publish)

@@ -50,8 +50,8 @@ def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[re
 def _with_calls_under_way(
     state: KernelState, handle: RunHandle, now: datetime
 ) -> Sequence[results.ReasoningStep]:
-    pending = enumerate(state.pending)
-    begun = tuple(call for index, call in pending if call_key(state, index) in handle.interrupted_calls)
+    known = (handle.interrupted_calls.get(call_key(state, index)) for index in range(len(state.pending)))
+    begun = tuple(call for call in known if call is not None)
     return record_actions(replaced(state, pending=begun), now)
 
 

@@ -14,6 +14,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, events
 from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.events import ToolCallStarted
+from reactive_agents.core.governance import made_with
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
@@ -26,7 +27,7 @@ from reactive_agents.core.tools import (
     ToolScope,
 )
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, CallSoon, attempt_foreign, effect
+from reactive_agents.effects import BrokenContract, CallSoon, attempt, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
 from reactive_agents.engine.guardrail import check_text, redact_sub_runs, withheld_result
 from reactive_agents.engine.requests import request_reply
@@ -38,7 +39,12 @@ from reactive_agents.ports import Approver, ToolService
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import ToolErrors
-    from reactive_agents.core.governance import GuardrailReport, GuardrailStage
+    from reactive_agents.core.governance import (
+        ApprovalDecision,
+        ApprovalRequest,
+        GuardrailReport,
+        GuardrailStage,
+    )
 
 
 class RunTools:
@@ -69,10 +75,11 @@ class RunTools:
         events.publish(ToolCallStarted, call.name, call.id, call.arguments)
         making = partial(self._services.run_context, tool_call_id=call.id, retry=failed)
         scope = replaced(scope, run_context=making, report=report, known_texts=tuple(handle.known_texts))
+        noting = None if approver is None else _NotingApprover(approver, call)
         try:
-            executed = await self._execute(call, scope, approver)
+            executed = await self._execute(call, scope, noting)
         except BaseException:
-            handle.interrupted_calls.add(scope.call_key)
+            handle.interrupted_calls[scope.call_key] = call if noting is None else noting.call
             raise
         finally:
             if report is not None:
@@ -81,7 +88,8 @@ class RunTools:
         if worked and call.name in self._services.ports.handoffs:
             from reactive_agents.engine.handoffs import accept_handoff
 
-            accept_handoff(call, self._services)
+            edited = executed.unwrap().arguments
+            accept_handoff(call if edited is None else call.edited(edited), self._services)
         error = _error_of(call, executed)
         if error is not None:
             handle.call_errors[scope.call_key] = error
@@ -188,12 +196,15 @@ class RunTools:
             service = type(self._tools).__name__
             return Failure(errors.ToolFailed(call.name, f"The tool service {service} {outcome.problem}"))
         if isinstance(outcome, Success) and outcome.unwrap().origin == "external":
+            edited = outcome.unwrap().arguments
+            made = call if edited is None else call.edited(edited)
             if call.name in self._services.ports.handoffs:
                 from reactive_agents.engine.handoffs import request_handoff
 
-                return Success(await request_handoff(call, self._services))
+                return made_with(edited, call, Success(await request_handoff(made, self._services)))
             timeouts = (each.timeout_s for each in self.definitions() if each.name == call.name)
-            return await request_reply(call, scope, next(timeouts, ANSWER_TIMEOUT_S), self._services)
+            timeout_s = next(timeouts, ANSWER_TIMEOUT_S)
+            return made_with(edited, call, await request_reply(made, scope, timeout_s, self._services))
         if isinstance(outcome, Success) and outcome.unwrap().parts:
             return Success(await self._with_content(outcome.unwrap()))
         return outcome
@@ -219,6 +230,22 @@ class RunTools:
         if not report.allowed:
             return None, withheld_result(report.violation)
         return _redacted(value, report), ""
+
+
+class _NotingApprover:
+    """Implements ``Approver``; ``call`` is the call as it is let run."""
+
+    def __init__(self, approver: Approver, call: ToolCall) -> None:
+        self.call = call
+        self._approver = approver
+
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:
+        """Return the decision of the other approver."""
+        decided = await attempt(self._approver.decide(request))
+        if isinstance(decided, Success) and (edited := decided.unwrap().arguments) is not None:
+            self.call = self.call.edited(edited)
+        return decided
 
 
 _LONGEST_MESSAGE = 500

@@ -41,6 +41,7 @@ from reactive_agents.reasoning import ReasoningService
 if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors, ToolErrors
     from reactive_agents.core.governance import PersonRequest
+    from reactive_agents.core.messages import ToolCall
     from reactive_agents.core.run_record import RecordedRun
     from reactive_agents.engine.durability import RunJournal  # imported by durable runs
     from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
@@ -215,7 +216,7 @@ class RunHandle:
         requests: number of approvals, answers and external calls that were asked for until now.
         kernel_states: the latest state of each kernel of the run, in order, by its id.
         kernel_state: the state of the current or last kernel.
-        interrupted_calls: keys of the tool calls that were cancelled with the run.
+        interrupted_calls: the tool calls that were cancelled with the run, as they were made, by their keys.
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
@@ -249,7 +250,7 @@ class RunHandle:
     requests: int = 0
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
-    interrupted_calls: set[str] = field(factory=set)
+    interrupted_calls: dict[str, ToolCall] = field(factory=dict)
     call_errors: dict[str, ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = NO_ITEMS
     failed_calls: dict[str, int] = field(factory=dict)

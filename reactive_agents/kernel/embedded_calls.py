@@ -18,7 +18,7 @@ from reactive_agents.kernel.clauses import WORD
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.prompt import shown_texts
-from reactive_agents.kernel.reducers import absorb_results, record_actions
+from reactive_agents.kernel.reducers import absorb_results, record_actions, with_calls_as_made
 from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import RETURN_DIRECT, proposed_answer
 from reactive_agents.kernel.tool_execution import (
@@ -111,14 +111,14 @@ async def _run(
     now = context.clock.now()
     made = AssistantMessage("", calls)
     acting = evolve(state, pending=calls, messages=(*state.messages, made))
-    acting = evolve(acting, steps=record_actions(acting, now))
     calls = mark_copied(state, context, calls)
     for call in calls:
         context.hooks.on_action(state, call)
     # the last turn may have had calls, with keys of their own
     apart = evolve(acting, id=f"{state.id}-answer")
     results = await run_calls(apart, context, calls)
-    observing = evolve(acting, status="observing", results=results)
+    acting = with_calls_as_made(acting, results)
+    observing = evolve(acting, status="observing", results=results, steps=record_actions(acting, now))
     absorbed, shown = absorb_results(observing, context, now)
     for result, text in zip(observing.results, shown, strict=True):
         context.hooks.on_observation(state, result, text)

@@ -187,6 +187,7 @@ class KernelHooks:
             result.origin,
             result.result,
             replayed,
+            result.arguments,
         )
 
     def on_done(self, state: KernelState) -> None:

@@ -32,7 +32,13 @@ from reactive_agents.kernel.context_window.window import Window, budget_of, wind
 from reactive_agents.kernel.embedded_calls import authorship
 from reactive_agents.kernel.ledger import enter_answer, enter_calls
 from reactive_agents.kernel.prompt import assemble, turn_guidance, without_tools
-from reactive_agents.kernel.reducers import absorb_response, absorb_results, record_actions, thought_of
+from reactive_agents.kernel.reducers import (
+    absorb_response,
+    absorb_results,
+    record_actions,
+    thought_of,
+    with_calls_as_made,
+)
 from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import mark_copied, run_calls
@@ -92,7 +98,7 @@ def _publish_turn(state: KernelState, response: ModelResponse, context: KernelCo
 @effect
 async def act(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Run the pending calls concurrently; a lone ``final-answer`` is a proposal."""
-    steps = record_actions(state, context.clock.now())
+    begun = context.clock.now()
     calls = mark_copied(state, context, state.pending)
     for call in calls:
         context.hooks.on_action(state, call)
@@ -103,13 +109,15 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
             replaced(
                 state,
                 status="observing",
-                steps=steps,
+                steps=record_actions(state, begun),
                 pending=(),
                 proposal=proposal,
                 ledger=enter_answer(state.ledger, proposal.text),
             ),
         )
     results = await run_calls(state, context, calls)
+    state = with_calls_as_made(state, results)
+    steps = record_actions(state, begun)
     return Success(replaced(state, status="observing", steps=steps, pending=(), results=results))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, T
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.persistent import PersistentList
 from reactive_agents.core.results import ReasoningStep, StepMetadata, StepType
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
@@ -28,6 +30,8 @@ _TURN = 0.8
 """Confidence in a turn of which nothing else is known."""
 _AFTER_REPAIR = 0.9
 """The factor of that confidence for each repaired call."""
+_SHOWN_ARGUMENTS = 2_000
+"""Characters of the arguments of an approver that are told beside a result."""
 
 
 def new_step(
@@ -152,6 +156,21 @@ def calls_of_turn(state: KernelState) -> Mapping[CallId, ToolCall]:
     return {}
 
 
+def with_calls_as_made(state: KernelState, results: Iterable[ToolResult]) -> KernelState:
+    """Return the state in which the last calls have the arguments that approvers gave."""
+    given = {each.call_id: each.arguments for each in results if each.arguments is not None}
+    if not given:
+        return state
+
+    def made(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+        return tuple(call.edited(given[call.id]) if call.id in given else call for call in calls)
+
+    *before, turn = state.messages
+    if isinstance(turn, AssistantMessage):
+        turn = evolve(turn, tool_calls=made(turn.tool_calls))
+    return replaced(state, pending=made(state.pending), messages=(*before, turn))
+
+
 def record_actions(state: KernelState, at: datetime) -> PersistentList[ReasoningStep]:
     """Return the steps, with an action added for each pending call."""
     steps = []
@@ -191,9 +210,10 @@ def absorb_results(
             transcript = replaced(transcript, shown_in_part=True)
         definition = context.toolset.definition(call.name)
         metadata = _observation_metadata(result, view, definition)
-        steps.append(new_step(state, len(steps), "observation", view.shown, at, metadata))
+        shown = f"{_told_of(result)}{view.shown}"
+        steps.append(new_step(state, len(steps), "observation", shown, at, metadata))
         is_error = bool(result.error)
-        messages.append(ToolMessage(result.call_id, result.tool_name, view.shown, is_error, result.parts))
+        messages.append(ToolMessage(result.call_id, result.tool_name, shown, is_error, result.parts))
         new_text = "" if result.tool_name == RECALL else view.shown  # reading on gathers nothing new
         entries.append(LedgerEntry(call, definition, result, new_text, view.key, call.name in required))
     proposal = proposed_answer(tuple(calls.values()), context.input.answer_form)
@@ -212,6 +232,14 @@ def absorb_results(
         results=(),
     )
     return following, tuple([step.content for step in steps])
+
+
+def _told_of(result: ToolResult) -> str:
+    """Return what the model is told of arguments that an approver changed."""
+    if result.arguments is None:
+        return ""
+    made = shortened(json.dumps(result.arguments, ensure_ascii=False), _SHOWN_ARGUMENTS)
+    return f"The person who approved this call changed its arguments. It was made with: {made}\n"
 
 
 def _observation_metadata(

@@ -198,7 +198,8 @@ class ToolService(Protocol):
     ) -> Effect[ToolResult, ToolErrors]:
         """Run one call and return its full result.
 
-        It needs approval where its tool or the scope requires it.
+        It needs approval where its tool or the scope requires it. Arguments of the decision take the place of
+        those of the call, if they fit, and are then in ``ToolResult.arguments``.
         A result with an error is a call that failed after it had used tokens or money. One whose origin is
         ``external`` is a call that was checked and approved, and that another program has to execute.
 

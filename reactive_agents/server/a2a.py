@@ -58,10 +58,11 @@ from reactive_agents.agent import ReactiveAgent
 from reactive_agents.core import events
 from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.errors import RunCancelled, root_cause
+from reactive_agents.core.governance import MOST_REASON, ApprovalDecision
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import json_bytes
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun
-from reactive_agents.core.texts import one_line
+from reactive_agents.core.texts import one_line, shortened
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import ANSWER_S
@@ -445,7 +446,9 @@ def _answer(kind: str, context: RequestContext) -> runs.Answer:
         given.update(each if isinstance(each, dict) else {})
     if kind in ("approval", "doubt"):
         approved = given.get("approved") is True or ("approved" not in given and text.lower() in _YES)
-        return ("approval", approved, "" if approved else text)
+        if approved and "arguments" in given:  # which a message cannot change
+            approved, text = False, "Its arguments are changed over /v1/runs, not by a message."
+        return ("approval", ApprovalDecision(approved, "" if approved else shortened(text, MOST_REASON)))
     if kind == "call":
         return ("call", None, _NO_TOOL)
     reply = given.get(_ANSWER, text)

@@ -78,10 +78,10 @@ class Principal:
         """The owner of its runs and threads: its user, or else its key."""
         return f"user:{self.user}" if self.user is not None else f"key:{self.key}"
 
-    def signed(self, reason: str) -> str:
-        """Return the reason of an approval with the name of the sender."""
-        named = f"the key {self.key}" if self.user is None and self.key else self.user
-        return ": ".join(filter(None, (f"by {named}" if named else "", reason)))
+    @property
+    def name(self) -> str:
+        """The name of the sender in the audit log; empty for everybody."""
+        return self.user or (f"the key {self.key}" if self.key else "")
 
     def may_use(self, agent: str) -> bool:
         """Return whether the sender may use the agent."""

@@ -32,7 +32,7 @@ from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers.layers import find_orders
 from reactive_agents.core import events
 from reactive_agents.core.errors import RunCancelled, root_cause
-from reactive_agents.core.governance import described_request
+from reactive_agents.core.governance import ApprovalDecision, described_request
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.redaction import joined_texts
@@ -298,7 +298,8 @@ class Translation:
         line, call = describe(request), None
         reason, answer = "question", {"answer": {"type": "string"}}
         if isinstance(request, events.ApprovalRequested):
-            reason, answer = "approval", {"approved": {"type": "boolean"}}
+            reason = "approval"
+            answer = {"approved": {"type": "boolean"}, "arguments": {"type": "object"}}
             call = self._calls.get((request.run_id, request.call_id))
         return Interrupt(
             id="/".join(key),
@@ -351,7 +352,8 @@ def _answer(entry: ResumeEntry, *, to_approve: bool) -> Answer:
         approved = given.get("approved", entry.payload) if resolved else False
         if not isinstance(approved, bool):
             raise web.Problem(422, "invalid-body", "/resume/payload/approved: expected true or false.")
-        return ("approval", approved, "" if approved else str(given.get("reason", "")))
+        reason = "" if approved else str(given.get("reason", ""))
+        return ("approval", ApprovalDecision(approved, reason, given.get("arguments")))
     text = entry.payload if isinstance(entry.payload, str) else given.get("answer")
     if resolved and isinstance(text, str) and text.strip():
         return ("question", text)
@@ -445,13 +447,16 @@ class AgUiEndpoint:
             raise web.Problem(409, "other-interrupt", "The run waits for the answers to other interrupts.")
         for _, answer in answers:
             principal.must_settle(answer[0])
-        self._waiting.take(key)
+        for asked, answer in answers:
+            try:
+                await self._service.settle(principal, run, *asked, answer)
+            except web.Problem as problem:
+                if problem.status == 422:  # the run waits on for a better answer
+                    raise
+        self._waiting.take(key)  # other problems: it was settled elsewhere meanwhile
         if not answers and not settled:
             self._service.cancel(run)  # the person sent a new task instead
             return None
-        for asked, answer in answers:
-            with suppress(web.Problem):  # it was settled elsewhere meanwhile
-                await self._service.settle(principal, run, *asked, answer)
         return run, after, translation.for_request(given, {key for key, _ in answers})
 
     async def _settled(self, principal: Principal, name: str, given: RunAgentInput) -> RecordedRun:

@@ -39,6 +39,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
 from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.governance import MOST_REASON, ApprovalDecision
 from reactive_agents.core.json import json_bytes
 from reactive_agents.core.message_formats import messages_from_openai, messages_to_openai
 from reactive_agents.core.messages import UserMessage
@@ -135,12 +136,14 @@ class StopRun(web.StrictBody):
 class SettleApproval(web.StrictBody):
     """A decision on a tool call.
 
-    ``reason``: for the audit log; shown to the model when the call is denied.
+    ``reason``: for the audit log; shown to the model when the call is denied. ``arguments``: all with which
+    an approved call is made, in place of those of the model.
     """
 
     kind: Literal["approval"]
     approved: bool
-    reason: str = Field("", max_length=10_000)
+    reason: str = Field("", max_length=MOST_REASON)
+    arguments: dict[str, Any] | None = None
 
 
 class SettleQuestion(web.StrictBody):
@@ -485,8 +488,8 @@ async def _settle(call: Call) -> Response:
     run = await call.service.find(call.principal, run_id)
     answer: runs.Answer = ("call", None, "")
     match call.body.root:
-        case SettleApproval(approved=approved, reason=reason):
-            answer = ("approval", approved, reason)
+        case SettleApproval(approved=approved, reason=reason, arguments=arguments):
+            answer = ("approval", ApprovalDecision(approved, reason, arguments))
         case SettleQuestion(answer=text):
             answer = ("question", text)
         case SettleCall(result=result, error=error):

@@ -37,6 +37,7 @@ from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.multi_agent import agent_tool_name
 from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
+from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.json import Json, JsonObject, without_surrogates
 from reactive_agents.core.texts import one_line
 from reactive_agents.server import runs
@@ -283,7 +284,8 @@ def _answer(request: events.AgentEvent, given: types.ElicitResult) -> runs.Answe
     content = given.content if given.action == "accept" and given.content is not None else {}
     if isinstance(request, events.ApprovalRequested):
         approved = content.get("approve") is True
-        return ("approval", approved, "" if approved else "The person at the client did not approve it.")
+        reason = "" if approved else "The person at the client did not approve it."
+        return ("approval", ApprovalDecision(approved, reason))
     text = content.get("answer")
     if isinstance(text, str) and text.strip():
         return ("question", text)
@@ -293,7 +295,7 @@ def _answer(request: events.AgentEvent, given: types.ElicitResult) -> runs.Answe
 def _refusal(request: events.AgentEvent) -> runs.Answer:
     match request:
         case events.ApprovalRequested():
-            return ("approval", False, "The client cannot ask a person for approval.")
+            return ("approval", ApprovalDecision(False, "The client cannot ask a person for approval."))
         case events.QuestionAsked():
             return ("question", "The client cannot ask a person: no one answers.")
         case _:

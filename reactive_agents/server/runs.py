@@ -35,8 +35,9 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import SessionInfo
+from reactive_agents.core.errors import InvalidConfig, InvalidToolArguments
 from reactive_agents.core.events import AgentEvent
-from reactive_agents.core.governance import GuardrailStage
+from reactive_agents.core.governance import ApprovalDecision, GuardrailStage
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts
 from reactive_agents.core.messages import Message
@@ -71,7 +72,7 @@ _State = TypeVar("_State")
 _T = TypeVar("_T")
 
 Answer: TypeAlias = (
-    tuple[Literal["approval"], bool, str]
+    tuple[Literal["approval"], ApprovalDecision]
     | tuple[Literal["question"], str]
     | tuple[Literal["call"], Json, str]
 )
@@ -669,11 +670,10 @@ class AgentService:
         if isinstance(run, LiveRun):
             own, asked = RunId(run_id), run.requests.get((RunId(run_id), request))
             match answer, asked:
-                case ("approval", approved, reason), events.ApprovalRequested():
-                    if approved:
-                        settled = agent.approve(own, ApprovalId(request), principal.signed(str(reason)))
-                    else:
-                        settled = agent.deny(own, ApprovalId(request), str(reason))
+                case ("approval", decision), events.ApprovalRequested():
+                    settled = _decided(
+                        agent.approve, agent.deny, decision, principal, own, ApprovalId(request)
+                    )
                 case ("question", text), events.QuestionAsked():
                     settled = await agent.answer(own, RequestId(request), str(text))
                 case ("call", result, error), events.ExternalCallRequested():
@@ -681,7 +681,7 @@ class AgentService:
                 case _:
                     raise _not_waiting()
             if isinstance(settled, Failure):
-                raise _not_waiting()
+                raise _not_settled(settled.failure())
             return
         try:
             asked_ones = await agent.runs.questions(run.run_id)
@@ -693,16 +693,14 @@ class AgentService:
                 principal.must_settle("approval")
             key = question.key
             match answer:
-                case ("approval", True, reason):
-                    await agent.runs.approve(run.run_id, key, principal.signed(str(reason)))
-                case ("approval", _, reason):
-                    await agent.runs.deny(run.run_id, key, str(reason))
+                case ("approval", decision):
+                    await _decided(agent.runs.approve, agent.runs.deny, decision, principal, run.run_id, key)
                 case ("question", text):
                     await agent.runs.answer(run.run_id, text, key)
                 case ("call", result, error):
                     await agent.runs.answer(run.run_id, result, key, error=str(error))
-        except AgentError:
-            raise _not_waiting() from None
+        except AgentError as failed:
+            raise _not_settled(failed.error) from None
 
     # --- sessions -------------------------------------------------------------------------------------------
 
@@ -1021,6 +1019,29 @@ def _not_found() -> Problem:
 
 def _not_waiting() -> Problem:
     return Problem(409, "not-waiting", "No such request waits for this answer.")
+
+
+def _not_settled(error: object) -> Problem:
+    """Return why a reply was not taken; a request that waits on is said to."""
+    if isinstance(error, InvalidConfig | InvalidToolArguments):
+        return Problem(422, "invalid-decision", f"{error.message} The request waits on.")
+    return _not_waiting()
+
+
+def _decided(
+    approve: Callable[..., _T],
+    deny: Callable[..., _T],
+    decision: ApprovalDecision,
+    principal: Principal,
+    *request: object,
+) -> _T:
+    """Decide on a call in the name of the sender."""
+    by = principal.name
+    if decision.approved:
+        return approve(*request, decision.reason, arguments=decision.arguments, by=by)
+    if decision.arguments is not None:
+        raise _not_settled(InvalidConfig("arguments", "some", "none, since the call is denied"))
+    return deny(*request, decision.reason, by=by)
 
 
 def outcome_of(run: LiveRun | RecordedRun) -> AgentResult | events.TaskFailed | None:

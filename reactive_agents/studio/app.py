@@ -30,6 +30,7 @@ from reactive_agents.agent import AgentConfig, ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.core import errors, events
 from reactive_agents.core.codec import encode
+from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.json import Json, JsonObject, json_bytes
 from reactive_agents.core.run_record import LoggedRun, LoggedRunFilter, RecordedRun
 from reactive_agents.server import web
@@ -560,7 +561,7 @@ class _Pages:
         run_id = request.path_params["run"]
         found = await self.service.find(self.service.anybody, run_id)
         answers: Mapping[str, Answer] = {
-            "approval": ("approval", given.approved, given.reason),
+            "approval": ("approval", ApprovalDecision(given.approved, given.reason)),
             "question": ("question", str(given.value or "")),
             "call": ("call", given.value, ""),
         }

@@ -443,6 +443,8 @@ class RunTimeline:
         row = self._tools.get(_text(body, "call_id"))
         if row is not None:
             row.state = "running" if body.get("approved") is True else "denied"
+            if isinstance(changed := body.get("arguments"), dict):
+                row.note, row.content = _line(_shown(changed)), [row.content, changed]
             row.changed = event.sequence
 
     def _QuestionAsked(self, event: LoggedEvent, body: JsonObject) -> None:
@@ -828,8 +830,10 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
             details["arguments"] = body.get("arguments", details["arguments"])
         elif event.kind == "ApprovalDecided":
             asked = _object(details, "approval")
-            decided: JsonObject = {"approved": body.get("approved") is True, "reason": _text(body, "reason")}
-            details["approval"] = {**asked, **decided}
+            decided: JsonObject = {name: _text(body, name) for name in ("reason", "by")}
+            if isinstance(body.get("arguments"), dict):
+                decided["asked"], details["arguments"] = details["arguments"], body["arguments"]
+            details["approval"] = {**asked, **decided, "approved": body.get("approved") is True}
     action = next(_steps_before(row, known, row.title), None)
     if action is not None:
         details |= {"repairs": action.get("repairs"), "copied": action.get("copied")}

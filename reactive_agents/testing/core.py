@@ -361,4 +361,6 @@ class _RecordedTools:
             return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of this tool."))
         alike = (place for place, (arguments, _) in enumerate(waiting) if arguments == call.arguments)
         _, known = waiting.pop(next(alike, 0))  # calls of one turn were recorded as they ended
-        return known.map(lambda made: ToolResult(call.id, call.name, made.result, made.error))
+        return known.map(
+            lambda made: ToolResult(call.id, call.name, made.result, made.error, arguments=made.arguments)
+        )

@@ -217,6 +217,32 @@ def test_an_approval_is_given_by_the_command(tmp_path: Path, decision: str, told
     assert told in llm.requests[0].messages[-1].content
 
 
+def test_the_command_approves_a_call_with_other_arguments(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann"))))
+    line = ("runs", "approve", "mail", "--runs", record, "--arguments")
+    for given, code, told in (
+        ("to=Bob", 2, "expected a JSON object"),
+        ('["Bob"]', 2, "expected a JSON object"),
+        ('{"to": "Bob", "to": "Eve"}', 2, "expected a JSON object"),
+        ('{"to": 3}', 1, "to: got 3, expected a value of type string"),
+        ('{"to": "Bob", "cc": "Eve"}', 1, "cc: got"),
+        ("{}", 1, "to: got nothing"),
+    ):
+        refused = command(*line, given)
+        assert (refused.exit_code, told in refused.stderr) == (code, True), refused
+    long = command("runs", "deny", "mail", "--runs", record, "--reason", "x" * 10_001)
+    assert (long.exit_code, "reason: got 10,001 characters" in long.stderr) == (1, True)
+    listed = json.loads(command("runs", "questions", "--runs", record, "--json").stdout)
+    assert [each["kind"] for each in listed] == ["approval"]
+    assert command(*line, '{"to": "Bob"}', "--by", "Ada").exit_code == 0
+    llm = ScriptedLLM(*[answer("It is settled.")] * 3)
+    anyio.run(mailer(record, llm).runs.resume, "mail")
+    told = llm.requests[0].messages[-1].content
+    assert told.endswith('It was made with: {"to": "Bob"}\nsent to Bob')
+    assert "Ada" not in repr(llm.requests)
+
+
 @pytest.mark.parametrize("by", ["handoff", "tool"])
 def test_a_run_waits_where_one_that_it_began_does(tmp_path: Path, by: str) -> None:
     record = tmp_path / "runs.db"

@@ -201,9 +201,11 @@ async def test_a_context_is_a_conversation_and_a_typed_answer_is_data() -> None:
         (new_data_part({"approved": True}), ["Ann"]),
         ("approve", ["Ann"]),
         (new_data_part({"approved": False}), []),
+        (new_data_part({"approved": True, "arguments": {"to": "Bob"}}), []),
+        ("no" * 100_000, []),
         ("No, it is too much: approve nothing.", []),
     ],
-    ids=["data", "word", "denied", "text"],
+    ids=["data", "word", "denied", "edited", "long", "text"],
 )
 async def test_a_call_that_needs_approval_requires_input(reply: Part | str, paid: list[str]) -> None:
     PAID.clear()

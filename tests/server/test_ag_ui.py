@@ -191,6 +191,29 @@ async def test_an_approval_interrupts_the_run_and_resuming_goes_on(
     assert second[-1].run_id == "r2"
 
 
+async def test_an_approval_with_arguments_changes_the_call_or_leaves_it_waiting() -> None:
+    PAID.clear()
+    model = ScriptedLLM(call("pay", to="Ann"), forever(answer("Bob is paid.")))
+    async with served(model, pay, with_approval=True) as client:
+        first = await stream(client, body(user("Pay Ann.")))
+        (interrupt,) = first[-1].outcome.interrupts
+
+        def resume(**payload: Any) -> dict[str, Any]:
+            entry = {"interruptId": interrupt.id, "status": "resolved", "payload": payload}
+            return body(user("Pay Ann."), run="r2", resume=[entry])
+
+        for wrong in (
+            resume(approved=True, arguments={"to": 3}),
+            resume(approved=True, arguments="Bob"),
+            resume(approved=False, arguments={"to": "Bob"}),
+            resume(approved=False, reason="x" * 10_001),
+        ):
+            assert ((await client.post("/ag-ui", json=wrong)).status_code, PAID) == (422, [])
+        second = await stream(client, resume(approved=True, arguments={"to": "Bob"}))
+    assert PAID == ["Bob"]
+    assert text_of(second).endswith("Bob is paid.")
+
+
 async def test_a_thread_is_of_its_user_whoever_tells_users_apart() -> None:
     PAID.clear()
     model = ScriptedLLM(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))

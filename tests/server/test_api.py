@@ -298,6 +298,48 @@ async def test_a_call_is_approved_or_denied(approved: bool) -> None:
     assert ("not that one" in results[0]["error"]) is not approved
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_call_is_approved_with_other_arguments(restarts: bool, tmp_path: Path) -> None:
+    def served(*turns: Any) -> Any:
+        described = builder(*turns).with_tools(delete).with_approval(timeout_s=60)
+        described = described.with_audit(tmp_path / "a.db").with_durability(tmp_path / "r.db", recover=False)
+        return create_app(described.build(), authenticate=lambda _: Principal(user="ada"), drain_s=0)
+
+    async def decide(client: httpx.AsyncClient) -> None:
+        request = await waiting(client, run)
+        path = f"/v1/runs/{run['run_id']}/requests/{request['id']}"
+        for body, named in (
+            ({"arguments": {"path": 3}}, "path"),
+            ({"arguments": {"path": "b", "force": True}}, "force"),
+            ({"arguments": {}}, "path"),
+            ({"arguments": ["b"]}, "arguments"),
+            ({"approved": False, "arguments": {"path": "b"}}, "arguments"),
+            ({"reason": "x" * 10_001}, "reason"),
+        ):
+            wrong = await client.post(path, json={"kind": "approval", "approved": True, **body})
+            assert (wrong.status_code, named in wrong.text) == (422, True), wrong.text
+            assert (await waiting(client, run))["id"] == request["id"]
+        given = {"kind": "approval", "approved": True, "arguments": {"path": "b"}, "reason": "Better."}
+        assert (await client.post(path, json=given)).status_code == 204
+
+    async with asking(served(call("delete", path="a"), answer("Done."))) as client:
+        run = await begun(client)
+        await waiting(client, run)
+        if not restarts:
+            await decide(client)
+            await ended(client, run)
+    if restarts:
+        async with asking(served(answer("Done."))) as client:
+            await decide(client)
+            await client.post(f"/v1/runs/{run['run_id']}/resume")
+            await ended(client, run)
+    entries = [each.entry for each in read_entries(tmp_path / "a.db").unwrap()]
+    assert [each.detail for each in entries if each.action in ("request", "approval")] == [
+        'Approval requested. The arguments: {"path": "a"}',
+        'Approved: by ada: Better. The arguments were changed to: {"path": "b"}',
+    ]
+
+
 async def test_a_question_is_answered_and_an_external_result_delivered() -> None:
     schema = {"type": "object", "properties": {}, "additionalProperties": False}
     agent = (
@@ -682,6 +724,44 @@ async def test_a_request_keeps_its_id_over_a_restart_and_fits_into_paths(tmp_pat
             assert settled.status_code == 204, settled.text
         assert (await client.post(f"{path}/resume")).status_code == 202
         assert (await ended(client, run))["status"] == "completed"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_the_audit_log_names_who_denied_a_call_and_the_model_is_not_told(
+    restarts: bool, tmp_path: Path
+) -> None:
+    model = ScriptedLLM(
+        call("delete", path="a"), answer("It was not deleted."), answer("It was not deleted.")
+    )
+
+    def served() -> Any:
+        described = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning()
+        described = described.with_tools(delete).with_approval(timeout_s=60).with_audit(tmp_path / "a.db")
+        described = described.with_durability(tmp_path / "r.db", recover=False)
+        return create_app(described.build(), authenticate=lambda _: Principal(user="ada"), drain_s=0)
+
+    async def deny(client: httpx.AsyncClient) -> None:
+        asked = await waiting(client, run)
+        path = f"/v1/runs/{run['run_id']}/requests/{asked['id']}"
+        decision = {"kind": "approval", "approved": False, "reason": "It is new."}
+        assert (await client.post(path, json=decision)).status_code == 204
+
+    async with asking(served()) as client:
+        run = await begun(client)
+        await waiting(client, run)
+        if not restarts:
+            await deny(client)
+            await ended(client, run)
+    if restarts:
+        async with asking(served()) as client:
+            await deny(client)
+            await client.post(f"/v1/runs/{run['run_id']}/resume")
+            await ended(client, run)
+    entries = (each.entry for each in read_entries(tmp_path / "a.db").unwrap())
+    told = [each.detail.partition(" The arguments")[0] for each in entries if each.action == "denial"]
+    assert told == ["Denied: by ada: It is new."]
+    assert "It is new." in repr(model.requests)
+    assert "ada" not in repr([request.messages for request in model.requests])
 
 
 async def test_the_audit_log_names_who_approved_a_call(tmp_path: Path) -> None:

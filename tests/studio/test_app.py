@@ -352,6 +352,7 @@ async def test_a_call_is_approved_and_another_denied(tmp_path: Path) -> None:
         assert details["approval"] | {"copied": None} == {
             "approved": False,
             "reason": "Not this one.",
+            "by": "",
             "risk": "high",
             "notice": "",
             "copied": None,

@@ -23,13 +23,14 @@ from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
+    DecisionErrors,
     ExternalCallRequest,
     PersonRequest,
     QuestionRequest,
     Reply,
 )
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.effects import Effect, call_function, calls_on_this_loop, effect, end_of_this_loop
 
 Answer: TypeAlias = bool | ApprovalDecision
@@ -181,16 +182,27 @@ class LocalRequestDesk:
     # --- settling it, from any thread, at once --------------------------------------------------------------
 
     def approve(
-        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
-    ) -> Result[None, errors.ApprovalNotPending]:
-        """Let a call run; the reason is for the audit log."""
-        return self._decide(run_id, approval_id, ApprovalDecision(True, reason))
+        self,
+        run_id: RunId,
+        approval_id: ApprovalId,
+        reason: str = "",
+        *,
+        arguments: JsonObject | None = None,
+        by: str = "",
+    ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
+        """Let a call run; it waits on if the decision cannot be taken.
+
+        Args:
+            reason: for the audit log, as ``by``, the name of who decides.
+            arguments: all arguments of the call, in place of those of the model.
+        """
+        return self._decide(run_id, approval_id, ApprovalDecision(True, reason, arguments, by))
 
     def deny(
-        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
-    ) -> Result[None, errors.ApprovalNotPending]:
-        """Refuse a call; the model is shown the reason."""
-        return self._decide(run_id, approval_id, ApprovalDecision(False, reason))
+        self, run_id: RunId, approval_id: ApprovalId, reason: str = "", *, by: str = ""
+    ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
+        """Refuse a call; the model is shown the reason, and not the name."""
+        return self._decide(run_id, approval_id, ApprovalDecision(False, reason, by=by))
 
     def answer(
         self, run_id: RunId, question_id: RequestId, text: str
@@ -206,9 +218,14 @@ class LocalRequestDesk:
 
     def _decide(
         self, run_id: RunId, approval_id: ApprovalId, decision: ApprovalDecision
-    ) -> Result[None, errors.ApprovalNotPending]:
+    ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
         pending = self._approvals.get((run_id, approval_id))
-        if pending is None or not pending.decide(decision):
+        if pending is None or not pending.waits:
+            return Failure(errors.ApprovalNotPending(run_id, approval_id))
+        taken = pending.request.taken(decision)
+        if isinstance(taken, Failure):
+            return taken
+        if not pending.decide(taken.unwrap()):
             return Failure(errors.ApprovalNotPending(run_id, approval_id))
         return Success(None)
 

@@ -136,9 +136,11 @@ def describe(event: events.AgentEvent) -> Line | None:
                 "approval",
                 governance.described_request(name, arguments, risk, copied, event.notice, also=waits),
             )
-        case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
+        case events.ApprovalDecided(tool_name=name, approved=approved, arguments=changed):
+            told = governance.signed(event.reason, event.by)
             verdict = "approved" if approved else "denied"
-            verdict += f": {reason or 'no reason given'}" if reason or not approved else ""
+            verdict += "" if changed is None else f", with {json.dumps(changed, ensure_ascii=False)}"
+            verdict += f": {told or 'no reason given'}" if told or not approved else ""
             return Line("approval", escaped(f"{name} {verdict}"))
         case events.HandedOff(to_agent=to_agent, reason=reason):
             return Line("handoff", f"to {to_agent}{f': {reason}' if reason else ''}")

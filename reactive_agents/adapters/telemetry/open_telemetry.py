@@ -244,6 +244,8 @@ class OpenTelemetryHandler:
         opened = spans.tools.pop(event.call_id, None)
         if opened is None:
             return
+        if self._content and event.arguments is not None:  # an approver has changed them
+            opened.span.set_attribute("gen_ai.tool.call.arguments", _json(event.arguments))
         is_current = trace.get_current_span() is opened.span
         if not event.replayed:
             self._close(opened, event.at, {}, "" if event.success else "tool_error", event.error)

@@ -12,7 +12,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolNotApproved
-from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, ArgumentsCheck
 from reactive_agents.core.ids import ApprovalId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
@@ -155,27 +155,37 @@ async def seek_approval(
     definition: ToolDefinition,
     scope: ToolScope,
     *,
+    check: ArgumentsCheck,
     patience_s: float | None,
-) -> Result[None, ToolNotApproved]:
+) -> Result[JsonObject | None, ToolNotApproved]:
     """Ask the approver; fails with ``ToolNotApproved`` without a clear yes.
 
+    Returns the arguments that the approver gave in place of those of the call, which fit the tool, if any.
+
     Args:
+        check: returns whether arguments fit the tool.
         patience_s: seconds to wait for the answer; ``None`` waits forever.
     """
     if approver is None:
         return _refused(call, "it needs approval, and there is no approver.")
     decision = ApprovalDecision(False, "no answer came before the run's deadline.")
     with anyio.move_on_after(patience_s):
-        decided = await attempt(approver.decide(_request(call, definition, scope)))
+        decided = await attempt(approver.decide(_request(call, definition, scope, check)))
         if isinstance(decided, Failure):
             return _refused(call, f"asking for approval failed: {decided.failure().message}")
-        decision = decided.unwrap()
+        asked = _request(call, definition, scope, check)  # the approver may have changed the other one
+        taken = asked.taken(decided.unwrap())
+        if isinstance(taken, Failure):
+            return _refused(call, f"the decision could not be taken. {taken.failure().message}")
+        decision = taken.unwrap()
     if decision.approved is True:
-        return Success(None)
-    return _refused(call, decision.reason or "the request was declined.")
+        return Success(decision.arguments)
+    return _refused(call, decision.reason or "the request was declined.", decision.by)
 
 
-def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> ApprovalRequest:
+def _request(
+    call: ToolCall, definition: ToolDefinition, scope: ToolScope, check: ArgumentsCheck
+) -> ApprovalRequest:
     return ApprovalRequest(
         run_id=scope.run_id,
         task_id=scope.task_id,
@@ -188,11 +198,13 @@ def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> Ap
         risk=definition.risk,
         copied=call.copied,
         notice=definition.notice,
+        parameters=definition.parameters,
+        check=check,
     )
 
 
-def _refused(call: ToolCall, reason: str) -> Failure[ToolNotApproved]:
-    return Failure(ToolNotApproved(call.name, reason))
+def _refused(call: ToolCall, reason: str, by: str = "") -> Failure[ToolNotApproved]:
+    return Failure(ToolNotApproved(call.name, reason, by))
 
 
 def at_least_one(tool_name: str, argument: str, value: int) -> InvalidToolArguments | None:

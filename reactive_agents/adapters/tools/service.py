@@ -32,8 +32,16 @@ from reactive_agents.adapters.tools import call_checks
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
-from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotApproved, ToolNotFound, ToolTimedOut
-from reactive_agents.core.json import Json, copied_json
+from reactive_agents.core.errors import (
+    InvalidToolArguments,
+    ToolErrors,
+    ToolFailed,
+    ToolNotApproved,
+    ToolNotFound,
+    ToolTimedOut,
+)
+from reactive_agents.core.governance import made_with
+from reactive_agents.core.json import Json, JsonObject, copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ModelRetry
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
@@ -348,20 +356,31 @@ class LocalToolService:
         converted = call_checks.convert_arguments(call.name, entry.tool.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
+        edited: JsonObject | None = None
         if needs_approval:
-            asked = call
+            asked, convert = call, partial(call_checks.convert_arguments, call.name, entry.tool.schema)
+            as_it_runs = partial(call_checks.arguments_of_run, entry.tool.schema)
             if not entry.definition.external:  # the approved arguments are those that run
-                asked = attrs.evolve(
-                    call, arguments=call_checks.arguments_of_run(entry.tool.schema, converted.unwrap())
-                )
+                asked = attrs.evolve(call, arguments=as_it_runs(converted.unwrap()))
+
+            def check(given: JsonObject) -> Result[JsonObject, InvalidToolArguments]:
+                return convert(given).map(as_it_runs)
+
             approval = await call_checks.seek_approval(
-                approver, asked, entry.definition, scope, patience_s=self._remaining_s(scope)
+                approver, asked, entry.definition, scope, check=check, patience_s=self._remaining_s(scope)
             )
             if not isinstance(approval, Success):
                 return Failure(approval.failure())
+            edited = approval.unwrap()
+            if edited is not None:
+                call = attrs.evolve(call, arguments=edited)
+                converted = convert(copied_json(edited))
+                if isinstance(converted, Failure):  # a validator of the tool that has changed its mind
+                    return made_with(edited, call, converted)
         if entry.definition.external:
-            return Success(ToolResult(call.id, call.name, call.arguments, origin="external"))
-        return await self._run(entry, call, scope, converted.unwrap())
+            made = ToolResult(call.id, call.name, call.arguments, origin="external", arguments=edited)
+            return Success(made)
+        return made_with(edited, call, await self._run(entry, call, scope, converted.unwrap()))
 
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:
         """Ask a tool's probe whether a call was done; ``None`` if unknown.

@@ -13,9 +13,11 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import ContextOverflow, KernelErrors, ModelCallFailed, ReasoningErrors
 from reactive_agents.core.plans import Plan, PlanStep, PlanStepStatus
 from reactive_agents.core.settings import ToolNeeds, ToolRequirement
+from reactive_agents.core.texts import shortened
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState, given_call_kernel
 from reactive_agents.kernel.prompt import fence
+from reactive_agents.kernel.reducers import calls_of_turn
 from reactive_agents.reasoning.passes import (
     Limit,
     Pass,
@@ -44,6 +46,8 @@ from reactive_agents.reasoning.planning.schemas import interpolate, references_i
 from reactive_agents.reasoning.strategy import profile_of
 
 NO_NEEDS = ToolNeeds()
+_SHOWN_ARGUMENTS = 500
+"""Characters of changed arguments that the title of a step tells."""
 
 
 @frozen
@@ -84,6 +88,7 @@ async def run_step(
         state = ran.unwrap()
         states, progress = (*states, state), progress.after(state)
         made += tuple(state.steps)
+        step = _as_made(step, state)
         step = evolve(step, tokens_used=step.tokens_used + state.tokens, result=state.output)
         wrong = state.reason
         if state.outcome == "completed":
@@ -97,6 +102,16 @@ async def run_step(
             failed = await _ended(step, wrong, journal, context)
             return Success(StepRun(failed, states, state.error))
         step = evolve(step, retries=step.retries + 1, error=wrong)
+
+
+def _as_made(step: PlanStep, state: KernelState) -> PlanStep:
+    """Return a step with the arguments that who approved its call gave, if any."""
+    call = next(iter(calls_of_turn(state).values()), None)
+    if step.type != "tool_call" or call is None or not call.is_edited:
+        return step
+    told = shortened(call.arguments_text, _SHOWN_ARGUMENTS)
+    title = f"{step.title} (who approved it changed its arguments to {told})"
+    return evolve(step, title=title, tool_args=call.arguments)
 
 
 async def _ended(

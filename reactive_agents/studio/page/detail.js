@@ -82,9 +82,10 @@ function tool(known) {
     figures(row, [["Origin", known.origin], ["Call", known.call_id]]),
     approval && section("Approval", facts([
       ["Decision", approval.approved === null ? "waits" : approval.approved ? "approved" : "denied"],
-      ["Risk", approval.risk], ["Reason", approval.reason],
+      ["By", approval.by], ["Risk", approval.risk], ["Reason", approval.reason],
     ]), approval.notice && h("p", {}, visible(approval.notice)), (approval.copied ?? []).map((each) => h("p", { class: "hint" }, visible(each)))),
-    section("Arguments", text(known.arguments ?? {})),
+    section(approval?.asked ? "Arguments, as the approver changed them" : "Arguments", text(known.arguments ?? {})),
+    approval?.asked ? section("Arguments of the model", text(approval.asked)) : null,
     known.repairs?.length ? section("Repairs of the call", known.repairs.map((each) => h("p", {}, each))) : null,
     known.error ? section("Error", text(known.error)) : section("Result",
       known.has_result ? text(known.result ?? "nothing") : h("p", { class: "quiet" }, row.state === "waiting" ? "It waits for a person." : "It is under way.")),

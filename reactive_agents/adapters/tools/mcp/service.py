@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections.abc import Collection, Container, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -39,7 +40,8 @@ from reactive_agents.adapters.tools.mcp.listed_tools import (
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core import errors
 from reactive_agents.core.bases import PUBLISH
-from reactive_agents.core.json import copied_json
+from reactive_agents.core.governance import made_with
+from reactive_agents.core.json import JsonObject, copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
@@ -281,18 +283,24 @@ class McpTools:
         checked = await self._checked(entry.tool, call)
         if isinstance(checked, Failure):
             return Failure(checked.failure())
+        edited: JsonObject | None = None
         if needs_approval:
+            check, patience_s = partial(entry.tool.check, call.name), self._remaining_s(scope)
             approval = await seek_approval(
-                approver, call, definition, scope, patience_s=self._remaining_s(scope)
+                approver, call, definition, scope, check=check, patience_s=patience_s
             )
             if isinstance(approval, Failure):
                 return Failure(approval.failure())
+            edited = approval.unwrap()
+            if edited is not None:
+                call = evolve(call, arguments=edited)
         try:
             if entry.notice:
                 await fleet.loop.run(fleet.approve, entry)
-            return await fleet.loop.run(self._run, entry, call, scope)
+            return made_with(edited, call, await fleet.loop.run(self._run, entry, call, scope))
         except LoopStopped:
-            return Failure(errors.ToolFailed(call.name, f"the server {entry.tool.server.name!r} was closed"))
+            closed = errors.ToolFailed(call.name, f"the server {entry.tool.server.name!r} was closed")
+            return made_with(edited, call, Failure(closed))
 
     async def _checked(self, tool: ListedTool, call: ToolCall) -> Result[None, errors.InvalidToolArguments]:
         if tool.check.checks(call.arguments) <= CHECKS_ON_LOOP:

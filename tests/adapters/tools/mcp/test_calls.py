@@ -7,19 +7,23 @@ from collections.abc import AsyncIterator
 import anyio
 import attrs
 import pytest
+from returns.result import Result, Success
 
 from reactive_agents.adapters.tools.mcp import McpTools
 from reactive_agents.core.content import Image
 from reactive_agents.core.errors import (
     InvalidToolArguments,
+    ServiceFailed,
     ToolFailed,
     ToolNotApproved,
     ToolNotFound,
     ToolTimedOut,
 )
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.effects import attempt, gather
+from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.testing import FixedApprover
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 from tests.support.mcp_server import PICTURE
@@ -114,6 +118,28 @@ async def test_a_destructive_tool_runs_when_it_is_approved(tools: McpTools, log:
     assert isinstance(await failure(tools, "erase", path="new"), ToolNotApproved)
     assert [line for line in log.lines() if "erased" in line] == ["erased old"]
     assert [request.tool_name for request in (*yes.requests, *no.requests)] == ["erase", "erase"]
+    log.clear()
+
+
+class Editor:
+    """An approver that changes the arguments."""
+
+    def __init__(self, **arguments: Json) -> None:
+        self.decision = ApprovalDecision(True, arguments=arguments)
+
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
+        return Success(self.decision)
+
+
+async def test_a_tool_runs_with_the_arguments_of_its_approver_if_they_fit(tools: McpTools, log: Log) -> None:
+    edited = (await run(tools, "erase", approver=Editor(path="other"), path="old")).unwrap()
+    assert (edited.result, edited.arguments) == ("erased", {"path": "other"})
+    for wrong in (Editor(), Editor(path=3)):
+        refused = (await run(tools, "erase", approver=wrong, path="old")).failure()
+        assert isinstance(refused, ToolNotApproved)
+        assert "path: got" in refused.reason
+    assert [line for line in log.lines() if "erased" in line] == ["erased other"]
     log.clear()
 
 
