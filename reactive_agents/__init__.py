@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.results import ModelRetry
     from reactive_agents.core.run_context import RunContext
     from reactive_agents.core.tasks import Task
-    from reactive_agents.core.tools import ToolContext, ToolDefinition
+    from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult
     from reactive_agents.effects import gather
     from reactive_agents.engine.handoffs import HandoffInfo
     from reactive_agents.evaluation import Case, evaluate
@@ -106,7 +106,7 @@ _NAMES = {
     "core.results": "ModelRetry",
     "core.run_context": "RunContext",
     "core.tasks": "AbstainedResult CompletedResult PartialResult Task",
-    "core.tools": "ToolContext ToolDefinition",
+    "core.tools": "ToolContext ToolDefinition ToolResult",
     "effects": "gather",
     "engine.handoffs": "HandoffInfo",
     "evaluation": "Case evaluate",
@@ -166,6 +166,7 @@ __all__ = [
     "ToolDefinition",
     "ToolMessage",
     "ToolProgressed",
+    "ToolResult",
     "TypedResult",
     "UserMessage",
     "agent_tool",

@@ -426,6 +426,7 @@ def _tool_settings(
             _protected_paths(config, components) if has_tools else frozenset(),
             config.timeouts.answer_s,
             components.toolsets,
+            components.tool_wrappers,
         )
     )
 

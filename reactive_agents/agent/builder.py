@@ -28,12 +28,14 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextTier, ModelPrice, ReasoningConfig
 from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.results import ModelRetry, ReasoningStrategy
-from reactive_agents.core.run_context import RunContext, checked_deps_function, context_function
+from reactive_agents.core.run_context import RunContext, can_take, checked_deps_function, context_function
 from reactive_agents.core.settings import ToolRequirement
 from reactive_agents.core.tasks import TypedResult
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.tools import RunTool, ToolDefinition, ToolResult
 from reactive_agents.effects import Effect
 from reactive_agents.engine import HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.engine.hooks import wrong_hook
@@ -402,6 +404,35 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             filtered = evolve(read.unwrap(), servers=frozenset(server.name for server in servers))
             return self._with_components(toolsets=(*self.components.toolsets, filtered)).with_mcp(*servers)
         return self._evolve(mcp_servers=(*known, *servers))
+
+    @overload
+    def with_tool_wrapper(
+        self, wrapper: Callable[[RunContext[_Deps], ToolCall, RunTool], Awaitable[ToolResult]]
+    ) -> Self: ...
+
+    @overload
+    def with_tool_wrapper(
+        self,
+        wrapper: Callable[
+            [RunContext[_Deps], ToolCall, Callable[[Mapping[str, Json]], ToolResult]], ToolResult
+        ],
+    ) -> Self: ...
+
+    def with_tool_wrapper(self, wrapper: Callable[..., Any]) -> Self:
+        """Run code around each tool call, such as a timer, a lock, a retry or a cache.
+
+        It is called when the arguments are checked and the call is approved. A later wrapper runs within the
+        earlier ones.
+
+        Args:
+            wrapper: takes the ``RunContext``, the call and a function ``run(arguments)``, which runs the tool
+                and returns a ``ToolResult``; returns a ``ToolResult``. Sync or async; an async one awaits
+                ``run``. What it raises is the failure of the call.
+        """
+        if not callable(wrapper) or not can_take(wrapper, 3):
+            expected = "a function that takes a RunContext, a ToolCall and a function that runs the tool"
+            return self._with_problem(InvalidConfig("tool_wrapper", abbreviated(wrapper), expected))
+        return self._with_components(tool_wrappers=(*self.components.tool_wrappers, wrapper))
 
     def with_workspace(self, path: str | Path) -> Self:
         """Choose the directory to which file tools are confined."""

@@ -17,6 +17,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction, type_name
+from reactive_agents.core.tools import ToolWrapper
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.engine.services import OutputValidator
@@ -105,6 +106,7 @@ class AgentComponents(Value):
     console: Callable[[], RunConsole] | None = None
     instructions: tuple[ContextFunction, ...] = ()
     toolsets: tuple[ToolGroup, ...] = ()
+    tool_wrappers: tuple[ToolWrapper, ...] = ()
 
 
 @frozen(eq=False, repr=False)
@@ -158,6 +160,7 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
     toolsets = ["tools chosen for each run" for _ in given.toolsets]
     checks = [getattr(each, "__name__", "a check") for each in given.checks]
     policies = [getattr(each, "__name__", "a policy") for each in given.policies]
+    wrappers = [getattr(each, "__name__", "a function") for each in given.tool_wrappers]
     live: tuple[tuple[str, Sequence[str], str], ...] = (
         ("llm", _shown(given.llm, _kind), "a model by name, to be serialised"),
         ("hooks", hooks, "no hooks, which cannot be serialised"),
@@ -170,6 +173,7 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
         ("output_validators", validators, "no functions, to be serialised"),
         ("instructions", [each.name for each in given.instructions], "texts, to be serialised"),
         ("toolset", toolsets, "the same for all, to be serialised"),
+        ("tool_wrapper", wrappers, "no functions, to be serialised"),
         ("deps", _shown(given.deps, type_name), nothing),
         ("console", _shown(given.console, "a console"), nothing),
         ("telemetry", ["event handlers" for _ in given.subscribers], nothing),

@@ -41,6 +41,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.tools import ToolWrapper
 from reactive_agents.core.values import Value
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.engine.services import OutputValidator, RunningTasks
@@ -201,6 +202,7 @@ class ToolSettings(Value):
         protected: resolved paths of files and folders that the tools do not write.
         answer_s: how long a call that another program executes waits, in seconds.
         toolsets: tools that are chosen for each run.
+        wrappers: code around each call, the outermost first.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -210,6 +212,7 @@ class ToolSettings(Value):
     protected: frozenset[Path] = frozenset()
     answer_s: float = 300.0
     toolsets: tuple[ToolGroup, ...] = ()
+    wrappers: tuple[ToolWrapper, ...] = ()
 
 
 def local_tools(settings: ToolSettings, clock: ports.Clock, tools: Sequence[Tool]) -> LocalToolService:
@@ -223,6 +226,7 @@ def local_tools(settings: ToolSettings, clock: ports.Clock, tools: Sequence[Tool
         default_timeout_s=settings.timeout_s,
         answer_timeout_s=settings.answer_s,
         protected=settings.protected,
+        wrappers=settings.wrappers,
     )
 
 
@@ -247,6 +251,7 @@ def build_tools(settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes
             taken=taken,
             inspect=find_orders,
             known_tools=system.state_directory(os.environ) / FILE_NAME,
+            wrappers=settings.wrappers,
         )
         lifetimes.add(remote.aclose, remote.open, partial(remote.aclose, leaving=True))
         services.append(remote)

@@ -157,6 +157,7 @@ class ToolCallCompleted(Event):
         result: the full result; the model may have been shown a part of it.
         replayed: whether the result comes from the record of a durable run: the call was made before.
         arguments: those that the call was made with, if an approver changed them.
+        ran: the arguments of each run of the tool, if a wrapper did not run it once with those of the call.
     """
 
     tool_name: str
@@ -168,6 +169,7 @@ class ToolCallCompleted(Event):
     result: Json = None
     replayed: bool = field(default=False, metadata=values.OMITTED)
     arguments: JsonObject | None = field(default=None, metadata=values.OMITTED)
+    ran: tuple[JsonObject, ...] | None = field(default=None, metadata=values.OMITTED)
 
 
 @frozen(eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from attrs import field, frozen
 from reactive_agents.core.content import Content
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ProgressReport, RunContext
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import OMITTED, Value, computed
@@ -208,6 +209,7 @@ class ToolResult(Value):
         parts: images, audio and documents, in the order of their labels in the result.
         known_texts: what the call has read or written of files.
         arguments: those that the call was made with, if an approver changed the arguments of the model.
+        ran: the arguments of each run of the tool, if a wrapper did not run it once with those of the call.
     """
 
     call_id: CallId
@@ -221,8 +223,16 @@ class ToolResult(Value):
     parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
     known_texts: tuple[KnownText, ...] = field(default=(), metadata=OMITTED)
     arguments: JsonObject | None = field(default=None, metadata=OMITTED)
+    ran: tuple[JsonObject, ...] | None = field(default=None, metadata=OMITTED)
 
     @property
     def success(self) -> bool:
         """Return whether the tool succeeded."""
         return not self.error
+
+
+RunTool: TypeAlias = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
+"""Run the tool of a call with arguments; the result of a failed tool has an ``error``."""
+
+ToolWrapper: TypeAlias = Callable[[RunContext[Any], ToolCall, Any], Any]
+"""Code around each call of a tool: takes the context, the call, and a function that runs the tool."""

@@ -188,6 +188,7 @@ class KernelHooks:
             result.result,
             replayed,
             result.arguments,
+            result.ran,
         )
 
     def on_done(self, state: KernelState) -> None:

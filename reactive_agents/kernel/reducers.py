@@ -255,5 +255,8 @@ def _observation_metadata(
         view.key,
         result.duration_ms,
         cost=total_usage(result.usage).cost_usd if result.usage else None,
-        has_effect=worked and result.origin == "executed" and has_side_effects(definition),
+        has_effect=worked
+        and result.origin == "executed"
+        and result.ran != ()
+        and has_side_effects(definition),
     )

@@ -1,7 +1,7 @@
 """Wrong dependencies, and missing ones, are type errors: of runs, of tools, and of agents as tools."""
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, assert_type
@@ -14,11 +14,14 @@ from reactive_agents import (
     ReactiveAgents,
     RunContext,
     Tool,
+    ToolCall,
+    ToolResult,
     TypedResult,
     agent_tool,
     tool,
 )
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.json import Json
+from reactive_agents.core.tools import RunTool, ToolDefinition
 
 
 @dataclass
@@ -163,6 +166,26 @@ def keep(ctx: RunContext[Shop], definition: ToolDefinition) -> bool:
 
 def chosen(ctx: RunContext[Shop]) -> list[Tool | Callable[..., object]]:
     return [ctx.deps.left, shop_tool]
+
+
+async def around(ctx: RunContext[Shop], call: ToolCall, run: RunTool) -> ToolResult:
+    return await run({**call.arguments, "stock": ctx.deps.stock})
+
+
+def plainly_around(
+    ctx: RunContext[Shop], call: ToolCall, run: Callable[[Mapping[str, Json]], ToolResult]
+) -> ToolResult:
+    return run(call.arguments)
+
+
+def no_wrapper(ctx: RunContext[Shop], call: ToolCall) -> None:
+    return None
+
+
+def tool_wrappers() -> None:
+    ReactiveAgents.create(deps=Shop).with_tool_wrapper(around).with_tool_wrapper(plainly_around).build()
+    ReactiveAgents.create(deps=Bank).with_tool_wrapper(around)  # type: ignore[arg-type]
+    ReactiveAgents.create(deps=Shop).with_tool_wrapper(no_wrapper)  # type: ignore[arg-type]
 
 
 def instructions_and_toolsets() -> None:

@@ -11,7 +11,8 @@ import json
 import logging
 import math
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
@@ -19,6 +20,7 @@ from types import NoneType, TracebackType
 from typing import Any, Final, TypeAlias, get_args
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 import attrs
 from anyio.lowlevel import RunVar
@@ -41,7 +43,7 @@ from reactive_agents.core.errors import (
     ToolTimedOut,
 )
 from reactive_agents.core.governance import made_with
-from reactive_agents.core.json import Json, JsonObject, copied_json
+from reactive_agents.core.json import Json, JsonObject, abbreviated, copied_json, json_object_of
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ModelRetry
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
@@ -53,10 +55,11 @@ from reactive_agents.core.tools import (
     ToolDefinition,
     ToolResult,
     ToolScope,
+    ToolWrapper,
 )
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
-from reactive_agents.effects import TIMEOUTS, Timeout, attempt, effect, is_cancelled, within
+from reactive_agents.effects import TIMEOUTS, Timeout, attempt, call_function, effect, is_cancelled, within
 from reactive_agents.ports import Approver, Clock
 
 _log = logging.getLogger("reactive_agents")
@@ -192,7 +195,8 @@ def _within_the_tool(trace: TracebackType | None) -> TracebackType | None:
     return own or trace
 
 
-def _raised(tool_name: str, error: BaseException) -> ToolFailed:
+def _raised(tool_name: str, error: BaseException, where: str = "") -> ToolFailed:
+    """Return the failure; ``where``: words before the text, such as what raised."""
     raised = error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group's message is only "1 sub-exception"
@@ -206,8 +210,8 @@ def _raised(tool_name: str, error: BaseException) -> ToolFailed:
         several = list(_single(error))
         share = max(_DETAIL_CHARS // len(several), _LEAST_CHARS)
         what = "; ".join(_detail(f"{type(each).__name__}: {as_text(each)}", share) for each in several)
-        return ToolFailed(tool_name, _detail(f"{as_text(error)}: {what}"), kind)
-    return ToolFailed(tool_name, _detail(error) or kind, kind)
+        return ToolFailed(tool_name, where + _detail(f"{as_text(error)}: {what}"), kind)
+    return ToolFailed(tool_name, where + (_detail(error) or kind), kind)
 
 
 def _single(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
@@ -279,6 +283,136 @@ class ToolReport(Value):
     usage: tuple[RunUsage, ...]
 
 
+class WrappedCall:
+    """A checked and approved call, with the wrappers around the tool.
+
+    Args:
+        wrappers: the outermost first.
+        check: checks changed arguments.
+        run: runs the tool for a call with checked arguments.
+        approved: whether somebody approved the call, whose arguments then must not be changed.
+    """
+
+    def __init__(
+        self,
+        wrappers: Sequence[ToolWrapper],
+        call: ToolCall,
+        scope: ToolScope,
+        check: Callable[[ToolCall], Awaitable[Result[Any, InvalidToolArguments]]],
+        run: Callable[[ToolCall], Awaitable[Result[ToolResult, ToolErrors]]],
+        clock: Clock,
+        *,
+        approved: bool,
+    ) -> None:
+        self._wrappers = wrappers
+        self._call = call
+        self._scope = scope
+        self._check = check
+        self._run = run
+        self._clock = clock
+        self._approved = approved
+        self._ran: list[ToolCall] = []
+        self._usage: tuple[RunUsage, ...] = ()
+
+    async def outcome(self) -> Result[ToolResult, ToolErrors]:
+        """Run the wrappers; the result has the arguments and the usage of what ran."""
+        call, begun, asked = self._call, self._clock.monotonic(), self._call.fingerprint
+        outcome = await self._within(0, call)
+        is_plain = [each.fingerprint for each in self._ran] == [asked]
+        ran = None if is_plain else tuple(each.arguments for each in self._ran)
+        if isinstance(outcome, Success):
+            result = attrs.evolve(outcome.unwrap(), call_id=call.id, tool_name=call.name)
+            made = {"ran": ran, "usage": self._usage, "counted": bool(self._usage), "origin": "executed"}
+            return Success(attrs.evolve(result, **made))
+        error = outcome.failure()
+        if not self._ran or (is_plain and not self._usage and not isinstance(error, ToolNotApproved)):
+            return outcome
+        took_ms = (self._clock.monotonic() - begun) * 1000  # a failure value cannot say what ran
+        failed = ToolResult(call.id, call.name, error=error.message, duration_ms=took_ms, ran=ran)
+        return Success(attrs.evolve(failed, usage=self._usage, counted=bool(self._usage)))
+
+    async def _within(self, index: int, call: ToolCall) -> Result[ToolResult, ToolErrors]:
+        """Return the outcome of a call within the wrappers from an index on."""
+        if index == len(self._wrappers):
+            self._ran.append(attrs.evolve(call, arguments=copied_json(call.arguments)))
+            outcome = await self._run(attrs.evolve(call, arguments=copied_json(call.arguments)))
+            if isinstance(outcome, Success):
+                self._usage += outcome.unwrap().usage
+            return outcome
+        wrapper, making, has_ended = self._wrappers[index], self._scope.run_context, False
+        name = getattr(wrapper, "__qualname__", type(wrapper).__qualname__).rpartition("<locals>.")[2]
+        if making is None:
+            detail = f"its wrapper {name!r} takes a RunContext, which only an agent's runs have."
+            return Failure(ToolFailed(call.name, detail))
+        context = attrs.evolve(making(), idempotency_key=self._scope.call_key, report=self._scope.report)
+        seen: list[tuple[ToolResult, Result[ToolResult, ToolErrors]]] = []
+
+        async def run(arguments: Mapping[str, Json]) -> ToolResult:
+            if has_ended:
+                raise RuntimeError(f"the call of {call.name!r} has ended, and its tool is not run any more")
+            outcome = await self._with_arguments(index, name, call, arguments)
+            result: ToolResult = outcome.lash(
+                lambda error: Success(ToolResult(call.id, call.name, error=error.message))
+            ).unwrap()
+            seen.append((result, outcome))
+            return result
+
+        begun = self._clock.monotonic()
+        given = attrs.evolve(call, arguments=copied_json(call.arguments))  # it may change its own copy
+        try:
+            if any(map(inspect.iscoroutinefunction, (wrapper, type(wrapper).__call__))):
+                returned = await wrapper(context, given, run)
+            else:  # a thread of its own kind, since it waits for that of the tool
+                limiter = anyio.CapacityLimiter(1)
+                returned = await call_function(
+                    wrapper, context, given, lambda each: anyio.from_thread.run(run, each), limiter=limiter
+                )
+        except BaseException as error:  # a wrapper is arbitrary user code
+            if not _is_its_own(error):
+                raise
+            return Failure(_raised(call.name, error, f"its wrapper {name!r} raised: "))
+        finally:
+            has_ended = True
+        if not isinstance(returned, ToolResult):
+            detail = f"its wrapper {name!r} returned {abbreviated(returned)}, expected a ToolResult"
+            return Failure(ToolFailed(call.name, detail))
+        known = next((outcome for result, outcome in seen if result is returned), None)
+        if isinstance(known, Failure):
+            return known
+        if known is None:
+            took_ms = (self._clock.monotonic() - begun) * 1000
+            returned = attrs.evolve(returned, duration_ms=took_ms)
+        if returned.error:
+            return Success(returned)
+        return _as_json(call.name, returned.result).map(
+            lambda value: attrs.evolve(returned, result=value[0], parts=value[1] or returned.parts)
+        )
+
+    async def _with_arguments(
+        self, index: int, name: str, call: ToolCall, arguments: Mapping[str, Json]
+    ) -> Result[ToolResult, ToolErrors]:
+        """Run the rest with arguments, which are checked if a wrapper changed them."""
+        is_same = False
+        with suppress(TypeError, ValueError, RecursionError):  # of arguments that are not JSON
+            is_same = attrs.evolve(call, arguments=dict(arguments)).fingerprint == call.fingerprint
+        if is_same:
+            return await self._within(index + 1, call)
+        if self._approved:
+            reason = f"its wrapper {name!r} changed the arguments after they were approved."
+            return Failure(ToolNotApproved(call.name, reason))
+        given = json_object_of(arguments)
+        if given is None:
+            detail = f"its wrapper {name!r} gave {abbreviated(arguments)}, expected a JSON object"
+            return Failure(ToolFailed(call.name, detail))
+        changed = attrs.evolve(call, arguments=given)
+        wrong = await self._check(changed)
+        if isinstance(wrong, Failure):
+            problems = wrong.failure().message
+            detail = f"its wrapper {name!r} changed the arguments. {problems}"
+            return Failure(ToolFailed(call.name, detail))
+        return await self._within(index + 1, changed)
+
+
 @frozen(eq=False)
 class _Entry:
     tool: Tool
@@ -295,6 +429,7 @@ class LocalToolService:
         default_timeout_s: seconds for a call of a tool without a timeout, above 0.
         answer_timeout_s: seconds that a call of an external tool without a timeout waits, above 0.
         protected: resolved paths of files that file tools must not write.
+        wrappers: code around each call, the outermost first.
 
     Raises:
         ValueError: two tools share a name, or the timeout is not above 0.
@@ -310,11 +445,13 @@ class LocalToolService:
         default_timeout_s: float = DEFAULT_TIMEOUT_S,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
         protected: frozenset[Path] = frozenset(),
+        wrappers: Sequence[ToolWrapper] = (),
     ) -> None:
         if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
             raise ValueError(f"default_timeout_s: got {default_timeout_s!r}, expected seconds above 0.")
         self._given_workspace = workspace
         self._protected = protected
+        self._wrappers = tuple(wrappers)
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         for tool in tools:
@@ -380,7 +517,25 @@ class LocalToolService:
         if entry.definition.external:
             made = ToolResult(call.id, call.name, call.arguments, origin="external", arguments=edited)
             return Success(made)
+        if self._wrappers:
+            return made_with(edited, call, await self._run_wrapped(entry, call, scope, needs_approval))
         return made_with(edited, call, await self._run(entry, call, scope, converted.unwrap()))
+
+    async def _run_wrapped(
+        self, entry: _Entry, call: ToolCall, scope: ToolScope, approved: bool
+    ) -> Result[ToolResult, ToolErrors]:
+        async def check(call: ToolCall) -> Result[dict[str, Any], InvalidToolArguments]:
+            return call_checks.convert_arguments(call.name, entry.tool.schema, call.arguments)
+
+        async def run(call: ToolCall) -> Result[ToolResult, ToolErrors]:
+            again = await check(call)  # a tool may change its arguments, and be run twice
+            if isinstance(again, Failure):
+                return Failure(again.failure())
+            return await self._run(entry, call, scope, again.unwrap())
+
+        return await WrappedCall(
+            self._wrappers, call, scope, check, run, self._clock, approved=approved
+        ).outcome()
 
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:
         """Ask a tool's probe whether a call was done; ``None`` if unknown.

@@ -43,7 +43,7 @@ from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.governance import made_with
 from reactive_agents.core.json import JsonObject, copied_json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope, ToolWrapper
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.ports import Approver, Clock
 
@@ -183,6 +183,7 @@ class McpTools:
         inspect: checks the texts of a tool's definition; tools with a finding are left out.
         known_tools: the file of approved definitions, for servers without one; a changed tool needs approval
             again. ``:memory:`` for no file.
+        wrappers: code around each call, the outermost first.
 
     Raises:
         ValueError: two servers share a name.
@@ -196,6 +197,7 @@ class McpTools:
         taken: Collection[str] = (),
         inspect: InspectText = lambda _: "",
         known_tools: sqlite.DatabasePath = sqlite.IN_PROCESS,
+        wrappers: Sequence[ToolWrapper] = (),
     ) -> None:
         names = [server.name for server in servers]
         for name in names:
@@ -206,6 +208,7 @@ class McpTools:
         self._taken = frozenset(taken)
         self._inspect = inspect
         self._known_tools = known_tools
+        self._wrappers = tuple(wrappers)
         self._lock = threading.Lock()
         self._users: list[anyio.lowlevel.EventLoopToken] = []
         self._fleet: _Fleet | None = None
@@ -264,9 +267,8 @@ class McpTools:
     ) -> Result[ToolResult, errors.ToolErrors]:
         """Run a call and return its full result; fails as the port says.
 
-        Checks in this order: the name, the form of the arguments, their JSON Schema, approval, time. A
-            refused tool did
-        not run. Waiting for approval and restarting a server do not count towards the timeout; both end at
+        Checks in this order: the name, the form of the arguments, their JSON Schema, approval, time. A refused
+        tool did not run. Waiting for approval and restarting a server do not count towards the timeout; both end at
         the deadline.
         """
         fleet = self._fleet
@@ -297,10 +299,22 @@ class McpTools:
         try:
             if entry.notice:
                 await fleet.loop.run(fleet.approve, entry)
-            return made_with(edited, call, await fleet.loop.run(self._run, entry, call, scope))
         except LoopStopped:
-            closed = errors.ToolFailed(call.name, f"the server {entry.tool.server.name!r} was closed")
-            return made_with(edited, call, Failure(closed))
+            return made_with(edited, call, Failure(_closed(entry)))
+
+        async def run(call: ToolCall) -> Result[ToolResult, errors.ToolErrors]:
+            try:
+                return await fleet.loop.run(self._run, entry, call, scope)
+            except LoopStopped:
+                return Failure(_closed(entry))
+
+        if not self._wrappers:
+            return made_with(edited, call, await run(call))
+        from reactive_agents.adapters.tools.service import WrappedCall
+
+        again = partial(self._checked, entry.tool)
+        wrapped = WrappedCall(self._wrappers, call, scope, again, run, self._clock, approved=needs_approval)
+        return made_with(edited, call, await wrapped.outcome())
 
     async def _checked(self, tool: ListedTool, call: ToolCall) -> Result[None, errors.InvalidToolArguments]:
         if tool.check.checks(call.arguments) <= CHECKS_ON_LOOP:
@@ -361,6 +375,10 @@ class McpTools:
             except LoopStopped:
                 return
             await anyio.to_thread.run_sync(fleet.loop.stop)
+
+
+def _closed(entry: _Entry) -> errors.ToolFailed:
+    return errors.ToolFailed(entry.definition.name, f"the server {entry.tool.server.name!r} was closed")
 
 
 def _publish(withheld: Sequence[WithheldTool]) -> None:
