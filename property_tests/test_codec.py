@@ -182,8 +182,9 @@ class Spot(NamedTuple):
 def spots(data: Any, kind: Any, path: str = "$") -> Iterator[Spot]:
     """Every field of every attrs class in ``data``, which is an encoded ``kind``."""
     members = tuple(member for member in union_members(kind) if member not in (type(None), Unset))
-    if data is None or kind is Json:
+    if data is None or kind is Json or (str in members and isinstance(data, str)):
         return
+    members = tuple(member for member in members if member is not str)
     if len(members) > 1:
         kind = next(member for member in members if member.__name__ == data["tag"])
     elif members:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
-    from reactive_agents.core.config import ModelTier, ReasoningConfig
+    from reactive_agents.core.config import FallbackModel, ModelTier, ReasoningConfig
     from reactive_agents.core.content import Audio, Document, Image
     from reactive_agents.core.events import (
         AgentEvent,
@@ -92,7 +92,7 @@ _NAMES = {
     "agent.persona": "PersonaAgent Personas",
     "agent.persona_config": "PersonaConfig read_persona",
     "containers": "RuntimeContainer create_runtime",
-    "core.config": "ModelTier ReasoningConfig",
+    "core.config": "FallbackModel ModelTier ReasoningConfig",
     "core.content": "Audio Document Image",
     "core.events": (
         "AgentEvent ApprovalRequested ExternalCallRequested HandedOff ModelStreamRestarted "
@@ -130,6 +130,7 @@ __all__ = [
     "CompletedResult",
     "Document",
     "ExternalCallRequested",
+    "FallbackModel",
     "FunctionCheck",
     "GuardrailFinding",
     "HandedOff",

@@ -261,15 +261,22 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
     model = chosen.model or default_model(chosen.provider) or ""
     if not model.strip():
         return Failure(InvalidConfig("model", repr(model or chosen.provider or "none"), MODEL_EXPECTED))
-    address = chosen.base_url
-    if address is not None and not address.lower().startswith(("http://", "https://")):
-        begins = re.split("[:/@?]", address)[0]  # not the whole: it may hold a password
-        expected = "an address that begins with http:// or https://"
-        return Failure(InvalidConfig("model.base_url", f"{begins}…" if address else "''", expected))
-    for fallback in chosen.fallbacks:
-        if not fallback.strip():
-            return Failure(InvalidConfig("model.fallbacks", repr(fallback), MODEL_EXPECTED))
-    return Success(evolve(chosen, model=model))
+    wrong = _wrong_address("model.base_url", chosen.base_url)
+    for index, fallback in enumerate(chosen.fallbacks):
+        name = fallback if isinstance(fallback, str) else fallback.model
+        if not name.strip():
+            wrong = wrong or InvalidConfig("model.fallbacks", repr(name), MODEL_EXPECTED)
+        if not isinstance(fallback, str):
+            wrong = wrong or _wrong_address(f"model.fallbacks[{index}].base_url", fallback.base_url)
+    return Success(evolve(chosen, model=model)) if wrong is None else Failure(wrong)
+
+
+def _wrong_address(option: str, address: str | None) -> InvalidConfig | None:
+    if address is None or address.lower().startswith(("http://", "https://")):
+        return None
+    begins = re.split("[:/@?]", address)[0]  # not the whole: it may hold a password
+    expected = "an address that begins with http:// or https://"
+    return InvalidConfig(option, f"{begins}…" if address else "''", expected)
 
 
 def _wrong_cache(path: str) -> InvalidConfig | None:

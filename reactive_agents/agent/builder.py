@@ -25,7 +25,7 @@ from reactive_agents.agent.output_types import output_validator
 from reactive_agents.agent.run_options import BudgetOptions, budget_of
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.config import ContextTier, ModelPrice, ReasoningConfig
+from reactive_agents.core.config import ContextTier, FallbackModel, ModelPrice, ReasoningConfig
 from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.json import Json
@@ -196,8 +196,13 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         wrong = validation.wrong_object("llm", llm, expected, "complete", "stream", "model")
         return self._with_problem(wrong)._with_components(llm=llm)
 
-    def with_fallbacks(self, *models: str) -> Self:
-        """Add models that are tried in order when the first keeps failing."""
+    def with_fallbacks(self, *models: str | FallbackModel) -> Self:
+        """Set the models that are tried in order when the first keeps failing.
+
+        Args:
+            models: names, or a ``FallbackModel`` with its own server, key, settings or price. A name at the
+                provider of the first model has its server and key.
+        """
         return self._evolve_model(fallbacks=models)
 
     def with_rate_limit(
@@ -719,7 +724,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             if isinstance(reference, Failure):
                 return Failure(reference.failure())
             names.append(reference.unwrap())
-        model = evolve(self.config.model, api_key=None)
+        model = self.config.model.keyless
         handoffs = tuple(each for each in self.components.handoffs if isinstance(each, str))
         return Success(
             evolve(

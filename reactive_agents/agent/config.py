@@ -85,7 +85,7 @@ class AgentConfig(RunSettings):
         write_for_owner(target, text)
 
     def _document(self) -> dict[str, Any]:
-        keyless = evolve(self, model=evolve(self.model, api_key=None))
+        keyless = evolve(self, model=self.model.keyless)
         document = cast(dict[str, Any], _without_nothing(encode(keyless)))
         settings = {each.name for each in fields(RunSettings)}
         own = (each.name for each in fields(AgentConfig) if each.name not in settings)

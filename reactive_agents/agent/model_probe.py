@@ -15,7 +15,7 @@ from typing import Final
 from attrs import evolve
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM, SqliteModelProfiles, adapted
+from reactive_agents.adapters.llm.profiled_llm import SqliteModelProfiles, adapted
 from reactive_agents.adapters.llm.providers import server_address
 from reactive_agents.adapters.llm.response_cache import CachedLLM
 from reactive_agents.adapters.system import state_directory
@@ -91,8 +91,6 @@ async def probe_agent(
     address = server_address(llm.model, config.base_url, os.environ)
     if isinstance(llm, CachedLLM):
         llm = llm.inner  # recorded answers tell nothing of the server
-    if isinstance(llm, ProfiledLLM):
-        llm = llm.inner  # what is stored of the model must not change what is asked
     ids, bus = container.core.ids(), container.core.events()
     events = RunEvents(bus, clock, RunId(ids.new()), TaskId(ids.new()))
     guard = container.governance.budget().value_or(None)

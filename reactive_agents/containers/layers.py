@@ -14,7 +14,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from dependency_injector.providers import Object, Provider
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure
@@ -129,14 +129,14 @@ def _named_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) ->
         return OfflineLLM()
     from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 
-    llm = lifetimes.keep(LiteLLM(config, clock=clock))
-    profile = find_model_profile(config)
-    if profile is None:
-        return llm
-    from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM
+    return lifetimes.keep(LiteLLM(config, clock=clock, find_profile=partial(_profile_at, config)))
 
-    tier = profile.tier(profile_for(llm.model).tier)
-    return ProfiledLLM(llm, profile, window_tokens=profile.window(tier))
+
+def _profile_at(
+    config: ModelConfig, model: str, base_url: str | None
+) -> tuple[ModelProfile, int | None] | None:
+    profile = find_model_profile(evolve(config, provider="", model=model, base_url=base_url))
+    return None if profile is None else (profile, profile.window(profile.tier(profile_for(model).tier)))
 
 
 def with_response_cache(llm: ports.LLM, config: ModelConfig, lifetimes: Lifetimes) -> ports.LLM:

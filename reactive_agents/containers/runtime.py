@@ -48,16 +48,20 @@ def configured_secrets(
 
     A key of fewer than 8 characters is taken for a placeholder, such as ``none`` for a local server.
     """
-    key = model.api_key or ""
-    user = (model.base_url or "").partition("://")[2].partition("/")[0].rpartition("@")[0]
-    password = unquote(user.partition(":")[2])
+    fallbacks = [each for each in model.fallbacks if not isinstance(each, str)]
+    models: tuple[config.ModelConfig | config.FallbackModel, ...] = (model, *fallbacks)
+    own = [each.api_key or "" for each in models]
+    for each in models:
+        user = (each.base_url or "").partition("://")[2].partition("/")[0].rpartition("@")[0]
+        own.append(unquote(user.partition(":")[2]))
     of_servers: Iterable[str] = ()
     if tools.servers:
         from reactive_agents.adapters.tools.mcp.server import server_secrets  # of agents with servers
 
         of_servers = server_secrets(tools.servers)
     return (
-        *(each for each in (key, password) if len(each) >= SHORTEST_SECRET),
+        *(each for each in own if len(each) >= SHORTEST_SECRET),
+        *(secret for each in fallbacks for secret in each.settings.secrets),
         *of_servers,
         *settings.model_settings.secrets,
     )

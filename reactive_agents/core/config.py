@@ -11,11 +11,12 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, evolve, field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.content import MEDIA_TYPES, PDF, ContentKind
 from reactive_agents.core.json import JsonObject
+from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.tools import Risk
 from reactive_agents.core.values import Value
@@ -724,6 +725,26 @@ def _without_credentials(url: str | None) -> str:
 
 
 @frozen(eq=False, repr=False)
+class FallbackModel(Value):
+    """A fallback with its own server, key, settings or price.
+
+    Attributes:
+        model: as ``provider/model``.
+        base_url: its server; by default the provider's own, never that of the first model.
+        api_key: its key, sent to its server only. Without one, a ``base_url`` gets the key in the environment
+            unless another model of the agent has that provider.
+        settings: parameters of its requests, which override those of the agent and the run.
+        price: in place of ``prices`` and litellm's list.
+    """
+
+    model: str = field(validator=min_len(1))
+    base_url: str | None = field(default=None, repr=_without_credentials)
+    api_key: str | None = field(default=None, repr=False)
+    settings: ModelSettings = NO_SETTINGS
+    price: ModelPrice | None = None
+
+
+@frozen(eq=False, repr=False)
 class ModelConfig(Value):
     """The model of an agent.
 
@@ -732,7 +753,7 @@ class ModelConfig(Value):
         model: a litellm model string, with or without the provider.
         api_key: overrides the provider's environment variable; never written to events, traces or errors.
         base_url: overrides the provider's address.
-        fallbacks: models to try, in order, when one fails for good.
+        fallbacks: models to try, in order, when one fails for good: names, or a ``FallbackModel`` each.
         max_attempts: requests to one model before the next is tried, 1 or more; at most 3 of those that may
             be charged for, as a request without an answer in time.
         timeout_s: seconds one request may take.
@@ -749,7 +770,7 @@ class ModelConfig(Value):
     model: str = ""
     api_key: str | None = field(default=None, repr=False)
     base_url: str | None = field(default=None, repr=_without_credentials)
-    fallbacks: tuple[str, ...] = ()
+    fallbacks: tuple[str | FallbackModel, ...] = ()
     max_attempts: int = field(default=5, validator=_positive)
     timeout_s: float = field(default=120.0, validator=gt(0.0))
     profiles: str | None = field(default=None, validator=optional(min_len(1)))
@@ -757,3 +778,9 @@ class ModelConfig(Value):
     rate_limit: RateLimit | None = None
     prices: Mapping[str, ModelPrice] = field(factory=dict)
     response_cache: str | None = field(default=None, validator=optional(min_len(1)))
+
+    @property
+    def keyless(self) -> ModelConfig:
+        """Return the configuration without its keys, as files have it."""
+        fallbacks = (each if isinstance(each, str) else evolve(each, api_key=None) for each in self.fallbacks)
+        return evolve(self, api_key=None, fallbacks=tuple(fallbacks))

@@ -69,6 +69,10 @@ def build_converter() -> Converter:
     converter.register_structure_hook_factory(_is_optional, _optional_hook)
     converter.register_unstructure_hook_factory(_is_tagged_union, _tagging_hook)
     converter.register_structure_hook_factory(_is_tagged_union, _untagging_hook)
+    converter.register_structure_hook_factory(_may_be_named, _named_hook)
+    converter.register_unstructure_hook_factory(
+        _may_be_named, lambda kind, converter: lambda value: converter.unstructure(value, type(value))
+    )
     converter.register_structure_hook_factory(_may_be_unset, _setting_hook)
     converter.register_unstructure_hook_factory(_has_settings, _settings_out_hook)
     return converter
@@ -289,6 +293,24 @@ def union_members(kind: Any) -> tuple[Any, ...]:
 def _is_tagged_union(kind: Any) -> bool:
     members = union_members(kind)
     return len(members) > 1 and all(attrs.has(member) for member in members)
+
+
+def _may_be_named(kind: Any) -> bool:
+    """Return whether a value is a name or an object of one class."""
+    members = union_members(kind)
+    return len(members) == 2 and members[0] is str and attrs.has(members[1])
+
+
+def _named_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    member = union_members(kind)[1]
+    hook = converter.get_structure_hook(member)
+
+    def structure(data: Any, _: Any) -> Any:
+        if not isinstance(data, str | dict):
+            raise WrongValue(data, "a string or an object")
+        return data if isinstance(data, str) else hook(data, member)
+
+    return structure
 
 
 def _is_optional(kind: Any) -> bool:

@@ -17,8 +17,7 @@ from attrs import Attribute, Factory, evolve, field, fields, frozen
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.json import texts_in as texts_in
-from reactive_agents.core.redaction import SHORTEST_SECRET
-from reactive_agents.core.secret_patterns import is_secret_field, is_secret_name
+from reactive_agents.core.secret_patterns import SHORTEST_SECRET, is_secret_field, is_secret_name
 from reactive_agents.core.values import Value
 
 

@@ -25,13 +25,11 @@ from reactive_agents.core.secret_patterns import (
     is_secret_name,
     pattern_of,
 )
+from reactive_agents.core.secret_patterns import SHORTEST_SECRET as SHORTEST_SECRET
 from reactive_agents.core.values import lazy_pattern
 
 if TYPE_CHECKING:
     from reactive_agents.core.governance import GuardrailFinding
-
-SHORTEST_SECRET = 8
-"""Values of the environment below this many characters occur everywhere, and stay."""
 
 _SHORTEST_KNOWN = 4
 _LARGEST_DIGITS_BITS = 1 << 13

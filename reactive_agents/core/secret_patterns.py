@@ -13,6 +13,9 @@ from urllib.parse import quote, quote_plus
 from reactive_agents.core.languages import alternatives, word_set
 from reactive_agents.core.values import lazy_pattern
 
+SHORTEST_SECRET = 8
+"""Values of the environment below this many characters occur everywhere, and stay."""
+
 _Judge: TypeAlias = Callable[[re.Match[str]], bool]
 
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Never, TypeAlias
+from typing import TYPE_CHECKING, Final, Never, TypeAlias
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, FailedAttempts, attempts
 from reactive_agents.adapters.llm.litellm_loader import Connections, is_loaded, load_litellm, on_asyncio
 from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters, Sent, sent_with
-from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
+from reactive_agents.adapters.llm.providers import (
+    alternative_model,
+    missing_variables,
+    provider_of,
+    qualified_model,
+)
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import models
 from reactive_agents.core.bases import PUBLISH
-from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.config import FallbackModel, ModelConfig, ModelPrice
 from reactive_agents.core.errors import LLMErrors, ModelUnavailable, RequestRejected
+from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
@@ -28,11 +35,15 @@ if TYPE_CHECKING:
 
     from reactive_agents.adapters.llm.completion import PreparedRequest
     from reactive_agents.adapters.llm.rate_limit import Admission, RateLimits
+    from reactive_agents.core.model_profiles import ModelProfile
 
     _Ask: TypeAlias = Callable[[PreparedRequest], Awaitable[Result[models.ModelResponse, FailedAttempt]]]
 
 
 _log = logging.getLogger("reactive_agents")
+_NO_KEY: Final = "none"
+
+FindProfile: TypeAlias = Callable[[str, str | None], "tuple[ModelProfile, int | None] | None"]
 
 DOWN_S = 60.0
 """Seconds in which a model that used up its attempts is called once by each request, before its fallback."""
@@ -46,12 +57,13 @@ class LiteLLM:
     model, and its message names the failures of the fallbacks. A model that used up its attempts is called
     once by each request of the next ``DOWN_S`` seconds while there is a fallback, until it answers.
 
-    The key and URL of the configuration are sent to the configured provider only, never to a fallback at
-    another one. An instance is cheap: litellm is imported with the first request, off the loop.
+    A key is sent to the server that it is configured for only, and so are the headers and further fields of
+    the settings. An instance is cheap: litellm is imported with the first request, off the loop.
 
     Args:
         config: the model, its access, timeout and attempts.
         clock: the clock for retry delays; by default the machine's.
+        find_profile: finds the profile of a model at a URL, and the window that follows from it.
         refused: the parameters that providers rejected; by default those of the process.
         limits: the usage of keys, for rate limits; by default that of the process.
     """
@@ -61,6 +73,7 @@ class LiteLLM:
         config: ModelConfig,
         *,
         clock: Clock | None = None,
+        find_profile: FindProfile = lambda _model, _base_url: None,
         refused: RefusedParameters = REFUSED,
         limits: RateLimits | None = None,
     ) -> None:
@@ -70,14 +83,20 @@ class LiteLLM:
         self._connections = Connections()
         self._refused = refused
         self._limits = limits
-        self._windows: dict[str, int | None] = {}
-        self._down: dict[str, float] = {}  # models that used up their attempts, with the time of that
+        self._windows: dict[_Place, int | None] = {}
+        self._down: dict[_Place, float] = {}  # models that used up their attempts, with the time of that
+        self._provider = config.provider or provider_of(self._model)
         self._prices = {
-            alternative_model(config.provider or provider_of(self._model), name): models.TokenPrice(
-                price.input_usd_per_million / 1e6, price.output_usd_per_million / 1e6, price.max_output_tokens
-            )
+            alternative_model(self._provider, name): _per_token(price)
             for name, price in config.prices.items()
         }
+        known = map(self._candidate, (self._model, *config.fallbacks))
+        self._known = tuple(
+            evolve(each, profile=found[0], window_tokens=found[1])
+            if (found := find_profile(each.model, each.base_url))
+            else each
+            for each in _each_once(known)
+        )
 
     @property
     def model(self) -> str:
@@ -93,13 +112,13 @@ class LiteLLM:
         """
         failed_attempts = FailedAttempts()
         try:
-            for model in self._candidates(request.model):
-                match await self._complete_with(model, request, failed_attempts):
+            for candidate in self._candidates(request.model):
+                match await self._complete_with(candidate, request, failed_attempts):
                     case Success(response):
-                        self._down.pop(model, None)
+                        self._down.pop(candidate.place, None)
                         return Success(failed_attempts.before(response))
                     case Failure(failed):
-                        self._give_up(model, failed, failed_attempts)
+                        self._give_up(candidate, failed, failed_attempts)
                 if not failed_attempts.latest.elsewhere:
                     break
         except BaseException:
@@ -119,17 +138,17 @@ class LiteLLM:
         failed_attempts = FailedAttempts()
         begun = False  # whether relevant deltas were yielded
         try:
-            for model in self._candidates(request.model):
+            for candidate in self._candidates(request.model):
                 if begun:
                     yield Success(models.StreamRestarted(failed_attempts.latest.error.message))
                     begun = False
-                async with aclosing(self._stream_from(model, request, failed_attempts)) as chunks:
+                async with aclosing(self._stream_from(candidate, request, failed_attempts)) as chunks:
                     async for chunk in chunks:
                         match chunk:
                             case FailedAttempt():
-                                self._give_up(model, chunk, failed_attempts)
+                                self._give_up(candidate, chunk, failed_attempts)
                             case models.StreamCompleted(response):
-                                self._down.pop(model, None)
+                                self._down.pop(candidate.place, None)
                                 yield Success(models.StreamCompleted(failed_attempts.before(response)))
                                 return
                             case models.StreamRestarted() if not begun:
@@ -154,18 +173,22 @@ class LiteLLM:
             return None
         from reactive_agents.adapters.llm.catalog import count_tokens
 
-        return count_tokens(self._candidates(request.model)[0], request)
+        candidate = self._candidates(request.model)[0]
+        return count_tokens(candidate.model, self._asked(candidate, request))
 
     def window(self, model: str | None) -> int | None:
-        """Return the context window by litellm's list; ``None`` before the first request."""
-        if not is_loaded():
-            return None
-        name = model or self._model
-        if name not in self._windows:
+        """Return the context window by the model's profile, or by litellm's list.
+
+        The list is read from the second request of a process on.
+        """
+        candidate = self._candidates(model)[0]
+        if candidate.window_tokens is not None or not is_loaded():
+            return candidate.window_tokens
+        if candidate.place not in self._windows:
             from reactive_agents.adapters.llm.catalog import window_tokens
 
-            self._windows[name] = window_tokens(self._candidates(name)[0])
-        return self._windows[name]
+            self._windows[candidate.place] = window_tokens(candidate.model)
+        return self._windows[candidate.place]
 
     @effect
     async def price(self, model: str | None) -> Result[models.TokenPrice | None, Never]:
@@ -173,7 +196,7 @@ class LiteLLM:
         await load_litellm()
         from reactive_agents.adapters.llm.catalog import token_price
 
-        prices = [self._prices.get(each) or token_price(each) for each in self._candidates(model)]
+        prices = [each.price or token_price(each.model) for each in self._candidates(model)]
         known = [each for each in prices if each is not None]
         if len(known) < len(prices):
             return Success(None)
@@ -191,17 +214,64 @@ class LiteLLM:
         """Close the connections of the running event loop; later requests open new ones."""
         await self._connections.aclose()
 
-    def _candidates(self, named: str | None) -> tuple[str, ...]:
+    def _candidates(self, named: str | None) -> tuple[_Candidate, ...]:
         """Return the models to call, in order. ``named``: the model of the request."""
-        provider = self._config.provider or provider_of(self._model)
-        first = alternative_model(provider, named) if named else self._model
-        fallbacks = (alternative_model(provider, name) for name in self._config.fallbacks)
-        return tuple(dict.fromkeys((first, *fallbacks)))
+        if not named:
+            return self._known
+        name = alternative_model(self._provider, named)
+        first = next((each for each in self._known if each.model == name), None)
+        return _each_once((first or self._candidate(named), *self._known[1:]))
+
+    def _candidate(self, given: str | FallbackModel) -> _Candidate:
+        """Return a model with its server: by name, that of the configured provider."""
+        config = self._config
+        name = alternative_model(self._provider, given if isinstance(given, str) else given.model)
+        known, own = self._prices.get(name), provider_of(name) == provider_of(self._model)
+        if isinstance(given, str):
+            access = (config.base_url, config.api_key) if own else (None, None)
+            return _Candidate(name, *access, own, price=known)
+        same = own and given.base_url == config.base_url
+        api_key = given.api_key or (config.api_key if same else None)
+        price = known if given.price is None else _per_token(given.price)
+        return _Candidate(
+            name, given.base_url, api_key, same and api_key == config.api_key, given.settings, price
+        )
+
+    def _key_of(self, candidate: _Candidate) -> str | None:
+        """Return the key for a server; ``None`` for the one in the environment.
+
+        That belongs to the provider's own server, or else to the first of the provider's servers.
+        """
+        if candidate.api_key is not None or candidate.base_url is None:
+            return candidate.api_key
+        provider, keyless = candidate.server[0], [each for each in self._known if each.api_key is None]
+        urls = [each.base_url for each in keyless if each.server[0] == provider]
+        if urls and (None in urls or urls[0] != candidate.base_url):
+            return _NO_KEY
+        return _NO_KEY if not candidate.own and missing_variables(candidate.model, os.environ) else None
+
+    def _asked(self, candidate: _Candidate, request: models.ModelRequest) -> models.ModelRequest:
+        """Return the request as it is sent to a model: with its settings, by its profile."""
+        if request.exact:
+            return request
+        first, settings = self._candidates(request.model)[0], request.settings
+        if candidate.server != first.server and (settings.headers or settings.extra_body):
+            settings = evolve(settings, headers={}, extra_body={})  # they may hold keys of the first server
+        if candidate.settings is not NO_SETTINGS:
+            request = request.under(candidate.settings)
+            settings = candidate.settings.over(settings)
+        if settings is not request.settings:
+            request = evolve(request, settings=settings)
+        if candidate.profile is None:
+            return request
+        from reactive_agents.adapters.llm.profiled_llm import adapted
+
+        return adapted(request, candidate.profile)
 
     async def _complete_with(
-        self, model: str, request: models.ModelRequest, failed_attempts: FailedAttempts
+        self, candidate: _Candidate, request: models.ModelRequest, failed_attempts: FailedAttempts
     ) -> Result[models.ModelResponse, FailedAttempt]:
-        prepared = await self._prepare(model, request)
+        prepared = await self._prepare(candidate, request)
         if isinstance(prepared, FailedAttempt):
             return Failure(prepared)
         from reactive_agents.adapters.llm.completion import ask
@@ -209,11 +279,11 @@ class LiteLLM:
         parameters = _Parameters(prepared, self._refused)
         try:
             await parameters.begin()
-            async for attempt in self._attempts(model, request):
-                answer = await self._within_limits(parameters, ask)
+            async for attempt in self._attempts(candidate, request):
+                answer = await self._within_limits(candidate, parameters, ask)
                 while isinstance(answer, Failure) and parameters.refused(answer.failure()):
                     failed_attempts.enter(answer.failure())
-                    answer = await self._within_limits(parameters, ask)
+                    answer = await self._within_limits(candidate, parameters, ask)
                 parameters.conclude(answer.failure() if isinstance(answer, Failure) else None)
                 if isinstance(answer, Failure):
                     failed_attempts.enter(answer.failure())
@@ -229,10 +299,10 @@ class LiteLLM:
         raise AssertionError("the last attempt answers or raises")
 
     async def _stream_from(
-        self, model: str, request: models.ModelRequest, failed_attempts: FailedAttempts
+        self, candidate: _Candidate, request: models.ModelRequest, failed_attempts: FailedAttempts
     ) -> AsyncGenerator[models.ModelChunk | FailedAttempt]:
         """Yield chunks, ``StreamRestarted`` before further attempts, then the answer."""
-        prepared = await self._prepare(model, request)
+        prepared = await self._prepare(candidate, request)
         if isinstance(prepared, FailedAttempt):
             yield prepared
             return
@@ -243,13 +313,13 @@ class LiteLLM:
         parameters = _Parameters(prepared, self._refused)
         try:
             await parameters.begin()
-            async for attempt in self._attempts(model, request):
+            async for attempt in self._attempts(candidate, request):
                 if failed is not None and not partial.continues():
                     yield models.StreamRestarted(failed.error.message)
                 asking = True
                 while asking:
                     asking, failed = False, None
-                    admission = await self._admit(partial.continued(parameters.request))
+                    admission = await self._admit(candidate, partial.continued(parameters.request))
                     asked = partial.continued(parameters.request)
                     async with aclosing(ask_streaming(asked)) as deltas:
                         async for delta in deltas:
@@ -279,40 +349,43 @@ class LiteLLM:
             parameters.end()
 
     async def _within_limits(
-        self, parameters: _Parameters, ask: _Ask
+        self, candidate: _Candidate, parameters: _Parameters, ask: _Ask
     ) -> Result[models.ModelResponse, FailedAttempt]:
         """Send a request when the limits of its key allow it."""
-        admission = await self._admit(parameters.request)
+        admission = await self._admit(candidate, parameters.request)
         answer = await ask(parameters.request)
         if admission is not None:
             admission.settle(answer.unwrap() if isinstance(answer, Success) else answer.failure())
         return answer
 
-    async def _admit(self, prepared: PreparedRequest) -> Admission | None:
+    async def _admit(self, candidate: _Candidate, prepared: PreparedRequest) -> Admission | None:
         """Wait for the limits of the request's key; ``None`` without limits."""
         limit, model = self._config.rate_limit, prepared.model
-        if limit is None or provider_of(model) != provider_of(self._model):
+        if limit is None or not candidate.own:
             return None
         from reactive_agents.adapters.llm.rate_limit import LIMITS, admit
 
         usage = (self._limits or LIMITS).of(self._config, model)
         return await admit(usage, limit, prepared.request, model, self._clock)
 
-    def _give_up(self, model: str, failed: FailedAttempt, failed_attempts: FailedAttempts) -> None:
+    def _give_up(self, candidate: _Candidate, failed: FailedAttempt, failed_attempts: FailedAttempts) -> None:
         failed_attempts.give_up(failed)
         if failed.retry:
-            self._down.setdefault(model, self._clock.monotonic())
+            self._down.setdefault(candidate.place, self._clock.monotonic())
 
-    def _attempts(self, model: str, request: models.ModelRequest) -> AsyncIterator[Attempt]:
-        at_most, down_at = self._config.max_attempts, self._down.get(model)
+    def _attempts(self, candidate: _Candidate, request: models.ModelRequest) -> AsyncIterator[Attempt]:
+        at_most, down_at = self._config.max_attempts, self._down.get(candidate.place)
         if down_at is not None and self._clock.monotonic() - down_at > DOWN_S:
-            self._down.pop(model, None)
-        elif down_at is not None and model != self._candidates(request.model)[-1]:
+            self._down.pop(candidate.place, None)
+        elif down_at is not None and candidate is not self._candidates(request.model)[-1]:
             at_most = 1
         return attempts(at_most=at_most, longest_wait_s=self._config.timeout_s)
 
-    async def _prepare(self, model: str, request: models.ModelRequest) -> PreparedRequest | FailedAttempt:
+    async def _prepare(
+        self, candidate: _Candidate, request: models.ModelRequest
+    ) -> PreparedRequest | FailedAttempt:
         """Return the request to send, or why it cannot be sent."""
+        model = candidate.model
         if not model:
             return FailedAttempt(
                 RequestRejected("No model is configured: name a model or a provider.", model)
@@ -327,19 +400,62 @@ class LiteLLM:
         unsupported = unsupported_content(model, request, self._config.takes)
         if unsupported is not None:
             return FailedAttempt(unsupported)
-        own = provider_of(model) == provider_of(self._model)
         prepared = PreparedRequest(
-            request=request,
+            request=self._asked(candidate, request),
             model=model,
             timeout_s=self._config.timeout_s,
-            api_key=self._config.api_key if own else None,
-            base_url=self._config.base_url if own else None,
+            api_key=self._key_of(candidate),
+            base_url=candidate.base_url,
             clients=await self._connections.clients(),
             clock=self._clock,
-            omitted=() if request.exact else self._refused.of(model, self._config.base_url if own else None),
-            price=self._prices.get(model),
+            omitted=() if request.exact else self._refused.of(model, candidate.base_url),
+            price=candidate.price,
         )
         return missing_key(prepared.model, prepared.api_key, prepared.base_url) or prepared
+
+
+_Place: TypeAlias = tuple[str, str | None, str | None]
+"""A model, its URL and its key."""
+
+
+@frozen
+class _Candidate:
+    """A model to call, with what it has of its own.
+
+    Attributes:
+        own: whether it has the server and the key of the configured model, and counts for its rate limit.
+    """
+
+    model: str
+    base_url: str | None
+    api_key: str | None = field(repr=False)
+    own: bool
+    settings: ModelSettings = NO_SETTINGS
+    price: models.TokenPrice | None = None
+    profile: ModelProfile | None = None
+    window_tokens: int | None = None
+
+    @property
+    def place(self) -> _Place:
+        return self.model, self.base_url, self.api_key
+
+    @property
+    def server(self) -> tuple[str, str | None]:
+        return provider_of(self.model), self.base_url
+
+
+def _each_once(candidates: Iterable[_Candidate]) -> tuple[_Candidate, ...]:
+    found: list[_Candidate] = []
+    for each in candidates:
+        if each not in found:
+            found.append(each)
+    return tuple(found)
+
+
+def _per_token(price: ModelPrice) -> models.TokenPrice:
+    return models.TokenPrice(
+        price.input_usd_per_million / 1e6, price.output_usd_per_million / 1e6, price.max_output_tokens
+    )
 
 
 class _Parameters:

@@ -1,4 +1,4 @@
-"""A model service that adapts requests to the profile of its model.
+"""Requests in the form of a model's profile, and the file of profiles.
 
 Parameters that the server rejects are omitted. If the server does not support tools, the prompt describes
 them, and calls and results are written as text; the kernel parses the calls in the answer, as it does anyway.
@@ -10,23 +10,21 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
-from typing import Final, Never
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
-from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.content import Content
-from reactive_agents.core.errors import LLMErrors, ServiceFailed
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from reactive_agents.core.model_profiles import ModelProfile
-from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
+from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.effects import Effect, effect
+from reactive_agents.effects import effect
 
 _HOW_TO_CALL: Final = """\
 You can call tools. To make a call, write exactly this, with nothing after it:
@@ -48,55 +46,6 @@ def adapted(request: ModelRequest, profile: ModelProfile) -> ModelRequest:
         parallel_tool_calls=None if "parallel_tool_calls" in refused else request.parallel_tool_calls,
         response_schema=None if "response_format" in refused else request.response_schema,
     )
-
-
-class ProfiledLLM:
-    """Implements ``LLM`` for a probed model; requests to other models are unchanged.
-
-    Args:
-        profile: the profile of the model.
-        window_tokens: the context window; ``None`` for that of the inner service.
-    """
-
-    def __init__(self, inner: LiteLLM, profile: ModelProfile, *, window_tokens: int | None = None) -> None:
-        self.inner = inner
-        self.profile = profile
-        self._window_tokens = window_tokens
-
-    @property
-    def model(self) -> str:
-        """The default model of requests."""
-        return self.inner.model
-
-    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
-        """As the port says."""
-        return self.inner.complete(self._adapted(request))
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
-        """As the port says."""
-        async with aclosing(self.inner.stream(self._adapted(request))) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    def count(self, request: ModelRequest) -> int | None:
-        """As the port says."""
-        return self.inner.count(self._adapted(request))
-
-    def window(self, model: str | None) -> int | None:
-        """As the port says."""
-        if self._window_tokens is not None and self._is_own(model):
-            return self._window_tokens
-        return self.inner.window(model)
-
-    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
-        """As the port says."""
-        return self.inner.price(model)
-
-    def _is_own(self, model: str | None) -> bool:
-        return model is None or self.model in (model, f"{self.model.partition('/')[0]}/{model}")
-
-    def _adapted(self, request: ModelRequest) -> ModelRequest:
-        return adapted(request, self.profile) if self._is_own(request.model) else request
 
 
 # --- tools in the prompt --------------------------------------------------------------------------------
