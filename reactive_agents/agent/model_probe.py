@@ -52,6 +52,8 @@ _SHARE_KEPT: Final = 0.5
 """A prompt was cut when the server reports less than this share of what was sent, by an estimate."""
 _SURE_SHARE: Final = 0.75
 """The share of the estimate that is counted on where the server reports no tokens."""
+_LEAST_COUNTED: Final = 1_024
+"""Tokens that the shortest prompt has at least: who knows its beginning did not read fewer."""
 _CODE: Final = "7413"
 _SHOWN: Final = 80
 
@@ -318,7 +320,7 @@ class _Probe:
         while sizes[-1] * 2 <= longest:
             sizes.append(sizes[-1] * 2)
         known, lost = -1, len(sizes)
-        passed, problem = 0, ""
+        passed, problem, miscounted = 0, "", ""
         while known + 1 < lost:
             tried = (known + lost) // 2
             size = sizes[tried]
@@ -335,6 +337,9 @@ class _Probe:
                 continue
             response = answer.unwrap()
             counted = response.usage.input_tokens if response.usage.reported else 0
+            if 0 < counted < _LEAST_COUNTED and _CODE in response.content:
+                miscounted = f" Its count of tokens is wrong: {counted:,} for about {size:,}."
+                counted = 0
             if 0 < counted < size * _SHARE_KEPT:
                 detail = f"Of a prompt of about {size:,} tokens the server read {counted:,}."
                 self._found("context window", "no", detail, str(max(counted, passed)))
@@ -344,13 +349,13 @@ class _Probe:
             else:
                 lost, problem = tried, f"At {size:,} tokens it did not know how the prompt begins."
         if known + 1 == lost and lost < len(sizes) and passed:
-            self._found("context window", "no", problem, str(passed))
+            self._found("context window", "no", problem + miscounted, str(passed))
         elif passed:
             seen = f"It knew the beginning of a prompt of {passed:,} tokens"
             detail = f"{seen}. {problem}" if problem else f"{seen}, the longest that was sent."
-            self._found("context window", "yes", detail, str(passed))
+            self._found("context window", "yes", detail + miscounted, str(passed))
         else:
-            self._found("context window", "not known", problem)
+            self._found("context window", "not known", problem + miscounted)
 
     async def _unknown_model(self) -> None:
         provider, slash, _ = self._llm.model.partition("/")

@@ -10,11 +10,12 @@ import anyio
 import pytest
 from attrs import evolve
 
-from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
 from reactive_agents.core.events import ModelCallCompleted
 from reactive_agents.core.model_profiles import PROBE_SUBJECTS, ModelProfile
 from reactive_agents.testing import EventRecorder
 from tests.support.model_server import Habits, ModelWithHabits
+from tests.support.openai_server import Answer, Received, Reply
 
 pytestmark = pytest.mark.usefixtures("without_backoff")
 GOOD = Habits()
@@ -203,6 +204,44 @@ def test_the_profile_is_kept_for_its_owner_alone_and_used_by_agents_built_later(
 
     anyio.run(ask)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+class Miscounting(ModelWithHabits):
+    """Reports the same tokens for every request."""
+
+    def _next(self, received: Received) -> Reply:
+        reply = super()._next(received)
+        return evolve(reply, usage=(11, 5)) if isinstance(reply, Answer) else reply
+
+
+def test_a_server_that_counts_wrongly_gets_no_window_by_its_count(tmp_path: Path) -> None:
+    async def ask() -> tuple[ModelProfile, str]:
+        with Miscounting() as server:
+            builder = builder_for(server, tmp_path / "m.db").with_reasoning()
+            async with builder.build() as agent:
+                profile = await agent.probe(longest_prompt=8_192)
+            async with builder.build() as agent:
+                return profile, (await agent.run("Answer with the single word: ready")).output or ""
+
+    profile, output = anyio.run(ask)
+    found = profile.finding("context window")
+    assert found is not None
+    assert (found.outcome, found.value) == ("yes", "6144")
+    assert found.detail.endswith("Its count of tokens is wrong: 11 for about 8,192.")
+    assert output == "ready"
+
+
+def test_the_error_of_a_window_that_is_too_small_names_the_probe(tmp_path: Path) -> None:
+    async def ask() -> None:
+        with ModelWithHabits(evolve(GOOD, window=60)) as server:
+            builder = builder_for(server, tmp_path / "m.db").with_reasoning()
+            async with builder.build() as agent:
+                assert (await agent.probe(longest_prompt=2_048)).window_tokens == 60
+            async with builder.with_system_prompt("Be careful. " * 300).build() as agent:
+                await agent.run("Answer with the single word: ready")
+
+    with pytest.raises(AgentError, match="If the model has more, probe it again or set window_tokens"):
+        anyio.run(ask)
 
 
 def test_another_address_has_another_profile(tmp_path: Path) -> None:

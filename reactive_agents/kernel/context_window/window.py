@@ -269,7 +269,8 @@ def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> b
 def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> errors.ContextOverflow:
     much = f"{size} tokens" if exact else f"{size} bytes"
     return errors.ContextOverflow(
-        f"The system prompt, the task and the tools take {much}; the window has room for {budget} tokens.",
+        f"The system prompt, the task and the tools take {much}; the window has room for {budget} tokens. "
+        "If the model has more, probe it again or set window_tokens.",
         request.model or "",
         budget,
     )
