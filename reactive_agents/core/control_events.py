@@ -198,12 +198,15 @@ class ModelCallDelayed(Event):
 class ModelParameterRefused(Event):
     """A provider refused a parameter; the model is asked again without it.
 
-    ``instead``: the provider's own name under which it is sent instead; empty for none.
+    Attributes:
+        instead: the provider's own name under which it is sent instead; empty for none.
+        by_provider: false if it was never sent, since litellm knows that the model does not take it.
     """
 
     model: str
     parameter: str
     instead: str = ""
+    by_provider: bool = field(default=True, metadata=OMITTED)
 
 
 @frozen(eq=False, repr=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import litellm
@@ -111,13 +111,21 @@ _USAGE: Final = re.compile(r'"usage"\s*:\s*(?=\{)')
 
 
 class Body:
-    """The body of a provider's answer, as litellm logs it before parsing it."""
+    """The body of a provider's answer, as litellm logs it before parsing it.
 
-    def __init__(self) -> None:
+    Args:
+        keep: called with the body of the request.
+    """
+
+    def __init__(self, keep: Callable[[Mapping[str, Any]], object]) -> None:
         self.text = ""
+        self._keep = keep
 
     def see(self, details: dict[str, Any]) -> None:
         """Called by litellm before and after a request."""
+        sent = (details.get("additional_args") or {}).get("complete_input_dict")
+        if isinstance(sent, Mapping):
+            self._keep(sent)
         text = details.get("original_response")
         self.text = text if isinstance(text, str) else ""
 

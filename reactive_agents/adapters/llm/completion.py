@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -47,6 +47,7 @@ class PreparedRequest:
         clients: the HTTP clients to use, by litellm's keys.
         omitted: parameters that the provider rejected.
         price: that of the configuration, in place of litellm's list.
+        keep_sent: called with the body that litellm sends.
     """
 
     request: ModelRequest
@@ -58,6 +59,7 @@ class PreparedRequest:
     clock: Clock
     omitted: tuple[Omission, ...] = ()
     price: models.TokenPrice | None = None
+    keep_sent: Callable[[Mapping[str, Any]], object] = lambda _: None
 
 
 def missing_key(model: str, api_key: str | None, base_url: str | None) -> FailedAttempt | None:
@@ -75,7 +77,7 @@ def missing_key(model: str, api_key: str | None, base_url: str | None) -> Failed
 
 async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]:
     """Return the whole answer, or a failed attempt."""
-    body = catalog.Body()
+    body = catalog.Body(prepared.keep_sent)
     try:
         with anyio.fail_after(prepared.timeout_s), used_by_litellm(prepared.clients):
             completion = await litellm.acompletion(**_arguments(prepared), logger_fn=body.see)
@@ -106,7 +108,8 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
     try:
         try:
             with _waiting(prepared):
-                stream = await litellm.acompletion(**_arguments(prepared, **_STREAMED), stream=True)
+                arguments, body = _arguments(prepared, **_STREAMED), catalog.Body(prepared.keep_sent)
+                stream = await litellm.acompletion(**arguments, stream=True, logger_fn=body.see)
         except error_mapping.EXPECTED as error:
             yield _failed_attempt(error, prepared)
             return

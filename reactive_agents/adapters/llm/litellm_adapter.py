@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, Never, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Never, TypeAlias
 
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, FailedAttempts, attempts
 from reactive_agents.adapters.llm.litellm_loader import Connections, is_loaded, load_litellm, on_asyncio
-from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters, Sent, sent_with
+from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters, Sent, left_out, sent_with
 from reactive_agents.adapters.llm.providers import (
     alternative_model,
     missing_variables,
@@ -462,7 +462,8 @@ class _Parameters:
     """The request to one model, without the parameters that it rejects."""
 
     def __init__(self, request: PreparedRequest, known: RefusedParameters) -> None:
-        self._request = request
+        self._sent: Mapping[str, Any] = {}
+        self._request = evolve(request, keep_sent=self._keep_sent)
         self._known = known
         self._found = 0
         self._first: Sent | None = None
@@ -503,12 +504,24 @@ class _Parameters:
             return True
         self._request, self._found = without, self._found + 1
         _log.warning("The provider of %s refused the parameter %s.", model, omission.parameter)
-        publish = PUBLISH.get()
-        if publish is not None:
-            from reactive_agents.core.events import ModelParameterRefused
-
-            publish(ModelParameterRefused, model, omission.parameter, omission.instead)
+        _publish_refused(model, omission.parameter, omission.instead)
         return True
+
+    def _keep_sent(self, body: Mapping[str, Any]) -> None:
+        self._sent = body
+
+    def _report_left_out(self) -> None:
+        """Report the settings that litellm did not send, each once for a model."""
+        prepared, sent = self._request, self._sent
+        if not sent or prepared.request.exact or prepared.request.settings is NO_SETTINGS:
+            return
+        self._sent = {}
+        omitted = {each.parameter for each in prepared.omitted}
+        for parameter in left_out(prepared.request, sent):
+            if parameter in omitted or not self._known.is_new(prepared.model, prepared.base_url, parameter):
+                continue
+            _log.warning("The setting %s is not sent: %s does not take it.", parameter, prepared.model)
+            _publish_refused(prepared.model, parameter, "", False)
 
     def conclude(self, failed: FailedAttempt | None) -> None:
         """Remember the rejected parameter, unless the request without it failed too."""
@@ -516,6 +529,8 @@ class _Parameters:
             request = self._request
             self._known.remember(request.model, request.base_url, request.omitted[-self._found :])
             self._found = 0
+        if failed is None:
+            self._report_left_out()
         self._go_on(taken=failed is None)
 
     def _go_on(self, *, taken: bool) -> None:
@@ -523,3 +538,11 @@ class _Parameters:
         if self._first is not None:
             first, self._first = self._first, None
             self._known.conclude(first, taken=taken)
+
+
+def _publish_refused(*fields: object) -> None:
+    publish = PUBLISH.get()
+    if publish is not None:
+        from reactive_agents.core.events import ModelParameterRefused
+
+        publish(ModelParameterRefused, *fields)

@@ -246,6 +246,39 @@ def _place(name: str, text: str) -> int | None:
     return min(found, default=None)
 
 
+_TEXTS: Final = frozenset({"messages", "contents", "input", "system", "tools"})
+
+
+def left_out(request: ModelRequest, body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the user's settings of which a body has neither a name nor the value.
+
+    Args:
+        body: what litellm sends, in the provider's format.
+    """
+    names, values = set[str](), list[object]()
+    waiting = [{name: value for name, value in body.items() if name not in _TEXTS}]
+    while waiting:
+        for name, value in waiting.pop().items():
+            names.add(name)
+            if isinstance(value, dict):
+                waiting.append(value)
+            elif not isinstance(value, bool):
+                values.append(value)
+    missing: list[str] = []
+    for name, value in request.settings.given.items():
+        asked = getattr(request, name, value)  # a parameter may be taken out of the request before
+        if asked is None or (name == "parallel_tool_calls" and not request.tools):
+            continue
+        thinks = name in ("reasoning_effort", "thinking_budget")  # providers have either of them
+        known = {*_NAMES["reasoning_effort"], *_NAMES["thinking"], "think"} if thinks else {*_NAMES[name]}
+        if (
+            not names & {*known, _OPTIONS.get(name, name)}
+            and (list(asked) if isinstance(asked, tuple) else asked) not in values
+        ):
+            missing.append(name)
+    return tuple(missing)
+
+
 Sent: TypeAlias = tuple[str, str, tuple[str, ...]]
 """A model, its URL, and the names of the parameters of a request."""
 
@@ -276,6 +309,7 @@ class RefusedParameters:
     def __init__(self, *, first_answer_s: float = FIRST_ANSWER_S) -> None:
         self._known: dict[tuple[str, str], tuple[Omission, ...]] = {}
         self._taken: set[Sent] = set()
+        self._left_out: set[tuple[str, str, str]] = set()
         self._first: dict[Sent, list[Callable[[], object]]] = {}
         self._first_answer_s = first_answer_s
         self._lock = Lock()
@@ -283,6 +317,14 @@ class RefusedParameters:
     def of(self, model: str, address: str | None) -> tuple[Omission, ...]:
         """Return the parameters to omit from requests to a model."""
         return self._known.get((model, address or ""), ()) if self._known else ()
+
+    def is_new(self, model: str, address: str | None, parameter: str) -> bool:
+        """Return whether it is the first time that litellm leaves a parameter out."""
+        with self._lock:
+            known = (model, address or "", parameter)
+            is_new = known not in self._left_out
+            self._left_out.add(known)
+            return is_new
 
     def remember(self, model: str, address: str | None, omissions: Sequence[Omission]) -> None:
         """Omit this from later requests to the model too."""

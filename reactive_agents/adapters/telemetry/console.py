@@ -165,6 +165,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("failure", f"model: {error.message}{_failed_attempts(event.spent)}")
         case events.ModelCallDelayed(model=model, limit=limit, wait_s=wait_s):
             return Line("model", f"{model} waits {wait_s:.0f} s or longer, because of the limit of {limit}")
+        case events.ModelParameterRefused(model=model, parameter=parameter, by_provider=False):
+            return Line("model", f"{model} does not take {parameter}, which is not sent")
         case events.ModelParameterRefused(model=model, parameter=parameter):
             return Line("model", f"{model} refused {parameter}, and is asked without it")
         case events.ModelTextRetracted(policy=policy):

@@ -214,6 +214,45 @@ async def test_a_refused_parameter_is_left_out_at_once_and_from_then_on(
     assert "refused the parameter temperature" in caplog.text
 
 
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("model", "settings", "missing"),
+    [
+        ("openai/o3", ModelSettings(temperature=0.5, seed=3, max_tokens=99), ["temperature"]),  # by its value
+        ("openai/o3", ModelSettings(temperature=1, top_p=0.5), ["top_p"]),
+        ("openai/gpt-5.4-mini", ModelSettings(stop="END", reasoning_effort="low"), ["stop"]),  # by its name
+        ("openai/gpt-4o", ModelSettings(reasoning_effort="low", thinking_budget=9), ["reasoning_effort"]),
+        (
+            "openai/house-brand",
+            ModelSettings(temperature=0.3, seed=7).over(ModelSettings(stop=["END"], top_p=0.5)),
+            [],
+        ),
+        ("openai/house-brand", ModelSettings(parallel_tool_calls=False, temperature=None), []),
+    ],
+)
+async def test_a_setting_that_litellm_does_not_send_is_reported_once(
+    model: str,
+    settings: ModelSettings,
+    missing: list[str],
+    streaming: bool,
+    published: list[tuple[Any, ...]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = {"max_tokens": ("max_tokens", "max_completion_tokens")}
+    with OpenAIServer(*[Answer("x")] * 2) as server, caplog.at_level(logging.WARNING, "reactive_agents"):
+        llm = adapter(server, model, RefusedParameters())
+        for _ in range(2):
+            await ask(llm, ModelRequest((UserMessage("Hi."),)).under(settings), streaming=streaming)
+        await llm.aclose()
+    reported = [each[2] for each in published]
+    assert [each[3:] for each in published] == [("", False)] * len(published)
+    assert reported[: len(missing)] == missing
+    given = {name for name, value in settings.given.items() if value is not None} - {"parallel_tool_calls"}
+    sent = {name for name in given if {*names.get(name, (name,))} & server.requests[0].body.keys()}
+    assert {*reported} == given - sent
+    assert all(f"The setting {name} is not sent" in caplog.text for name in reported)
+
+
 async def test_a_server_that_refuses_to_count_a_stream_streams_all_the_same() -> None:
     refused = RefusedParameters()
     with Refusing(stream_options="Unrecognized request argument supplied: stream_options") as server:
