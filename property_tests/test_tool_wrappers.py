@@ -54,6 +54,8 @@ def trace(wrappers: tuple[Any, ...], given: dict[str, Any], value: Any, **option
     async def look(ctx: Context, a: Any = 1, n: int = 0) -> Any:
         """Look something up."""
         seen.append(f"{a!r} {n!r} {ctx}")
+        if isinstance(a, list):
+            a.append("changed")
         if value in (ValueError, ModelRetry):
             raise value("boom")
         return iter(()) if value is iter else value

@@ -488,8 +488,8 @@ class LocalToolService:
         if entry.tool.run_parameter is not None and scope.run_context is None:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
-        if needs_approval:  # approved arguments must not be changed before the call
-            call = attrs.evolve(call, arguments=copied_json(call.arguments))
+        # nothing changes approved arguments before the call, and a tool changes no call of the model
+        call = attrs.evolve(call, arguments=copied_json(call.arguments))
         converted = call_checks.convert_arguments(call.name, entry.tool.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())

@@ -83,6 +83,17 @@ async def test_async_and_plain_tools_run() -> None:
     assert result.duration_ms > 0
 
 
+async def test_a_tool_that_changes_its_arguments_changes_no_call_of_the_model() -> None:
+    async def grow(items: Any) -> int:
+        items["all"].append("more")
+        return len(items["all"])
+
+    call = ToolCall(CallId("c1"), "grow", {"items": {"all": []}})
+    grown = await attempt(make_service(grow).execute(call, SCOPE))
+    assert grown.unwrap().result == 1
+    assert call.arguments == {"items": {"all": []}}
+
+
 async def test_durations_are_measured_by_the_clock() -> None:
     result = (await run(make_service(add, clock=FakeClock(step_s=0.25)), "add", a=1)).unwrap()
     assert result.duration_ms == 250.0
