@@ -18,7 +18,7 @@ from reactive_agents import (
 )
 from reactive_agents.core.config import ModelPrice
 from reactive_agents.core.errors import DecodeError, InvalidConfig
-from reactive_agents.core.events import ModelCallCompleted
+from reactive_agents.core.events import ModelCallCompleted, TaskCompleted
 from reactive_agents.testing import EventRecorder
 from tests.support.command_line import command
 from tests.support.model_server import Habits, ModelWithHabits
@@ -108,6 +108,17 @@ async def test_of_two_servers_without_a_key_the_first_gets_the_one_in_the_enviro
         builder = ReactiveAgents.create().with_model("openai/a", base_url=one.base_url)
         await asked(builder.with_fallbacks(FallbackModel("openai/a", base_url=other.base_url)))
     assert (authorizations(one), authorizations(other)) == (["Bearer environment-key-1"], ["Bearer none"])
+
+
+async def test_a_streamed_answer_comes_from_the_server_of_the_fallback() -> None:
+    with OpenAIServer(DOWN) as one, OpenAIServer(Answer("Hello.")) as other:
+        fallback = FallbackModel("openai/b", base_url=other.base_url, api_key=SECOND)
+        builder = ReactiveAgents.create().with_model("openai/a", api_key=FIRST, base_url=one.base_url)
+        async with builder.with_fallbacks(fallback).build() as agent:
+            ended = [event async for event in agent.stream("Say hello.") if isinstance(event, TaskCompleted)]
+    assert [event.result.output for event in ended] == ["Hello."]
+    assert (authorizations(one), authorizations(other)) == ([f"Bearer {FIRST}"], [f"Bearer {SECOND}"])
+    assert other.requests[0].body["stream"] is True
 
 
 async def test_a_second_key_of_one_server_is_a_fallback() -> None:

@@ -84,6 +84,7 @@ DONE = answer({"answer": "Done."})
 FAILED = forever(answer({"answer": "It was not sold.", "could_not": "The lamp could not be sold."}))
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_wrappers_run_in_order_around_the_tool_and_in_both_colours() -> None:
     shop, order = Shop(), list[str]()
 
