@@ -22,7 +22,7 @@ from reactive_agents.core.events import ModelCallCompleted, TaskCompleted
 from reactive_agents.testing import EventRecorder
 from tests.support.command_line import command
 from tests.support.model_server import Habits, ModelWithHabits
-from tests.support.openai_server import Answer, OpenAIServer, refusal
+from tests.support.openai_server import Answer, Call, OpenAIServer, Received, Reply, refusal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("without_backoff")]
 
@@ -188,6 +188,34 @@ async def test_each_server_is_asked_by_its_own_probe(tmp_path: Path) -> None:
         is_text = habits_of_second is text_only
         assert all(("tools" in body) is not is_text for body in bodies)
         assert all(("temperature" in body) is is_text for body in bodies)
+
+
+class SmallWindow(OpenAIServer):
+    """Reads a log day by day, and refuses prompts that are longer than its window."""
+
+    def _next(self, received: Received) -> Reply:
+        self.requests.append(received)
+        messages = received.body["messages"]
+        days, tokens = sum(each["role"] == "tool" for each in messages), len(str(messages)) // 4
+        if tokens > 3_000:
+            said = "This model's maximum context length is 3000 tokens."
+            return refusal(400, said, code="context_length_exceeded")
+        calls = (Call("log", {"n": days}, id=f"c{days}"),) if days < 4 else ()
+        return Answer(None if calls else "Nothing happened.", calls, usage=(tokens, 5), model="b")
+
+
+async def test_a_run_whose_first_model_is_down_fits_into_the_window_of_the_fallback() -> None:
+    def log(n: int) -> str:
+        """The log of a day."""
+        return f"Day {n}. " + "Nothing happened here today. " * 200
+
+    down = refusal(503, "down", headers={"retry-after": "0"})
+    with OpenAIServer(*[down] * 40) as one, SmallWindow() as other:
+        fallback = FallbackModel("openai/b", base_url=other.base_url, api_key=SECOND)
+        builder = ReactiveAgents.create().with_model("openai/a", api_key=FIRST, base_url=one.base_url)
+        builder = builder.with_context_profile(window_tokens=100_000).with_reasoning().with_tools(log)
+        result = await asked(builder.with_fallbacks(fallback), task="What happened on the days 0 to 3?")
+    assert (result.status, result.output) == ("completed", "Nothing happened.")
 
 
 async def test_the_limits_of_the_first_server_hold_nothing_up_at_another() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve, field, frozen
 
-from reactive_agents.core.errors import ModelTimeout, ProviderErrors, may_be_charged
+from reactive_agents.core.errors import ContextOverflow, ModelTimeout, ProviderErrors, may_be_charged
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, by_model
 
@@ -62,13 +62,18 @@ class FailedAttempts:
         return evolve(response, refused=self._handed_over()) if self._spent else response
 
     def verdict(self) -> ProviderErrors:
-        """Return the first model's error, whose message adds failures of the fallbacks."""
+        """Return the first model's error, whose message adds failures of the fallbacks.
+
+        If the first is down and a fallback's window is too small, it is that error: less may be answered.
+        """
         first, *others = (failed.error for failed in self._of_models)
         message = first.message
         if others:
             fallbacks = " ".join(error.message for error in others)
             first_part = message if message.endswith((".", "!", "?", "…")) else f"{message}."
             message = f"{first_part} The fallbacks failed too: {fallbacks}"
+        if self._of_models[0].retry:
+            first = next((each for each in others if isinstance(each, ContextOverflow)), first)
         return evolve(first, message=message, refused=self._handed_over())
 
     async def report(self) -> None:
