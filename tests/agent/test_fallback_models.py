@@ -190,6 +190,19 @@ async def test_each_server_is_asked_by_its_own_probe(tmp_path: Path) -> None:
         assert all(("temperature" in body) is is_text for body in bodies)
 
 
+async def test_no_fallback_answers_a_probe(tmp_path: Path) -> None:
+    refusing = evolve(Habits(), refuses=frozenset({"temperature"}))
+    with ModelWithHabits(refusing) as one, ModelWithHabits() as other:
+        fallback = FallbackModel("openai/small", base_url=other.base_url, api_key=SECOND)
+        builder = ReactiveAgents.create().with_model(
+            "openai/small", api_key=FIRST, base_url=one.base_url, profiles=tmp_path / "models.db"
+        )
+        async with builder.with_fallbacks(fallback).build() as agent:
+            profile = await agent.probe(longest_prompt=2_048)
+    assert profile.refused_parameters == {"temperature"}
+    assert other.requests == []
+
+
 class SmallWindow(OpenAIServer):
     """Reads a log day by day, and refuses prompts that are longer than its window."""
 

@@ -112,7 +112,7 @@ class LiteLLM:
         """
         failed_attempts = FailedAttempts()
         try:
-            for candidate in self._candidates(request.model):
+            for candidate in self._called(request):
                 match await self._complete_with(candidate, request, failed_attempts):
                     case Success(response):
                         self._down.pop(candidate.place, None)
@@ -138,7 +138,7 @@ class LiteLLM:
         failed_attempts = FailedAttempts()
         begun = False  # whether relevant deltas were yielded
         try:
-            for candidate in self._candidates(request.model):
+            for candidate in self._called(request):
                 if begun:
                     yield Success(models.StreamRestarted(failed_attempts.latest.error.message))
                     begun = False
@@ -221,6 +221,11 @@ class LiteLLM:
         name = alternative_model(self._provider, named)
         first = next((each for each in self._known if each.model == name), None)
         return _each_once((first or self._candidate(named), *self._known[1:]))
+
+    def _called(self, request: models.ModelRequest) -> tuple[_Candidate, ...]:
+        """Return the models to call; a probe is answered by no fallback."""
+        candidates = self._candidates(request.model)
+        return candidates[:1] if request.exact else candidates
 
     def _candidate(self, given: str | FallbackModel) -> _Candidate:
         """Return a model with its server: by name, that of the configured provider."""
