@@ -267,9 +267,9 @@ class McpTools:
     ) -> Result[ToolResult, errors.ToolErrors]:
         """Run a call and return its full result; fails as the port says.
 
-        Checks in this order: the name, the form of the arguments, their JSON Schema, approval, time. A refused
-        tool did not run. Waiting for approval and restarting a server do not count towards the timeout; both end at
-        the deadline.
+        Checks in this order: the name, the form of the arguments, their JSON Schema, approval, time. A
+        refused tool did not run. Waiting for approval and restarting a server do not count towards the
+        timeout; both end at the deadline.
         """
         fleet = self._fleet
         entries = {} if fleet is None else fleet.entries
