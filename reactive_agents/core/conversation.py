@@ -11,7 +11,13 @@ from attrs import evolve, field, frozen
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.content import CONTENT_TYPES, Content
 from reactive_agents.core.ids import AgentId, RunId, SessionId
-from reactive_agents.core.json import JsonObject, without_surrogates
+from reactive_agents.core.json import (
+    JsonObject,
+    changed_keys,
+    changes_of,
+    with_changes,
+    without_surrogates,
+)
 from reactive_agents.core.messages import (
     AssistantMessage,
     Message,
@@ -51,6 +57,11 @@ class History(Value):
     parts: tuple[Content, ...] = ()
     holder: tuple[str, ...] = ()
     state: JsonObject = field(factory=dict, metadata=OMITTED)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no run has added to the conversation yet."""
+        return not self.messages and not self.left_out
 
 
 NO_HISTORY = History()
@@ -179,14 +190,6 @@ class SessionKey(Value):
     user: str | None = None
 
 
-def changed_keys(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
-    """Return the keys whose values differ between two states of a session."""
-    # by their text, since True == 1
-    return tuple(
-        key for key in {**before, **after} if repr(before.get(key, ...)) != repr(after.get(key, ...))
-    )
-
-
 @frozen(eq=False, repr=False)
 class SessionTurn(Value):
     """The part of a session that one run adds.
@@ -198,6 +201,8 @@ class SessionTurn(Value):
         holder: the way from the agent of the session to the one that has the conversation; empty for itself.
         state: the state of the session when the run ended.
         changed: the keys of it that the run changed; those that ``state`` lacks were deleted.
+        before: the values of these keys when the run began.
+        initial: the first values of a new session, of keys that it has not.
     """
 
     run_id: RunId
@@ -207,11 +212,26 @@ class SessionTurn(Value):
     holder: tuple[str, ...] = ()
     state: JsonObject = field(factory=dict)
     changed: tuple[str, ...] = ()
+    before: JsonObject = field(factory=dict)
+    initial: JsonObject = field(factory=dict)
 
-    def state_after(self, before: JsonObject) -> JsonObject:
-        """Return another state of the session with the changes of this run."""
-        kept = {key: value for key, value in before.items() if key not in self.changed}
-        return {**kept, **{key: self.state[key] for key in self.changed if key in self.state}}
+    def changes(self, present: JsonObject) -> JsonObject:
+        """Return the changes of the present state of the session by this run."""
+        missing = [key for key in self.initial if key not in present]
+        return {**changes_of(self.initial, missing), **changes_of(self.state, self.changed)}
+
+    def state_after(self, present: JsonObject) -> JsonObject:
+        """Return the present state of the session with the changes of this run."""
+        return with_changes(present, self.changes(present))
+
+    def conflicts(self, present: JsonObject) -> tuple[str, ...]:
+        """Return the changed keys that others have set to other values since it began."""
+        own, present = (
+            {key: each[key] for key in self.changed if key in each}
+            for each in (self.state, {**self.initial, **present})
+        )
+        by_others, differing = changed_keys(self.before, present), changed_keys(own, present)
+        return tuple(key for key in self.changed if key in by_others and key in differing)
 
 
 @frozen(eq=False, repr=False)

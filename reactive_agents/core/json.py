@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, TypeVar, Union
 
 from reactive_agents.core.values import lazy_pattern
@@ -45,6 +45,25 @@ def copied_json(value: _T) -> _T:
                 waiting.append(container[key])
     copied: _T = made[0]
     return copied
+
+
+def changed_keys(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
+    """Return the keys whose values differ between two objects."""
+    # by their text, since True == 1
+    return tuple(
+        key for key in {**before, **after} if repr(before.get(key, ...)) != repr(after.get(key, ...))
+    )
+
+
+def changes_of(given: JsonObject, keys: Iterable[str]) -> JsonObject:
+    """Return the changes of keys: a list of the value, empty if it was deleted."""
+    return {key: [given[key]] if key in given else [] for key in keys}
+
+
+def with_changes(given: JsonObject, changes: JsonObject) -> JsonObject:
+    """Return an object with changes of :func:`changes_of`."""
+    kept = {key: value for key, value in given.items() if key not in changes}
+    return kept | {key: value[0] for key, value in changes.items() if isinstance(value, list) and value}
 
 
 def json_object_of(given: object) -> JsonObject | None:

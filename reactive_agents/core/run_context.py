@@ -36,7 +36,17 @@ from typing_extensions import TypeVar
 
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
-from reactive_agents.core.json import JSON_DATA, Json, JsonObject, abbreviated, copied_json, json_object_of
+from reactive_agents.core.json import (
+    JSON_DATA,
+    Json,
+    JsonObject,
+    abbreviated,
+    changed_keys,
+    changes_of,
+    copied_json,
+    json_object_of,
+    with_changes,
+)
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
@@ -61,6 +71,12 @@ Deps = TypeVar("Deps", covariant=True, default=Any)
 
 MOST_STATE = 100_000
 """Characters of JSON that the state of a session may have."""
+MOST_EXPECTED = f"a state of at most {MOST_STATE:,} characters"
+
+
+def state_size(values: Mapping[str, Any]) -> int:
+    """Return the characters of JSON of a state."""
+    return len(json.dumps(values, ensure_ascii=False))
 
 
 def _refuse(*_: Any, **__: Any) -> Any:
@@ -103,7 +119,8 @@ class SessionState(MutableMapping[str, Any]):
         self._values = {key: _fixed(value) for key, value in (values or {}).items()}
         self._read_only = read_only
         self._lock = RLock()
-        self._is_new = False
+        self._changed: dict[str, None] = {}
+        self._unrecorded: dict[str, None] = {}
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -152,25 +169,41 @@ class SessionState(MutableMapping[str, Any]):
         with self._lock:
             return copied_json(dict(self._values))
 
-    def take_change(self) -> JsonObject | None:
-        """Return the present data, if they changed since the last time."""
-        with self._lock:
-            is_new, self._is_new = self._is_new, False
-            return self.snapshot() if is_new else None
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The keys that the run has changed."""
+        return tuple(self._changed)
 
-    def restore(self, values: Mapping[str, Any]) -> None:
-        """Set the data to those of a snapshot."""
+    def take_changes(self) -> JsonObject:
+        """Return the changes since the last time."""
         with self._lock:
-            self._values, self._is_new = {key: _fixed(value) for key, value in values.items()}, False
+            keys, self._unrecorded = self._unrecorded, {}
+            return copied_json(changes_of(self._values, keys))
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """Set the data with which a run begins."""
+        with self._lock:
+            self._values, self._changed = {key: _fixed(value) for key, value in values.items()}, {}
+
+    def take_in(self, changes: JsonObject) -> None:
+        """Make recorded changes of the run again."""
+        with self._lock:
+            self._values = {key: _fixed(each) for key, each in with_changes(self._values, changes).items()}
+            self._changed |= dict.fromkeys(changes)
+
+    def become(self, values: JsonObject) -> None:
+        """Take in the changes that lead to these data."""
+        self.take_in(changes_of(values, changed_keys(self._values, values)))
 
     def _put(self, values: dict[str, Any], key: str) -> None:
         if self._read_only:
             raise TypeError(f"state[{abbreviated(key)}]: only tools change it, while they are called")
-        size = len(json.dumps(values, ensure_ascii=False))
-        if size > MOST_STATE:
-            most = f"expected a state of at most {MOST_STATE:,} characters"
-            raise ValueError(f"state[{abbreviated(key)}]: got {size:,} characters of JSON in all, {most}")
-        self._values, self._is_new = values, True
+        size = state_size(values)
+        if size > MOST_STATE and size >= state_size(self._values):  # of two runs it may be larger
+            raise ValueError(
+                f"state[{abbreviated(key)}]: got {size:,} characters of JSON in all, expected {MOST_EXPECTED}"
+            )
+        self._values, self._changed[key], self._unrecorded[key] = values, None, None
 
 
 def _as_state(given: Mapping[str, Any]) -> SessionState:

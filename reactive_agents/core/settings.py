@@ -15,6 +15,7 @@ from attrs.validators import and_, ge, gt, instance_of, optional
 
 from reactive_agents.core import config
 from reactive_agents.core.ids import AgentId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.core.values import OMITTED, Value
 
@@ -131,6 +132,7 @@ class RunSettings(Value):
             not shown it, ``ask`` needs approval once a tool result or a recalled note was shown, and
             ``block`` runs none.
         durability: where runs are recorded, so that they outlive their process; ``None`` if they are not.
+        session_state: the state with which new sessions, and runs without one, begin.
     """
 
     name: str = "agent"
@@ -154,6 +156,7 @@ class RunSettings(Value):
     untrusted_arguments: UntrustedArguments | None = None
     written_calls: UntrustedArguments = "allow"
     durability: config.DurabilityConfig | None = None
+    session_state: JsonObject = field(factory=dict, metadata=OMITTED)
 
     def requires(self, phase: str) -> bool:
         """Return whether a failure of the phase, which records something, ends the run."""

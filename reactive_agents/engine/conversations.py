@@ -93,8 +93,11 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
             services.handle.session = None
             return Failure(context.failure_of("bootstrap")(begun.failure()))
         history = begun.unwrap()
+        if history.is_new:
+            history = evolve(history, state={**services.settings.session_state, **history.state})
     services.handle.context = replaced(context, history=fit_history(history, size))
-    services.handle.state.restore(history.state)
+    if task.session is not None or handed is not None:
+        services.handle.state.begin(history.state)
     if history.holder and services.ports.handoffs:
         from reactive_agents.engine.handoffs import continue_handoffs
 
@@ -136,10 +139,20 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
     shown = "\n".join(each.content for each in messages if isinstance(each, ToolMessage))
     results = {key: text for key, text in result.tool_results.items() if key in shown}
     text = "\n".join(conversation.conversation_lines(messages))
-    before, after = services.handle.context.history.state, result.state
-    changed = conversation.changed_keys(before, after)
-    holder = _holder(result, services)
-    turn = conversation.SessionTurn(result.run_id, messages, text, results, holder, after, changed)
+    history = services.handle.context.history
+    known = {**history.state, **result.state}  # a thread that was given up may change others afterwards
+    changed = tuple([key for key in services.handle.state.changed if key in known])
+    turn = conversation.SessionTurn(
+        result.run_id,
+        messages,
+        text,
+        results,
+        _holder(result, services),
+        result.state,
+        changed,
+        {key: history.state[key] for key in changed if key in history.state},
+        services.settings.session_state if history.is_new else {},
+    )
     redactor = services.ports.redactor
     return turn if redactor is None else ValueRedactor(redactor).redacted(turn)
 

@@ -424,10 +424,12 @@ class RunJournal:
         if self.state is None:
             self.state = state
             results = [each for each in self._entries.values() if each.kind == "result"]
-            for entry in sorted(results, key=lambda each: -each.number):
-                if isinstance(known := self.body_of(entry).get("state"), dict):
-                    state.restore(known)
-                    break
+            for entry in sorted(results, key=lambda each: each.number):
+                body = self.body_of(entry)
+                if isinstance(known := body.get("state"), dict):  # the whole state, of earlier versions
+                    state.become(known)
+                elif isinstance(changes := body.get("changes"), dict):
+                    state.take_in(changes)
 
     async def call_tool(self, made: RecordedCall) -> tuple[Result[ToolResult, errors.ToolErrors], bool]:
         """Return the outcome of a tool call, and whether it was recorded before."""
@@ -460,9 +462,9 @@ class RunJournal:
         kept.update(self._begun.pop(key, {}))
         if f"{key}/q1?" in self._entries:  # questions to people are not published again
             await self.flush()
-        changed = None if self.state is None else self.state.take_change()
-        if changed is not None:
-            kept["state"] = changed
+        changes = None if self.state is None else self.state.take_changes()
+        if changes:
+            kept["changes"] = changes
         await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
 

@@ -25,6 +25,7 @@ from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
 from reactive_agents.core.ids import RunId, SessionId, TaskId
+from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
@@ -366,7 +367,8 @@ class ExecutionEngine:
             deadline=None if limit == inf else started + limit,
             selected_model=overrides.model,
         )
-        handle = RunHandle(context, meter, started, control, faults, caller=caller)
+        state = SessionState(settings.session_state)
+        handle = RunHandle(context, meter, started, control, faults, caller=caller, state=state)
         services = EngineServices(
             settings, ports, meter, events, handle, self._progress, overrides, journal, redactor
         )

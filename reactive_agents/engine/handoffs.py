@@ -267,7 +267,7 @@ async def hand_over(
         error: Any = outcome.failure().error
         return Failure(evolve(error, task_id=context.task_id) if hasattr(error, "task_id") else error)
     answered = outcome.unwrap()
-    handle.state.restore(answered.state)
+    handle.state.become(answered.state)
     handle.handoffs = (handoff.target.agent, *answered.handoffs)
     handle.answered_by = answered.agent if answered.handoffs else handoff.target.agent
     return await guard_output(without_declined(_with_answer(own, said, answered)), services)

@@ -431,12 +431,21 @@ class SessionStore(Protocol):
     def end(self, key: SessionKey, run_id: RunId, turn: SessionTurn | None) -> Effect[None, SessionErrors]:
         """Add the run, if it has a ``turn``, once, and let the session's next begin.
 
-        The state of the session is then ``turn.state_after`` that of the turn before.
+        The state of the session is then ``turn.state_after`` the present one.
         """
         ...
 
     def state(self, agent: AgentId, session: SessionId) -> Effect[JsonObject, SessionErrors]:
-        """Return the state of a session after its last run."""
+        """Return the state of a session."""
+        ...
+
+    def update_state(
+        self, key: SessionKey, values: JsonObject, deleted: Sequence[str] = ()
+    ) -> Effect[JsonObject, SessionErrors]:
+        """Set and delete keys of the state, also between runs, and return the state.
+
+        Begins the session if there is none. Without a user in the key, the session may be anybody's.
+        """
         ...
 
     def sessions(

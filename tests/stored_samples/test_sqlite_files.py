@@ -11,7 +11,7 @@ import pytest
 from dependency_injector.providers import Object
 from returns.result import Failure, Success
 
-from reactive_agents import ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import ReactiveAgent, ReactiveAgents, RunContext, tool
 from reactive_agents.adapters.governance.audit_log import (
     AUDIT,
     SqliteAuditLog,
@@ -136,7 +136,7 @@ async def test_memories_of_users_are_read_for_them_alone(tmp_path: Path) -> None
     await services.aclose()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7])
 async def test_sessions_are_read_and_go_on(tmp_path: Path, version: int) -> None:
     store = SqliteSessions(sample(f"sessions_{version}.db", tmp_path), clock=FakeClock())
     key = SessionKey(AGENT, SessionId("one"), "ada")
@@ -151,7 +151,33 @@ async def test_sessions_are_read_and_go_on(tmp_path: Path, version: int) -> None
     (info,) = (await attempt(store.sessions(AGENT))).unwrap()
     assert (info.title, info.user, info.turns, info.messages) == ("Who am I?", "ada", 2, 4)
     assert (await attempt(store.state(AGENT, SessionId("one")))).unwrap() == {**history.state, "n": 1}
+    for turns, state in ((1, history.state), (2, {**history.state, "n": 1})):
+        into = SessionId(f"first {turns}")
+        (await attempt(store.fork(AGENT, SessionId("one"), into, turns))).unwrap()
+        assert (await attempt(store.state(AGENT, into))).unwrap() == state
     await store.aclose()
+
+
+async def test_a_run_that_recorded_the_whole_state_of_its_session_goes_on(tmp_path: Path) -> None:
+    def add(ctx: RunContext, item: str) -> list[str]:
+        """Put an item into the cart, and list the cart."""
+        cart: list[str] = ctx.state.change("cart", lambda cart: [*cart, item], [])
+        return cart
+
+    path = sample("state_of_session.db", tmp_path)
+    model = ScriptedLLM(call("add", item="rice"), answer("All are in the cart."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_name("clerk")
+    builder = builder.with_tools(tool(idempotent=True)(add)).with_sessions(path)
+    agent = builder.with_durability(path, recover=False).build()
+    assert await agent.sessions.state("a") == {"cart": ["salt"]}
+    await agent.sessions.update_state("a", {"plan": "paid"})
+    result = await agent.runs.resume("order-1", accept_changes=True)
+    assert result.state == {"cart": ["salt", "tea", "milk", "rice"]}
+    assert await agent.sessions.state("a") == {**result.state, "plan": "paid"}
+    replay = await agent.runs.replay("order-1")
+    assert replay.outcome is not None
+    assert replay.outcome.unwrap().state == result.state
+    await agent.aclose()
 
 
 async def test_plans_are_read_and_go_on(tmp_path: Path) -> None:

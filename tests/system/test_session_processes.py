@@ -148,3 +148,71 @@ def test_a_process_that_stood_still_adds_its_run_where_it_began(tmp_path: Path) 
     stopped.communicate("go on\n")
     assert (stopped.returncode, other.returncode) == (0, 0)
     assert asked(conversation(path)) == ["s0", "o0", "o1"]
+
+
+# --- the state of the session ---------------------------------------------------------------------------
+
+STATE_PROGRAM = """
+import sys
+from reactive_agents.adapters.memory import sessions
+sessions.LEASE_S = 1.0
+from reactive_agents import ReactiveAgents, RunContext, tool
+from reactive_agents.testing import ScriptedLLM, answer, call
+
+path, run_id, *steps = sys.argv[1:]
+
+@tool(idempotent=True)
+def put(ctx: RunContext[object], key: str, value: str) -> None:
+    '''Put it.'''
+    if value:
+        ctx.state[key] = value
+    else:
+        del ctx.state[key]
+
+@tool(idempotent=True)
+def look() -> str:
+    '''Look.'''
+    print("looks", flush=True)
+    return sys.stdin.readline()
+
+turns = [call("look") if step == "look" else call("put", **dict([["key", step[0]], ["value", step[1:]]]))
+         for step in steps]
+agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns, answer("Done."))).with_reasoning()
+agent = agent.with_tools(put, look).with_session_state({"a": "0", "b": "0", "c": "0", "d": "0"})
+agent = agent.with_sessions(path).with_durability(path, recover=False).build()
+agent.run_sync("Do it.", session="s", run_id=run_id)
+print("ended", flush=True)
+"""
+
+
+def change(path: Path, run_id: str, *steps: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", STATE_PROGRAM, str(path), run_id, *steps],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_killed_run_that_goes_on_overwrites_only_what_it_changed(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    killed = change(path, "killed", "a1", "b", "d0", "look")
+    read_until(killed, "looks")
+    killed.kill()
+    killed.communicate()
+    other = change(path, "other", "b2", "c2", "d2", "e2")
+    other.communicate()
+    continued = change(path, "killed", "look", "f3")
+    _, logged = continued.communicate("go on\n")
+    assert (other.returncode, continued.returncode) == (0, 0), logged
+
+    async def read() -> object:
+        store = SqliteSessions(path, clock=FakeClock())
+        found = await attempt(store.state(AgentId("agent"), SessionId("s")))
+        await store.aclose()
+        return found.value_or(None)
+
+    assert anyio.run(read) == {"a": "1", "c": "2", "d": "0", "e": "2", "f": "3"}
+    assert "changed the same keys of the state of session 's': 'b', 'd'." in logged

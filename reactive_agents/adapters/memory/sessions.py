@@ -13,7 +13,8 @@ that a turn costs the same however long the session is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -27,11 +28,12 @@ from reactive_agents.adapters.leases import LeaseRenewal
 from reactive_agents.adapters.memory import contents
 from reactive_agents.adapters.memory.store import microseconds, moment_of
 from reactive_agents.core.codec import to_json
-from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn, changed_keys
+from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
 from reactive_agents.core.errors import SessionErrors, SessionRefused, SessionUnavailable
 from reactive_agents.core.ids import AgentId, RunId, SessionId
-from reactive_agents.core.json import JsonObject, without_surrogates
+from reactive_agents.core.json import JsonObject, abbreviated, changes_of, with_changes, without_surrogates
 from reactive_agents.core.messages import Message
+from reactive_agents.core.run_context import MOST_EXPECTED, MOST_STATE, state_size
 from reactive_agents.effects import effect, end_of_this_loop
 from reactive_agents.ports import Clock
 
@@ -43,6 +45,14 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
 _LONGEST_TITLE = 80
 _DELETED_AT_ONCE = 100
 _FOR_EVER = 2**62
+
+_CHANGES_OF_STATE = (
+    "ALTER TABLE conversations ADD COLUMN first_state TEXT NOT NULL DEFAULT '{}'",
+    "ALTER TABLE conversations ADD COLUMN state TEXT NOT NULL DEFAULT '{}'",
+    "ALTER TABLE conversation_turns ADD COLUMN changes TEXT NOT NULL DEFAULT '{}'",
+    "UPDATE conversations SET state = coalesce((SELECT turn.state FROM conversation_turns AS turn"
+    " WHERE turn.conversation = conversations.id ORDER BY turn.number DESC LIMIT 1), '{}')",
+)
 
 SESSIONS = sqlite.Store(
     "sessions",
@@ -68,6 +78,7 @@ SESSIONS = sqlite.Store(
         ("ALTER TABLE conversation_turns ADD COLUMN holder TEXT NOT NULL DEFAULT '[]'",),
         contents.HOLDERS_OF_RUNS,
         ("ALTER TABLE conversation_turns ADD COLUMN state TEXT NOT NULL DEFAULT '{}'",),
+        _CHANGES_OF_STATE,
     ),
     postgres=(
         (
@@ -88,14 +99,17 @@ SESSIONS = sqlite.Store(
         ),
         contents.HOLDERS_OF_RUNS,
         ("ALTER TABLE conversation_turns ADD COLUMN state text NOT NULL DEFAULT '{}'",),
+        _CHANGES_OF_STATE,
     ),
 )
 """Conversations, their turns by number, the tickets of runs, and their content.
 
-Tickets of waiting runs have no number yet.
+Tickets of waiting runs have no number yet. The state of a session is stored once, and with each turn what
+changed in it; turns of earlier versions have the whole state after them.
 """
 
 _T = TypeVar("_T")
+_log = logging.getLogger("reactive_agents")
 
 
 class SqliteSessions:
@@ -204,7 +218,7 @@ class SqliteSessions:
                     await self._write(
                         "end", lambda file: _end_turn(file, key, run_id, None, self._now()), key
                     )
-        return ended.bind(_unless)
+        return ended.bind(partial(_added, key, run_id))
 
     async def _renew_tickets(self, held: Mapping[str, None]) -> None:
         statement = "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?"
@@ -283,14 +297,10 @@ class SqliteSessions:
         """Return the state of a session."""
 
         def work(file: sql.Transaction) -> JsonObject | None:
-            found = _row(file, agent, session)
-            if found is None:
-                return None
             row = file.execute(
-                "SELECT state FROM conversation_turns WHERE conversation = ? ORDER BY number DESC LIMIT 1",
-                found,
+                "SELECT state FROM conversations WHERE agent = ? AND session = ?", (agent, session)
             ).fetchone()
-            state: JsonObject = json.loads(row[0]) if row else {}
+            state: JsonObject | None = None if row is None else json.loads(*row)
             return state
 
         found = await self._file.read("state", work)
@@ -298,6 +308,18 @@ class SqliteSessions:
             return found
         state = found.unwrap()
         return Failure(_missing(session)) if state is None else Success(state)
+
+    @effect
+    async def update_state(
+        self, key: SessionKey, values: JsonObject, deleted: Sequence[str] = ()
+    ) -> Result[JsonObject, SessionErrors]:
+        """Change keys of the state of a session, which is begun if there is none."""
+        changes = {**changes_of(values, values), **changes_of({}, deleted)}
+        updated = await self._write("update", partial(_update_state, key, changes, self._now()), key)
+        if isinstance(updated, Failure):
+            return updated
+        state = updated.unwrap()
+        return Failure(state) if isinstance(state, SessionRefused) else Success(state)
 
     @effect
     async def rename(self, agent: AgentId, session: SessionId, title: str) -> Result[None, SessionErrors]:
@@ -321,21 +343,21 @@ class SqliteSessions:
             if origin is None:
                 return _missing(session)
             copied = file.execute(
-                'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
-                ' SELECT agent, ?, "user", title, ?, ? FROM conversations WHERE id = ?'
+                "INSERT INTO conversations"
+                ' (agent, session, "user", title, created_us, updated_us, first_state, state)'
+                ' SELECT agent, ?, "user", title, ?, ?, first_state, ? FROM conversations WHERE id = ?'
                 " AND NOT EXISTS (SELECT 1 FROM conversation_tickets WHERE agent = ? AND session = ?"
                 " AND valid_until_us >= ?)"
                 " ON CONFLICT (agent, session) DO NOTHING RETURNING id",
-                (into, now, now, *origin, agent, into, now),
+                (into, now, now, _state_after(file, origin[0], turns), *origin, agent, into, now),
             ).fetchone()
             if copied is None:
                 return SessionRefused(into, "there is one of this name already")
             file.execute(
                 "INSERT INTO conversation_turns (conversation, number, run_id, messages_before,"
-                " message_count, messages, results, text, holder, state) SELECT ?, number, run_id,"
-                " messages_before, message_count, messages, results, text, holder, state"
-                " FROM conversation_turns"
-                " WHERE conversation = ? ORDER BY number LIMIT ?",
+                " message_count, messages, results, text, holder, state, changes) SELECT ?, number, run_id,"
+                " messages_before, message_count, messages, results, text, holder, state, changes"
+                " FROM conversation_turns WHERE conversation = ? ORDER BY number LIMIT ?",
                 (*copied, *origin, sql.row_limit(turns)),
             )
             contents.copy_held(file, *origin, *copied)
@@ -415,6 +437,22 @@ class SqliteSessions:
         return await self._file.write(operation, work, of=of, again=again)
 
 
+def _added(
+    key: SessionKey, run_id: RunId, ended: SessionRefused | tuple[str, ...]
+) -> Result[None, SessionErrors]:
+    if isinstance(ended, SessionRefused):
+        return Failure(ended)
+    if ended:
+        _log.warning(
+            "Run %s and others since it began changed the same keys of the state of session %r: %s. They have"
+            " the values of the latest run.",
+            run_id,
+            key.session,
+            ", ".join(map(abbreviated, ended)),
+        )
+    return Success(None)
+
+
 def _unless(refused: SessionRefused | None) -> Result[None, SessionErrors]:
     return Success(None) if refused is None else Failure(refused)
 
@@ -485,19 +523,21 @@ def _history(file: sql.Transaction, *, key: SessionKey, turn: int, size: int, ea
     results: dict[str, str] = {}
     texts: list[str] = []
     left_out = 0
-    found = _row(file, key.agent, key.session)
+    found = file.execute(
+        "SELECT id, state FROM conversations WHERE agent = ? AND session = ?", (key.agent, key.session)
+    ).fetchone()
     if found is None:
         return History(turn=turn)
+    conversation, state = found
     rows = file.execute(
-        "SELECT messages_before, message_count, length(messages), messages, results, text, holder, state"
+        "SELECT messages_before, message_count, length(messages), messages, results, text, holder"
         " FROM conversation_turns WHERE conversation = ? ORDER BY number DESC",
-        found,
+        (conversation,),
     )
     holder: tuple[str, ...] | None = None
-    state: JsonObject = {}
-    for before, count, length, stored, stored_results, text, held, stored_state in rows:
+    for before, count, length, stored, stored_results, text, held in rows:
         if holder is None:
-            holder, state = sql.decoded(held, tuple[str, ...]), json.loads(stored_state)
+            holder = sql.decoded(held, tuple[str, ...])
         if size >= 0:
             size -= length
         if size >= 0:
@@ -509,49 +549,56 @@ def _history(file: sql.Transaction, *, key: SessionKey, turn: int, size: int, ea
             break
         texts.insert(0, text)
         earlier -= len(text)
-    parts = contents.parts_of(file, *found)
-    return History(tuple(messages), results, "\n".join(texts), left_out, turn, parts, holder or (), state)
+    parts = contents.parts_of(file, conversation)
+    return History(
+        tuple(messages), results, "\n".join(texts), left_out, turn, parts, holder or (), json.loads(state)
+    )
 
 
 def _end_turn(
     file: sql.Transaction, key: SessionKey, run_id: RunId, turn: SessionTurn | None, now: int
-) -> SessionRefused | None:
+) -> SessionRefused | tuple[str, ...]:
+    """Return the keys of the state that others changed too."""
     ticket = file.execute(
         "DELETE FROM conversation_tickets WHERE run_id = ? RETURNING number", (run_id,)
     ).fetchone()
     if turn is None:
-        return None
+        return ()
     added = file.execute(
         "SELECT 1 FROM conversation_turns WHERE run_id = ? AND conversation ="
         " (SELECT id FROM conversations WHERE agent = ? AND session = ?)",
         (run_id, key.agent, key.session),
     ).fetchone()
     if added is not None:  # before its process was killed, or its connection lost
-        return None
+        return ()
     if ticket is None or not _belongs_to(file, key):
         return SessionRefused(key.session, "it was deleted while the run was under way")
     title = without_surrogates(" ".join(turn.messages[0].content.split()))[:_LONGEST_TITLE]
-    (conversation,) = file.execute(
+    conversation, state = file.execute(
         'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
         " VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (agent, session) DO UPDATE SET updated_us = excluded.updated_us RETURNING id",
+        " ON CONFLICT (agent, session) DO UPDATE SET updated_us = excluded.updated_us, title ="
+        " CASE WHEN conversations.title = '' THEN excluded.title ELSE conversations.title END"
+        " RETURNING id, state",
         (key.agent, key.session, key.user, title, now, now),
     ).fetchone()
-    before, stored = file.execute(
-        "SELECT messages_before + message_count, state FROM conversation_turns WHERE conversation = ?"
+    (before,) = file.execute(
+        "SELECT messages_before + message_count FROM conversation_turns WHERE conversation = ?"
         " AND number < ? ORDER BY number DESC LIMIT 1",
         (conversation, *ticket),
-    ).fetchone() or (0, "{}")
-    state: JsonObject = json.loads(stored)
+    ).fetchone() or (0,)
     count = len(turn.messages)
+    changes, conflicts = _change_state(
+        file, (conversation, *ticket), turn, json.loads(state), is_first=not before
+    )
     file.execute(
         "UPDATE conversation_turns SET messages_before = messages_before + ?"
         " WHERE conversation = ? AND number > ?",  # turns that overtook a stalled process
         (count, conversation, *ticket),
     )
-    _change_later(file, (conversation, *ticket), turn, state)
     file.execute(
-        "INSERT INTO conversation_turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO conversation_turns (conversation, number, run_id, messages_before, message_count,"
+        " messages, results, text, holder, state, changes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
         (
             conversation,
             *ticket,
@@ -562,25 +609,84 @@ def _end_turn(
             to_json(dict(turn.results), dict[str, str]),
             without_surrogates(turn.text),
             to_json(turn.holder, tuple[str, ...]),
-            to_json(turn.state_after(state)),
+            to_json(changes),
         ),
     )
     contents.take_over(file, conversation, run_id)
-    return None
+    return conflicts
 
 
-def _change_later(
-    file: sql.Transaction, place: tuple[int, int], turn: SessionTurn, before: JsonObject
-) -> None:
-    """Change the state after turns that overtook a run, where these did not."""
-    rows = file.execute(
-        "SELECT number, state FROM conversation_turns WHERE conversation = ? AND number > ?", place
-    ).fetchall()
-    for each, stored in rows if turn.changed else ():
-        state: JsonObject = json.loads(stored)
-        later = changed_keys(before, state)
-        own = tuple(key for key in turn.changed if key not in later)
+# --- the state of a session -------------------------------------------------------------------------------
+
+
+def _change_state(
+    file: sql.Transaction, place: tuple[int, int], turn: SessionTurn, state: JsonObject, *, is_first: bool
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """Change the state of a session by a turn; return the changes, and keys of others.
+
+    Keys that later turns changed, which overtook the run, stay as they are.
+    """
+    statement = "SELECT changes FROM conversation_turns WHERE conversation = ? AND number > ?"
+    later = [json.loads(each) for (each,) in file.execute(statement, place).fetchall()]
+    if later or not is_first:
+        turn = evolve(turn, initial={})
+    changes = turn.changes(state)
+    present = {key: change for key, change in changes.items() if not any(key in each for each in later)}
+    if present:
+        _put_state(file, place[0], with_changes(state, present))
+    return changes, turn.conflicts(state)
+
+
+def _put_state(file: sql.Transaction, conversation: int, state: JsonObject) -> None:
+    file.execute("UPDATE conversations SET state = ? WHERE id = ?", (to_json(state), conversation))
+
+
+def _update_state(
+    key: SessionKey, changes: JsonObject, now: int, file: sql.Transaction
+) -> JsonObject | SessionRefused:
+    """Change the state after the latest turn, or before the first one."""
+    found = file.execute(
+        'SELECT id, "user", state FROM conversations WHERE agent = ? AND session = ?',
+        (key.agent, key.session),
+    ).fetchone()
+    conversation, user, stored = found or (None, key.user, "{}")
+    if key.user not in (None, user):
+        return SessionRefused(key.session, "it belongs to another user")
+    before: JsonObject = json.loads(stored)
+    state = with_changes(before, changes)
+    size = state_size(state)
+    if size > MOST_STATE and size >= state_size(before):
+        got = f"{size:,} characters of JSON in all"
+        return SessionRefused(key.session, f"state: got {got}, expected {MOST_EXPECTED}")
+    if conversation is None:
+        (conversation,) = file.execute(
+            'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
+            " VALUES (?, ?, ?, '', ?, ?) RETURNING id",
+            (key.agent, key.session, key.user, now, now),
+        ).fetchone()
+    _put_state(file, conversation, state)
+    latest = file.execute(
+        "SELECT number, changes FROM conversation_turns WHERE conversation = ? ORDER BY number DESC LIMIT 1",
+        (conversation,),
+    ).fetchone()
+    if latest is None:
+        file.execute("UPDATE conversations SET first_state = state WHERE id = ?", (conversation,))
+    else:
         file.execute(
-            "UPDATE conversation_turns SET state = ? WHERE conversation = ? AND number = ?",
-            (to_json(evolve(turn, changed=own).state_after(state)), place[0], each),
+            "UPDATE conversation_turns SET changes = ? WHERE conversation = ? AND number = ?",
+            (to_json({**json.loads(latest[1]), **changes}), conversation, latest[0]),
         )
+    return state
+
+
+def _state_after(file: sql.Transaction, conversation: int, turns: int | None) -> str:
+    """Return the state after the first turns of a session, as JSON text."""
+    (first,) = file.execute("SELECT first_state FROM conversations WHERE id = ?", (conversation,)).fetchone()
+    rows = file.execute(
+        "SELECT state, changes FROM conversation_turns WHERE conversation = ? ORDER BY number LIMIT ?",
+        (conversation, sql.row_limit(turns)),
+    )
+    state: JsonObject = json.loads(first)
+    for whole, changes in rows:  # of an earlier version, or nothing
+        state = with_changes(json.loads(whole) if whole else state, json.loads(changes))
+    return to_json(state)

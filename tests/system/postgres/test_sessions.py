@@ -13,6 +13,8 @@ globals().update(contract_of(test_session_turns, files_alone=OF_TURNS))
 OF_STATE = (
     "test_tools_read_in_a_run_what_they_kept_in_earlier_runs_of_the_session",
     "test_a_run_that_was_overtaken_adds_its_changes_in_its_place",
+    "test_new_sessions_and_runs_without_one_begin_with_the_state_of_the_agent",
+    "test_the_program_changes_the_state_before_between_and_in_runs",
 )
 globals().update({name: vars(test_session_state)[name] for name in OF_STATE})
 
