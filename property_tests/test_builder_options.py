@@ -73,6 +73,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("with_sessions", ("",)),
+    ("with_session_state", ("",)),
     ("with_guardrails", ("", "", "judge_model")),
     ("with_console", ("output",)),
     ("with_telemetry", ("tracer_provider", "meter_provider", "content")),

@@ -12,7 +12,7 @@ from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
 import anyio
 from attrs import evolve
@@ -38,7 +38,7 @@ from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.agent.tool_references import wrong_deps_of
 from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
-from reactive_agents.core.conversation import wrong_name
+from reactive_agents.core.conversation import SessionKey, wrong_name
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject, abbreviated
 from reactive_agents.core.messages import Message
@@ -915,6 +915,37 @@ class Sessions:
     async def state(self, session: str) -> JsonObject:
         """Return the state of a session, which its tools change by ``ctx.state``."""
         return await value_of(self._store.state(self._agent, SessionId(session)))
+
+    async def update_state(
+        self,
+        session: str,
+        values: Mapping[str, Any] | None = None,
+        *,
+        delete: Sequence[str] = (),
+        user: str | None = None,
+    ) -> JsonObject:
+        """Change keys of the state of a session, also between its runs; return the state.
+
+        A run under way keeps the state that it has. Secrets are redacted.
+
+        Args:
+            values: JSON data by the keys that are set; others stay as they are.
+            delete: the keys that are deleted.
+            user: whose session it is, for a session that is begun by this call; any other user is refused.
+        """
+        from reactive_agents.agent.validation import json_data, wrong_value  # loaded with the first build
+
+        problem = wrong_name("session", session) or wrong_name("user", user)
+        if problem is not None:
+            raise AgentError(errors.SessionRefused(str(session), problem))
+        wrong = wrong_value("delete", delete, tuple[str, ...], "a list of keys")
+        if wrong is not None:
+            raise AgentError(wrong)
+        data = value_or_raise(json_data("values", values or {}))
+        key = SessionKey(self._agent, SessionId(session), user)
+        shown = cast(JsonObject, self._redactor.redact_json(data))
+        deleted = tuple(map(self._redactor.redact, delete))  # as they are stored
+        return await value_of(self._store.update_state(key, shown, deleted))
 
     async def rename(self, session: str, title: str) -> None:
         """Give a session another title, in which secrets are redacted."""

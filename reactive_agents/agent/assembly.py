@@ -22,7 +22,7 @@ from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.tool_references import alike, described_tool, find_tool, imported, wrong_tool_deps
-from reactive_agents.agent.validation import wrong_path, wrong_place, wrong_text
+from reactive_agents.agent.validation import state_data, wrong_path, wrong_place, wrong_text
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Object, OptionalService, Providers, Singleton
 from reactive_agents.containers.governance import governance_services, wrong_deliverable, wrong_signing_key
@@ -326,6 +326,8 @@ def _wrong_options(
             yield InvalidConfig(f"compression.transform.{tool_name}", repr(expression), expected)
     yield from _unknown_tools(config, tools)
     yield wrong_text("name", config.name, "a name that is not blank")
+    first_state = state_data("session_state", config.session_state)
+    yield first_state.failure() if isinstance(first_state, Failure) else None
     stores = {
         "memory.path": config.memory,
         "sessions.path": config.sessions,

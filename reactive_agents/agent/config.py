@@ -64,7 +64,8 @@ class AgentConfig(RunSettings):
 
     def to_json(self) -> str:
         """Return the configuration as a JSON document."""
-        return json.dumps(self._document(), ensure_ascii=False, indent=2) + "\n"
+        state = {"session_state": self.session_state} if self.session_state else {}  # where null is a value
+        return json.dumps({**self._document(), **state}, ensure_ascii=False, indent=2) + "\n"
 
     def to_toml(self) -> str:
         """Return the configuration as a TOML document."""

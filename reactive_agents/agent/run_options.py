@@ -23,7 +23,6 @@ from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.json import JSON_DATA, json_object_of
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.run_context import DepsFunction, wrong_deps
@@ -154,10 +153,10 @@ def task_fields(options: Mapping[str, Any]) -> Result[dict[str, Any], str]:
             return Failure(budget.failure().message)
         fields["budget"] = budget.unwrap()
     if "metadata" in fields:
-        metadata = json_object_of(fields["metadata"])
-        if metadata is None:
-            return Failure(_wrong_metadata(fields["metadata"]))
-        fields["metadata"] = metadata
+        metadata = validation.json_data("metadata", fields["metadata"])
+        if isinstance(metadata, Failure):
+            return Failure(metadata.failure().message)
+        fields["metadata"] = metadata.unwrap()
     if "tags" in fields:
         tags = fields["tags"]
         if isinstance(tags, str) or not isinstance(tags, Sequence):
@@ -167,18 +166,6 @@ def task_fields(options: Mapping[str, Any]) -> Result[dict[str, Any], str]:
             return Failure(f"{wrong}.")
         fields["tags"] = tuple(tags)
     return Success(fields)
-
-
-def _wrong_metadata(given: object) -> str:
-    expected = "an object of JSON data with texts as keys"
-    if not isinstance(given, Mapping):
-        return f"metadata: got {abbreviated(given)}, expected {expected}."
-    for key, value in given.items():
-        if not isinstance(key, str):
-            return f"metadata: got the key {abbreviated(key)}, expected {expected}."
-        if json_object_of({key: value}) is None:
-            return f"metadata[{abbreviated(key)}]: got {abbreviated(value)}, expected {JSON_DATA}."
-    return f"metadata: got data that changes or is too large or deep, expected {expected}."
 
 
 def budget_of(given: object) -> Result[BudgetConfig, InvalidConfig]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -94,6 +94,16 @@ class ServiceOptions(AgentDescription):
             path: an SQLite file, created if it does not exist, or the address of a Postgres database.
         """
         return self._switched_on(config.SessionsConfig, "sessions", path=path)
+
+    def with_session_state(self, values: Mapping[str, Any]) -> Self:
+        """Set the state with which new sessions, and runs without one, begin.
+
+        Tools read and change it as ``ctx.state``. Sessions that have had a run keep the state that they have.
+
+        Args:
+            values: JSON data by keys, of at most 100,000 characters.
+        """
+        return self._with_read("session_state", validation.state_data("session_state", values))
 
     def with_durability(
         self,

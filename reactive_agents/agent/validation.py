@@ -19,6 +19,8 @@ from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, decode_fields, encode
 from reactive_agents.core.config import CompactionMethod, PlanMode, is_postgres
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
+from reactive_agents.core.json import JSON_DATA, JsonObject, json_object_of
+from reactive_agents.core.run_context import MOST_EXPECTED, MOST_STATE, state_size
 
 
 class CompactionOptions(TypedDict, total=False):
@@ -204,6 +206,31 @@ def wrong_value(
     except _NO_DATA:
         fitting = False
     return None if fitting else InvalidConfig(option, abbreviated(value), expected)
+
+
+def json_data(option: str, given: object) -> Result[JsonObject, InvalidConfig]:
+    """Return a copy of JSON data by keys, or the problem of the first wrong one."""
+    expected = "an object of JSON data with texts as keys"
+    copy = json_object_of(given)
+    if copy is not None:
+        return Success(copy)
+    if not isinstance(given, Mapping):
+        return Failure(InvalidConfig(option, abbreviated(given), expected))
+    for key, value in given.items():
+        if not isinstance(key, str):
+            return Failure(InvalidConfig(option, f"the key {abbreviated(key)}", expected))
+        if json_object_of({key: value}) is None:
+            return Failure(InvalidConfig(f"{option}[{abbreviated(key)}]", abbreviated(value), JSON_DATA))
+    return Failure(InvalidConfig(option, "data that changes or is too large or deep", expected))
+
+
+def state_data(option: str, given: object) -> Result[JsonObject, InvalidConfig]:
+    """Return a copy of the state of a session, or its problem."""
+    copy = json_data(option, given)
+    size = state_size(copy.value_or({}))
+    if size > MOST_STATE:
+        return Failure(InvalidConfig(option, f"{size:,} characters of JSON", MOST_EXPECTED))
+    return copy
 
 
 def wrong_text(option: str, value: object, expected: str) -> InvalidConfig | None:

@@ -62,9 +62,22 @@ def list_sessions(file: SessionsOption = None, agent: AgentOption = "agent", use
     output.print_found(found, headings, rows, right=("runs",))
 
 
+StateFlag = Annotated[
+    bool, output.option("--state", help="Show what its tools keep, as JSON, and not its messages.")
+]
+
+
 @sessions.command()
-def show(session: SessionArgument, file: SessionsOption = None, agent: AgentOption = "agent") -> None:
-    """Show the messages of a conversation."""
+def show(
+    session: SessionArgument,
+    file: SessionsOption = None,
+    agent: AgentOption = "agent",
+    state: StateFlag = False,
+) -> None:
+    """Show the messages of a conversation, or its state."""
+    if state:
+        output.print_json(_ask(file, lambda store: store.state(AgentId(agent), SessionId(session))))
+        return
     found = _ask(file, lambda store: store.messages(AgentId(agent), SessionId(session)))
     if output.is_json():
         output.print_json(messages_to_json(found))

@@ -165,6 +165,19 @@ class Settlement(RootModel[Annotated[SettleApproval | SettleQuestion | SettleCal
     """A decision, an answer or a result for a request of a run."""
 
 
+class ChangeState(web.StrictBody):
+    """``values``: JSON data by the keys to set. ``delete``: the keys to delete."""
+
+    values: dict[str, Any] = Field(default_factory=dict)
+    delete: list[str] = Field(default_factory=list)
+
+
+class StateDocument(BaseModel):
+    """The state of a session."""
+
+    state: dict[str, Any]
+
+
 class RenameSession(web.StrictBody):
     """``title``: the new title of the session."""
 
@@ -538,6 +551,25 @@ async def _session(call: Call) -> Response:
     return web.JsonText(_session_document(name, changed), 201 if name != call.part("session") else 200)
 
 
+async def _state(call: Call) -> Response:
+    _, agent = call.service.agent(call.principal, call.part("agent"))
+    user, name = call.principal.acts_for(call.query.user), call.part("session")
+    try:
+        match call.body:
+            case ChangeState(values=values, delete=delete):
+                stored = await call.service.session_to_use(agent, user, name)
+                for known in await agent.sessions.list(session=stored):
+                    if known.user != user:
+                        raise web.Problem(409, "session-refused", "The session belongs to another user.")
+                state = await agent.sessions.update_state(stored, values, delete=delete, user=user)
+            case _:
+                info = await call.service.session(agent, user, name)
+                state = await agent.sessions.state(info.session)
+    except AgentError as error:
+        raise web.Problem(409, "session-refused", error.error.message) from None
+    return web.JsonText({"state": state})
+
+
 async def _run_document(service: runs.AgentService, run: runs.LiveRun | RecordedRun) -> dict[str, Any]:
     outcome = runs.outcome_of(run)
     if isinstance(run, runs.LiveRun):
@@ -665,7 +697,7 @@ OPERATIONS: Sequence[Operation] = (
         Operation(
             method,
             f"/v1/agents/{{agent}}/sessions/{{session}}{end}",
-            _session,
+            _state if end == "/state" else _session,
             summary,
             answer,
             status,
@@ -675,6 +707,8 @@ OPERATIONS: Sequence[Operation] = (
         )
         for method, end, summary, answer, status, body in (
             ("GET", "", "Return a session with its messages.", SessionContent, 200, None),
+            ("GET", "/state", "Return the state of a session.", StateDocument, 200, None),
+            ("PATCH", "/state", "Change keys of the state of a session.", StateDocument, 200, ChangeState),
             ("PATCH", "", "Rename a session.", SessionDocument, 200, RenameSession),
             ("DELETE", "", "Delete a session with everything in it.", None, 204, None),
             ("POST", "/fork", "Copy a session into a new one.", SessionDocument, 201, ForkSession),

@@ -398,7 +398,7 @@ class AgentService:
             run_id = new_run_id()
         session = None
         if asked.session is not None:
-            session = await self._session_to_use(served, user, asked.session)
+            session = await self.session_to_use(served, user, asked.session)
         options: TaskOptions = {
             "session": session,
             "user": user,
@@ -730,7 +730,7 @@ class AgentService:
                     return each
         raise Problem(404, "session-not-found", "There is no such session.")
 
-    async def _session_to_use(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> str:
+    async def session_to_use(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> str:
         """Return the name of a session in the store, where users' names cannot clash."""
         if name in (".", ".."):
             raise Problem(

@@ -25,8 +25,9 @@ from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.run_context import MOST_STATE, SessionState
 from reactive_agents.core.run_record import RunStatus
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import FakeClock, ScriptedLLM, answer, call, calls, fail, forever
+from reactive_agents.testing import FakeClock, ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.agent.test_durable_runs import HangingRecord
+from tests.support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -220,6 +221,172 @@ async def test_secrets_in_it_are_redacted_when_it_is_stored() -> None:
     assert "a1B2c3D4" not in json.dumps(await agent.sessions.state("a"))
 
 
+# --- the first value, and changes by the program ----------------------------------------------------------
+
+
+FIRST: dict[str, Any] = {"cart": [], "plan": None}
+
+
+async def test_new_sessions_and_runs_without_one_begin_with_the_state_of_the_agent(place: str) -> None:
+    def clear(ctx: RunContext) -> None:
+        """Delete the cart."""
+        del ctx.state["cart"]
+
+    builder = clerk(*adding("tea"), call("clear"), *2 * [answer("Done.")], tools=(add, clear))
+    agent = builder.with_session_state(FIRST).with_sessions(place).build()
+    assert (await agent.run("Add it.")).state == {"cart": ["tea"], "plan": None}
+    assert (await agent.run("Clear it.", session="a")).state == {"plan": None}
+    assert await agent.sessions.state("a") == {"plan": None}
+    assert (await agent.run("Is it full?", session="a")).state == {"plan": None}
+    await agent.aclose()
+
+
+async def test_the_first_value_is_stored_with_the_first_run_that_has_an_answer(tmp_path: Path) -> None:
+    turns = [call("add", item="tea"), fail(ModelUnavailable("down", "m")), answer("Yes.")]
+    agent = clerk(*turns).with_session_state(FIRST).with_sessions(tmp_path / "s.db").build()
+    with pytest.raises(AgentError, match="down"):
+        await agent.run("Add it.", session="a")
+    with pytest.raises(AgentError, match="there is none of this name"):
+        await agent.sessions.state("a")
+    assert (await agent.run("Is it full?", session="a")).state == FIRST
+    await agent.aclose()
+    later = clerk(answer("Yes."), *adding("milk")).with_session_state({"cart": ["salt"], "new": 1})
+    later = later.with_sessions(tmp_path / "s.db").build()
+    assert (await later.run("Is it full?", session="a")).state == FIRST
+    assert (await later.run("Add it.", session="a")).state == {"cart": ["milk"], "plan": None}
+    await later.aclose()
+
+
+def test_the_first_value_is_data_of_a_configuration(tmp_path: Path) -> None:
+    for name, kept in (("agent.json", FIRST), ("agent.toml", {"cart": []})):  # TOML has no null
+        config = ReactiveAgents.create().with_reasoning().with_session_state(FIRST).config
+        config.save(tmp_path / name)
+        builder = ReactiveAgents.from_config(tmp_path / name).with_llm(ScriptedLLM(say("Yes.")))
+        assert builder.build().run_sync("Is it full?").state == kept
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([1], "session_state: got an array of 1 item, expected an object of JSON data with texts as keys."),
+        ({1: 2}, "session_state: got the key 1, expected an object of JSON data with texts as keys."),
+        ({"a": {1}}, "session_state['a']: got a set, expected JSON data"),
+        (
+            {"a": "x" * MOST_STATE},
+            "session_state: got 100,009 characters of JSON, expected a state of",
+        ),
+    ],
+)
+def test_a_first_value_that_could_not_be_kept_is_refused(values: Any, told: str) -> None:
+    with pytest.raises(AgentError) as refused:
+        clerk().with_session_state(values).build()
+    assert str(refused.value).startswith(told)
+
+
+async def test_the_program_changes_the_state_before_between_and_in_runs(place: str) -> None:
+    agent: ReactiveAgent
+
+    async def order(ctx: RunContext) -> None:
+        """Order what is in the cart."""
+        ctx.state["ordered"] = ctx.state["cart"]
+        await agent.sessions.update_state("a", {"plan": "paid", "ordered": 1})  # as from a web page
+
+    turns = [*adding("tea"), call("order"), answer("Done."), answer("Yes.")]
+    agent = clerk(*turns, tools=(add, order)).with_session_state(FIRST).with_sessions(place).build()
+    change = agent.sessions.update_state
+    assert await change("a", {"plan": "free", "seen": 1}, user="ada") == {"plan": "free", "seen": 1}
+    (info,) = await agent.sessions.list("ada")
+    assert (info.session, info.turns, info.title) == ("a", 0, "")
+    result = await agent.run("Add it.", session="a", user="ada")
+    assert result.state == {"cart": ["tea"], "plan": "free", "seen": 1}
+    assert await change("a", {"cart": ["milk"]}, delete=["seen", "none"]) == {
+        "cart": ["milk"],
+        "plan": "free",
+    }
+    result = await agent.run("Order it.", session="a", user="ada")
+    assert result.state == {"cart": ["milk"], "plan": "free", "ordered": ["milk"]}
+    now = {"cart": ["milk"], "plan": "paid", "ordered": ["milk"]}
+    assert await agent.sessions.state("a") == now
+    assert (await agent.run("Is it full?", session="a", user="ada")).state == now
+    assert [each.title for each in await agent.sessions.list()] == ["Add it."]
+    await agent.sessions.fork("a", "early", turns=1)
+    assert await agent.sessions.state("early") == {"cart": ["milk"], "plan": "paid", "ordered": 1}
+    await agent.aclose()
+
+
+@pytest.mark.parametrize(
+    ("session", "given", "told"),
+    [
+        ("a", {"values": {"a": {1}}}, "values['a']: got a set, expected JSON data"),
+        ("a", {"values": [1]}, "values: got an array of 1 item, expected an object of JSON data"),
+        ("a", {"delete": "cart"}, "delete: got 'cart', expected a list of keys."),
+        ("a", {"user": "eve"}, "session 'a': it belongs to another user."),
+        (
+            "a",
+            {"values": {"b": "x" * MOST_STATE}},
+            "session 'a': state: got 100,017 characters of JSON in all",
+        ),
+        (
+            "b",
+            {"values": {"b": "x" * MOST_STATE}},
+            "session 'b': state: got 100,009 characters of JSON in all",
+        ),
+        (" ", {}, "session ' ': session: got ' ', expected a name"),
+    ],
+)
+async def test_a_change_by_the_program_that_could_not_be_kept_is_refused(
+    session: str, given: Any, told: str
+) -> None:
+    agent = clerk().build()
+    await agent.sessions.update_state("a", {"a": 1}, user="ada")
+    with pytest.raises(AgentError) as refused:
+        await agent.sessions.update_state(session, **given)
+    assert str(refused.value).startswith(told)
+    assert [each.session for each in await agent.sessions.list()] == ["a"]
+    assert await agent.sessions.state("a") == {"a": 1}
+
+
+async def test_a_state_of_two_runs_that_is_too_large_can_be_made_smaller() -> None:
+    def cut(ctx: RunContext) -> None:
+        """Shorten it."""
+        ctx.state["a"] = "x" * 50_000
+        del ctx.state["b"]
+
+    agent = clerk(call("cut"), answer("Done."), tools=(cut,)).build()
+    half = "x" * 60_000
+    for key in "ab":
+        turn = SessionTurn(RunId(key), (UserMessage("a"),), "a", state={key: half}, changed=(key,))
+        store: Any = agent.container.memory.sessions().unwrap()
+        of_nobody = SessionKey(AGENT, SessionId("a"))
+        await attempt(store.begin(of_nobody, RunId(key), size=1_000, earlier=0))
+        await attempt(store.end(of_nobody, RunId(key), turn))
+    assert (await agent.run("Cut it.", session="a")).state == {"a": "x" * 50_000}
+
+
+# --- what is stored ---------------------------------------------------------------------------------------
+
+
+async def test_a_turn_stores_what_it_changed(tmp_path: Path) -> None:
+    def count(ctx: RunContext) -> None:
+        """Count."""
+        ctx.state.change("n", lambda n: n + 1, 0)
+
+    turns = [turn for _ in range(3) for turn in (call("count"), answer("Done."), answer("Hello."))]
+    agent = clerk(*turns, tools=(count,)).with_session_state({"text": "x" * 9_000})
+    agent = agent.with_sessions(tmp_path / "s.db").with_durability(tmp_path / "r.db").build()
+    results = [await agent.run("Count.", session="a") for _ in range(6)]
+    await agent.aclose()
+    assert results[-1].state == {"text": "x" * 9_000, "n": 3}
+    with sqlite_file(tmp_path / "s.db") as file:
+        rows = file.execute("SELECT state, changes FROM conversation_turns ORDER BY number").fetchall()
+    assert {whole for whole, _ in rows} == {""}
+    assert json.loads(rows[0][1]) == {"text": ["x" * 9_000], "n": [1]}
+    assert [changes for _, changes in rows[1:]] == ["{}", '{"n": [2]}', "{}", '{"n": [3]}', "{}"]
+    with sqlite_file(tmp_path / "r.db") as file:
+        results = file.execute("SELECT body FROM run_entries WHERE kind = 'result'").fetchall()
+    assert [json.loads(body)["changes"] for (body,) in results] == [{"n": [1]}, {"n": [2]}, {"n": [3]}]
+
+
 # --- processes that stand still -------------------------------------------------------------------------
 
 
@@ -293,6 +460,42 @@ async def test_a_continued_run_has_each_change_once_and_its_replay_and_fork_the_
     forking = durable(tmp_path, call("add", item="rice"), answer("Done."))
     forked = await forking.runs.resume(await forking.runs.fork("order-1", at=3))
     assert forked.state == {"cart": ["salt", "tea", "rice"]}
+
+
+@pytest.mark.parametrize("own", [["tea"], []])
+async def test_a_run_that_goes_on_keeps_the_changes_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, own: Any
+) -> None:
+    """What it assigned counts, also where it is the value with which it began."""
+
+    @tool(idempotent=True)
+    def put(ctx: RunContext, key: str, value: Any) -> None:
+        """Put it."""
+        ctx.state[key] = value
+
+    def putting(*turns: Any) -> ReactiveAgent:
+        builder = clerk(*turns, answer("Done."), tools=(put,)).with_name("clerk").with_session_state(FIRST)
+        builder = builder.with_sessions(tmp_path / "s.db").with_durability(tmp_path / "r.db", recover=False)
+        made: ReactiveAgent = builder.build()
+        return made
+
+    await hang(putting(call("put", key="cart", value=own)), tmp_path, "m2")
+    other = putting(*(call("put", key=key, value=["milk"]) for key in ("cart", "plan")))
+    await other.run("Put it.", session="a")
+    assert not caplog.messages
+    resumed = putting(call("put", key="mine", value=1))
+    result = await resumed.runs.resume("order-1")
+    assert result.state == {"cart": own, "plan": None, "mine": 1}
+    wanted = {"cart": own, "plan": ["milk"], "mine": 1}
+    assert await resumed.sessions.state("a") == wanted
+    assert caplog.messages == [
+        "Run order-1 and others since it began changed the same keys of the state of session 'a': 'cart'."
+        " They have the values of the latest run."
+    ]
+    replay = await resumed.runs.replay("order-1")
+    assert replay.outcome is not None
+    assert (replay.difference, replay.outcome.unwrap().state) == ("", result.state)
+    assert await resumed.sessions.state("a") == wanted
 
 
 async def test_changes_of_calls_side_by_side_are_recorded_with_the_calls(tmp_path: Path) -> None:

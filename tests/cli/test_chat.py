@@ -90,6 +90,7 @@ def test_sessions_are_shown_and_deleted(tmp_path: Path) -> None:
     assert "Assistant: 2 + 2 = 4" in command("sessions", "show", "one", "--sessions", file).stdout
     messages = json.loads(command("sessions", "show", "one", "--sessions", file, "--json").stdout)
     assert messages[0]["content"] == "What is 2 + 2?"
+    assert json.loads(command("sessions", "show", "one", "--state", "--sessions", file).stdout) == {}
     assert command("sessions", "delete", "one", "--sessions", file).stdout == "Deleted one.\n"
     gone = command("sessions", "show", "one", "--sessions", file, "--json")
     assert gone.exit_code == 1

@@ -591,7 +591,7 @@ async def test_dependencies_that_cannot_be_made_take_no_place_from_later_runs() 
 
 async def test_a_run_is_not_begun_when_the_server_begins_to_end_as_it_is_asked_for() -> None:
     class Ending(runs.AgentService):
-        async def _session_to_use(self, *_: Any) -> str:
+        async def session_to_use(self, *_: Any) -> str:
             await self.drain(0)
             return "work"
 
@@ -626,6 +626,36 @@ async def test_sessions_are_listed_read_renamed_forked_and_deleted() -> None:
         assert (await client.delete(f"{base}/my talk", params=whose)).status_code == 404
         names = [each["name"] for each in (await client.get(base, params=whose)).json()["data"]]
     assert names == ["other"]
+
+
+async def test_the_state_of_a_session_is_read_and_changed() -> None:
+    def add(ctx: RunContext) -> str:
+        """Put tea into the cart."""
+        ctx.state["cart"] = [*ctx.state["cart"], "tea"]
+        return f"for {ctx.state['plan']}"
+
+    agent = builder(call("add"), answer("It is in the cart.")).with_tools(add).build()
+    async with asking(create_app(agent)) as client:
+        base, whose = "/v1/agents/clerk/sessions/my talk/state", {"user": "ada"}
+        assert (await client.get(base, params=whose)).status_code == 404
+        changes = {"values": {"plan": "free", "cart": []}, "delete": ["none"]}
+        changed = await client.patch(base, params=whose, json=changes)
+        assert (changed.status_code, changed.json()) == (200, {"state": {"plan": "free", "cart": []}})
+        await ended(client, await begun(client, session="my talk", user="ada"))
+        changed = await client.patch(base, params=whose, json={"delete": ["plan"]})
+        assert changed.json() == (await client.get(base, params=whose)).json() == {"state": {"cart": ["tea"]}}
+        for user in ({"user": "eve"}, {}):  # each has sessions of its own
+            assert (await client.get(base, params=user)).status_code == 404
+            await client.patch(base, params=user, json={"values": {"cart": []}})
+        assert (await client.get(base, params=whose)).json() == {"state": {"cart": ["tea"]}}
+        await agent.sessions.update_state("of-ada", {}, user="ada")
+        refused = await client.patch("/v1/agents/clerk/sessions/of-ada/state", json={"values": {"a": 1}})
+        assert (refused.status_code, refused.json()["code"]) == (409, "session-refused")
+        large = {"values": {"a": "x" * 100_001}}
+        refused = await client.patch(base, params=whose, json=large)
+        assert (refused.status_code, refused.json()["code"]) == (409, "session-refused")
+        for wrong in ({"values": [1]}, {"delete": "plan"}, {"plan": 1}):
+            assert (await client.patch(base, params=whose, json=wrong)).status_code == 422
 
 
 async def test_sessions_are_listed_in_pages() -> None:

@@ -83,6 +83,7 @@ async def everything(home: House, headers: dict[str, str], run: str, user: str =
         ("GET", f"{base}/diary{whose}", None),
         ("GET", f"{base}/{quote('ada:diary', safe='')}{whose}", None),
         ("PATCH", f"{base}/diary{whose}", {"title": "mine"}),
+        ("GET", f"{base}/diary/state{whose}", None),
         ("POST", f"{base}/diary/fork{whose}", {"into": "copy"}),
         ("DELETE", f"{base}/diary{whose}", None),
     ]
