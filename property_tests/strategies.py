@@ -23,7 +23,7 @@ from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.json import Json
 from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
-from reactive_agents.core.run_context import ContextFunction, RunContext
+from reactive_agents.core.run_context import ContextFunction, DepsFunction, RunContext
 from reactive_agents.core.tools import ToolScope
 from reactive_agents.core.values import LIVE as LIVE_FIELD
 
@@ -46,7 +46,7 @@ def core_modules() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(each.name) for each in found)
 
 
-LIVE = (RunContext, ContextFunction, ToolScope)
+LIVE = (RunContext, ContextFunction, DepsFunction, ToolScope)
 """Classes that hold live objects of a program, and are never written."""
 
 

@@ -62,6 +62,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_result_compression", ("budget", "head_share", "transform")),
     ("with_hook", ("", "", "")),
     ("with_tool_wrapper", ("",)),
+    ("with_deps", ("",)),
     ("with_strict_hooks", ("",)),
     ("with_output_type", ("",)),
     ("with_output_validator", ("",)),

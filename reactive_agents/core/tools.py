@@ -15,7 +15,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ProgressReport, RunContext
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.core.values import OMITTED, Value, computed
+from reactive_agents.core.values import LIVE, OMITTED, Value, computed
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "declined", "stored", "refused", "external"]
@@ -193,7 +193,7 @@ class ToolContext(Value):
     workspace: Path
     deadline: float | None = None
     protected: frozenset[Path] = frozenset()
-    known_texts: list[KnownText] = field(factory=list)
+    known_texts: list[KnownText] = field(factory=list, eq=False, repr=False, metadata=LIVE)
 
 
 @frozen(eq=False, repr=False)
