@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 
 import anyio
 import anyio.lowlevel
-from attrs import evolve, frozen
+from attrs import evolve, fields_dict, frozen
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
@@ -548,9 +548,9 @@ class RunJournal:
             return None
         if made.probe is not None:
             found = await made.probe(self.call_key(key))
-            if found is not None:
+            if found is not None and found != (None,):
                 (done,) = found
-                if done is None or done is False:
+                if done is False:
                     self._publish_doubt(key, made, "repeated")
                     return None
                 self._publish_doubt(key, made, "settled")
@@ -1129,8 +1129,11 @@ def task_difference(known: Task, given: Task) -> str:
     """Return how a task differs, apart from id, time and budget; empty if it does not."""
     if known.agent_id != given.agent_id:
         return f"belongs to the agent {known.agent_id!r}"
-    is_same = evolve(known, id=given.id, created_at=given.created_at, budget=given.budget) == given
-    return "" if is_same else "has another task"
+    compared = evolve(known, id=given.id, created_at=given.created_at, budget=given.budget)
+    others = [name for name in fields_dict(Task) if getattr(compared, name) != getattr(given, name)]
+    if not others:
+        return ""
+    return f"has another task: {' and '.join(others)} {'differs' if others[1:] == [] else 'differ'}"
 
 
 def refused_run(

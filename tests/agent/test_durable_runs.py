@@ -191,7 +191,10 @@ async def test_another_task_under_the_same_id_is_refused(tmp_path: Path) -> None
     other = agent(tmp_path / "r.db", Bank(), ScriptedLLM(answer("Done.")))
     with pytest.raises(AgentError) as refused:
         await other.run("Pay twice.", run_id="order-1")
-    assert refused.value.error == RunRefused("order-1", "has another task")
+    assert refused.value.error == RunRefused("order-1", "has another task: input differs")
+    with pytest.raises(AgentError) as refused:
+        await other.run("Pay.", run_id="order-1", user="ada", metadata={"request": 1})
+    assert refused.value.error == RunRefused("order-1", "has another task: user and metadata differ")
 
 
 async def test_the_id_of_a_run_of_another_agent_is_refused(tmp_path: Path) -> None:
@@ -397,7 +400,12 @@ async def test_a_probe_settles_the_doubt(tmp_path: Path, found: Any, paid: list[
 async def test_a_probe_that_does_not_know_leaves_the_call_in_doubt(tmp_path: Path) -> None:
     """One that hangs has the time of a call, and does not hold up the event loop."""
     ended = threading.Event()
-    probes = (lambda key: ended.wait(), lambda key: Failure("unreachable"), lambda key: sys.exit(1))
+    probes = (
+        lambda key: ended.wait(),
+        lambda key: Failure("unreachable"),
+        lambda key: sys.exit(1),
+        lambda key: None,  # such as one that ends without a return
+    )
     for number, was_done in enumerate(probes):
         bank, path = Bank(hangs_at=2), tmp_path / f"{number}.db"
         await interrupted(path, bank, options={"was_done": was_done})

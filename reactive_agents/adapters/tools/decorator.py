@@ -248,8 +248,8 @@ def tool(
         resumable: whether the function has no effect except runs of agents, so that a durable run repeats it
             after a crash, and the runs resume.
         was_done: called by a durable run that was interrupted during a call, with the idempotency key of the
-            call. Returns its result, or ``True``, if it took effect; ``False`` or ``None`` if not, so that it
-            is run now. If it raises, returns a ``Failure`` or exceeds ``timeout_s``, the call stays in
+            call. Returns its result, or ``True``, if it took effect; ``False`` if not, so that it is run now.
+            If it raises, returns ``None`` or a ``Failure``, or exceeds ``timeout_s``, the call stays in
             doubt. Sync, in a thread, or async.
         return_direct: whether the result of a call that worked ends the run as the answer, without another
             turn of the model.
