@@ -263,7 +263,9 @@ class EngineProvider(Singleton):
         made = super().__call__(*args, **kwargs)
         if self.last_overriding is None:
             self._refuse_late(self.inputs)
-        return made
+            return made
+        path = next(path for path, each in self._by_path() if each is self)
+        return checked(path, made, *self._types[path])
 
     def unchecked(self) -> Any:
         """Return the engine in spite of later overrides, to control its runs."""
@@ -278,8 +280,11 @@ class EngineProvider(Singleton):
         services = []
         for path, each in self._by_path():
             services.append(each)
-            if each.last_overriding is not None and path in self._types:
+            given = each.last_overriding
+            if given is not None and path in self._types:
                 checked(path, each(), *self._types[path])
+            elif isinstance(each, OptionalService) and isinstance(given, providers.Object):
+                as_maybe(given(), f"{path}: ")
         for each in services:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton):
@@ -313,8 +318,11 @@ def checked(path: str, given: _A, *types: type) -> _A:
     return given
 
 
-def as_maybe(service: Any) -> Maybe[Any]:
+def as_maybe(service: Any, place: str = "") -> Maybe[Any]:
     """Return a service as a ``Maybe``: ``Nothing`` for ``None`` and ``Some(None)``.
+
+    Args:
+        place: the path of its provider and a colon, for the error.
 
     Raises:
         TypeError: it is a class.
@@ -322,7 +330,7 @@ def as_maybe(service: Any) -> Maybe[Any]:
     found = service.value_or(None) if isinstance(service, Maybe) else service
     if isinstance(found, type):
         raise TypeError(
-            f"got the class {found.__name__}, expected a service, such as an object of that class"
+            f"{place}got the class {found.__name__}, expected a service, such as an object of that class"
         )
     return Nothing if found is None else Some(found)
 

@@ -489,6 +489,8 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "engine.output_validators": _LISTED,
     "engine.instructions": _LISTED,
     "engine.handoffs": (Mapping,),
+    "engine.ports": (EnginePorts,),
+    "engine.engine": (ExecutionEngine,),
 }
 """The types of what is no service of a port, which a call checks, by the paths of the providers."""
 
@@ -562,5 +564,5 @@ class EngineLayer(Layer):
             handoffs=self.handoffs,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
-            ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path
+            ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path, types=TYPES
         )

@@ -113,7 +113,7 @@ class ValueRedactor:
         changes: dict[str, Any] = {}
         for name in plan.text_names:
             old = getattr(value, name)
-            if old is not None:
+            if isinstance(old, str):
                 new = self._redactor.redact(old)
                 if new is not old:
                     changes[name] = new

@@ -37,6 +37,12 @@ class Usage(Value):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return all counts of tokens."""
+        parts = self.cached_tokens, self.cache_write_tokens, self.reasoning_tokens
+        return self.input_tokens, self.output_tokens, self.total_tokens, *parts
+
     def __add__(self, other: Usage) -> Usage:
         """Return the sum; it is reported only when both are."""
         return Usage(

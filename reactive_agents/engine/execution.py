@@ -9,6 +9,7 @@ released; when ``sys.exit()`` or an interrupt leaves it, that propagates afterwa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
@@ -25,9 +26,10 @@ from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
 from reactive_agents.core.ids import RunId, SessionId, TaskId
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.settings import RunSettings
-from reactive_agents.core.tasks import AgentResult, Task, TaskResult
+from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import BRANCH, effect
 from reactive_agents.engine.context import ExecutionContext
@@ -39,7 +41,7 @@ from reactive_agents.engine.memory import OWNER, learn_from, owner_within, user_
 from reactive_agents.engine.pipeline import close_deps, run_pipeline
 from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run, publish_gaps
-from reactive_agents.engine.run_result import record_sub_run, run_metadata, steps_taken
+from reactive_agents.engine.run_result import figures_of, record_sub_run, run_metadata, steps_taken
 from reactive_agents.engine.services import (
     CALLER,
     NO_OVERRIDES,
@@ -64,6 +66,8 @@ from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors
     from reactive_agents.engine.durability import RunJournal
+
+_log = logging.getLogger("reactive_agents")
 
 MOST_NESTED_RUNS = 8
 """How deep runs may be nested, each begun by a tool of the run around it; the first one counts."""
@@ -273,7 +277,12 @@ class ExecutionEngine:
             elif not (isinstance(error, RunStopped) and error.is_lost):
                 await end_turn(None, services)
             raise
-        return await self._end(outcome, services)
+        try:
+            return await self._end(outcome, services)
+        except Exception as error:  # noqa: BLE001 - no defect withholds the last event and the figures of a run
+            return Failure(
+                self._fail_now(phase_error(handle.phase, error, handle.context, self.ports), services)
+            )
 
     def _interrupt(self, services: EngineServices) -> None:
         """Publish that a recorded run stops before its end."""
@@ -430,20 +439,29 @@ class ExecutionEngine:
         return Failure(failed)
 
     def _fail(self, error: RuntimeErrors, context: ExecutionContext, services: EngineServices) -> TaskFailed:
-        failed = TaskFailed(
-            *services.events.stamp(),
-            **services.events.origin,
-            error=error,
-            steps=steps_taken(context, services),
-            metadata=run_metadata(context, services),
-        )
         if services.events.answer is not None:
             services.events.answer.retract("failed")
-        redactor = self.ports.redactor
-        if redactor is not None:  # the caller gets it as well, not only the bus
-            failed = ValueRedactor(redactor).redacted(failed)
+        try:
+            failed = self._failed(
+                error, steps_taken(context, services), run_metadata(context, services), services
+            )
+        except Exception:  # noqa: BLE001 - a defect of what the run holds: its account tells what it took
+            _log.warning("The figures of run %s raised.", context.run_id, exc_info=True)
+            failed = self._failed(error, (), figures_of(services), services)
         services.events.deliver(failed)
         return failed
+
+    def _failed(
+        self,
+        error: RuntimeErrors,
+        steps: tuple[ReasoningStep, ...],
+        metadata: TaskResultMetadata,
+        services: EngineServices,
+    ) -> TaskFailed:
+        events, redactor = services.events, self.ports.redactor
+        failed = TaskFailed(*events.stamp(), **events.origin, error=error, steps=steps, metadata=metadata)
+        # the caller gets it as well, not only the bus
+        return failed if redactor is None else ValueRedactor(redactor).redacted(failed)
 
 
 @contextmanager

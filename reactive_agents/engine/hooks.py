@@ -10,9 +10,10 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cache
 from threading import Lock
 from types import MappingProxyType
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 import anyio
 from attrs import frozen
@@ -26,6 +27,7 @@ from reactive_agents.core.run_context import can_take
 from reactive_agents.effects import is_cancelled
 from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
+from reactive_agents.kernel.state import wrong_change
 
 HookTiming: TypeAlias = Literal["before", "after", "on-error"]
 HookHandler: TypeAlias = Callable[
@@ -169,6 +171,23 @@ async def _cut_off(pending: Awaitable[ExecutionContext | None], seconds: float) 
 
 def _returned_context(returned: object, context: ExecutionContext) -> tuple[ExecutionContext, str]:
     """Return the context after a hook, and the problem of its return value, or empty."""
-    if returned is None or isinstance(returned, ExecutionContext):
-        return returned or context, ""
-    return context, f"returned {type(returned).__name__}, expected an ExecutionContext or None"
+    if returned is None or returned is context:
+        return context, ""
+    if not isinstance(returned, ExecutionContext):
+        return context, f"returned {type(returned).__name__}, expected an ExecutionContext or None"
+    for name, kind in _kinds().items():
+        wrong = wrong_change(kind, getattr(context, name), getattr(returned, name), name)
+        if wrong is not None:
+            return context, f"returned a context with a wrong {wrong.path}: {wrong.problem}"
+    return returned, ""
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """Return the kinds of what a hook may change, but of ``metadata``, which is its own."""
+    from reactive_agents.core.memory import MemoryContext
+    from reactive_agents.core.results import VerificationReport
+
+    known = {"MemoryContext": MemoryContext, "VerificationReport": VerificationReport}
+    hints = get_type_hints(ExecutionContext, localns={**known, "RuntimeErrors": errors.RuntimeErrors})
+    return {name: kind for name, kind in hints.items() if name != "metadata"}

@@ -164,12 +164,12 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
     strategy. A failure to record is an event and does not change the run.
     """
     reasoning, result = services.ports.reasoning.value_or(None), context.reasoning
-    if reasoning is None or result is None or not reasoning.learns_from(result):
-        return
-    success = success_of(context, services)
-    if success is None:
+    if reasoning is None or result is None:
         return
     try:
+        success = success_of(context, services) if reasoning.learns_from(result) else None
+        if success is None:
+            return
         with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):
             await reasoning.learn(
                 context.task.input,

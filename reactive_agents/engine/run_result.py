@@ -57,32 +57,43 @@ def _with_calls_under_way(
 
 def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskResultMetadata:
     """Return duration, usage and the other figures of the run until now."""
-    spending = services.llm.usage
     reasoning = context.reasoning
     verification = context.verification
     metadata = reasoning.metadata if reasoning is not None else None
     confidence = metadata.confidence if metadata is not None else None
-    return TaskResultMetadata(
-        duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
-        cost_usd=spending.cost_usd,
-        tokens_used=spending.usage.total_tokens,
+    return evolve(
+        figures_of(services),
         steps_count=len(steps_taken(context, services)),
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
         model=services.llm.answered_by or context.selected_model or services.llm.model,
         terminated_by=_terminated_by(context.error, metadata.terminated_by if metadata is not None else ""),
         iterations=_iterations(reasoning, services.handle.kernel_states.values()),
-        model_calls=spending.calls,
-        unpriced_calls=spending.unpriced_calls,
-        usage=spending.usage,
         confidence=confidence if verification is None else verification.confidence,
         effectiveness=None
         if metadata is None
         else metadata.effectiveness_with(success_of(context, services)),
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
-        models=services.llm.models,
         requests=_requests(services),
         tags=context.task.tags,
         given=context.task.metadata,
+    )
+
+
+def figures_of(services: EngineServices) -> TaskResultMetadata:
+    """Return what the run has taken until now, by its account alone."""
+    spending = services.llm.usage
+    return TaskResultMetadata(
+        duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
+        cost_usd=spending.cost_usd,
+        tokens_used=spending.usage.total_tokens,
+        steps_count=0,
+        strategy_used="",
+        model=services.llm.answered_by or services.llm.model,
+        terminated_by="error",
+        model_calls=spending.calls,
+        unpriced_calls=spending.unpriced_calls,
+        usage=spending.usage,
+        models=services.llm.models,
         tool_calls=services.llm.account.tool_calls,
     )
 

@@ -34,7 +34,7 @@ from reactive_agents.engine.requests import request_reply
 from reactive_agents.engine.run_content import content_of
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import RunEvents
-from reactive_agents.kernel.service_calls import definitions_of
+from reactive_agents.kernel.service_calls import definitions_of, is_built_in, problem_within
 from reactive_agents.ports import Approver, ToolService
 
 if TYPE_CHECKING:
@@ -195,6 +195,11 @@ class RunTools:
         if isinstance(outcome, BrokenContract):
             service = type(self._tools).__name__
             return Failure(errors.ToolFailed(call.name, f"The tool service {service} {outcome.problem}"))
+        if isinstance(outcome, Success) and not is_built_in(self._tools):
+            wrong = problem_within(outcome.unwrap(), ToolResult)
+            if wrong is not None:
+                service = type(self._tools).__name__
+                return Failure(errors.ToolFailed(call.name, f"The tool service {service} {wrong}"))
         if isinstance(outcome, Success) and outcome.unwrap().origin == "external":
             edited = outcome.unwrap().arguments
             made = call if edited is None else call.edited(edited)

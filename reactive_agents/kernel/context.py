@@ -109,9 +109,7 @@ def with_valid_usage(response: ModelResponse) -> ModelResponse:
     Token counts are 0 or more; a price is a finite number of dollars, 0 or more.
     """
     usage, cost_usd = response.usage, response.cost_usd
-    counts = (usage.input_tokens, usage.output_tokens, usage.total_tokens)
-    parts = (usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens)
-    counts_fit = min(*counts, *parts) >= 0
+    counts_fit = min(usage.counts) >= 0
     price_fits = cost_usd is None or 0.0 <= cost_usd < inf
     if counts_fit and price_fits:
         return response

@@ -695,23 +695,34 @@ def without_written_thinking(response: ModelResponse) -> ModelResponse:
 
 
 _FINISH_REASONS = get_args(FinishReason)
+_TEXTS = ("content", "model", "thinking")
 
 
 def response_problem(response: ModelResponse) -> str | None:
     """Return what a custom service did wrong, such as ``returned …``, or ``None``."""
-    calls: object = response.tool_calls
-    if not isinstance(response.content, str):
-        name, expected = "content", "a text, also an empty one"
+    calls, usage, refused = response.tool_calls, response.usage, response.refused
+    wrong_text = next((each for each in _TEXTS if not isinstance(getattr(response, each), str)), None)
+    if wrong_text is not None:
+        name, expected = wrong_text, "a text, also an empty one"
     elif response.finish_reason not in _FINISH_REASONS:
         name, expected = "finish_reason", f"one of {', '.join(_FINISH_REASONS)}"
-    elif not isinstance(calls, tuple | Sequence) or not all(
-        isinstance(call, ToolCall) and isinstance(call.arguments, dict | Mapping) for call in calls
-    ):
-        name, expected = "tool_calls", "ToolCall objects"
-    elif not isinstance(response.usage, Usage):
-        name, expected = "usage", "a Usage"
+    elif not isinstance(calls, tuple | Sequence) or not all(map(_is_call, calls)):
+        name, expected = "tool_calls", "ToolCall objects, each with a name and with JSON data as arguments"
+    elif not isinstance(usage, Usage) or not all(isinstance(each, int | float) for each in usage.counts):
+        name, expected = "usage", "a Usage of whole numbers"
+    elif not isinstance(refused, tuple | Sequence) or not all(isinstance(each, RunUsage) for each in refused):
+        name, expected = "refused", "RunUsage objects"
     elif not isinstance(response.cost_usd, int | float | None):
         name, expected = "cost_usd", "US dollars or None"
     else:
         return None
     return f"returned a response with the {name} {getattr(response, name)!r:.80}, expected {expected}."
+
+
+def _is_call(call: object) -> bool:
+    if not (isinstance(call, ToolCall) and isinstance(call.name, str)):
+        return False
+    try:
+        return isinstance(call.arguments, dict | Mapping) and bool(call.arguments_text)  # it is kept
+    except (TypeError, ValueError, RecursionError):
+        return False

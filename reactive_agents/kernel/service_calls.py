@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
+from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from attrs import has
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -71,13 +73,33 @@ async def call_outside_record(
 ) -> Result[_A, _E | ServiceFailed]:
     """Call a method of a service, as :func:`call_service`, outside of any record."""
     operation = method.__name__
-    own = getattr(service, operation, None)
+    try:
+        own = getattr(service, operation, None)
+    except Exception as error:  # noqa: BLE001 - a property of the user's, or a connection behind it
+        problem = f"raised {type(error).__name__} for its {operation!r}: {error}"
+        return Failure(broken_service(name, service, operation, problem))
     if own is None:
         return Failure(broken_service(name, service, operation, f"has no {operation!r}."))
     outcome = await attempt_foreign(own, expected or object, *args, **kwargs)
     if isinstance(outcome, BrokenContract):
         return Failure(broken_service(name, service, operation, outcome.problem))
+    if isinstance(outcome, Success) and expected is not None and not is_built_in(service):
+        wrong = problem_within(outcome.unwrap(), expected)
+        if wrong is not None:
+            return Failure(broken_service(name, service, operation, wrong))
     return outcome
+
+
+def problem_within(value: object, expected: type) -> str | None:
+    """Return which field of a value that custom code returned is wrong, or ``None``."""
+    if not has(expected):
+        return None
+    from reactive_agents.kernel.state import wrong_field
+
+    wrong = wrong_field(expected, value)
+    if wrong is None:
+        return None
+    return f"returned a {expected.__name__} with a wrong {wrong.path}: {wrong.problem}."
 
 
 def broken_service(name: str, service: object, operation: str, problem: str) -> ServiceFailed:
@@ -109,13 +131,23 @@ def definitions_of(tools: ToolService) -> tuple[ToolDefinition, ...]:
     except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
         problem, cause = f"raised {type(error).__name__}: {error}", error
     else:
+        wrong = None
         if isinstance(found, tuple):
-            return found
+            wrong = None if is_built_in(tools) else next(filter(None, map(_definition_problem, found)), None)
+            if wrong is None:
+                return found
         if inspect.iscoroutine(found):
             found.close()
-        problem = f"returned {type(found).__name__}, expected a tuple of ToolDefinition."
+        problem = f"returned {wrong or type(found).__name__}, expected a tuple of ToolDefinition."
     message = f"The tool service {type(tools).__name__} {problem}"
     raise BrokenServiceError(ServiceFailed(message, "tools", "definitions")) from cause
+
+
+def _definition_problem(given: object) -> str | None:
+    if not isinstance(given, ToolDefinition):
+        return f"{given!r:.80} in a tuple"
+    is_wrong = not isinstance(given.name, str) or not isinstance(given.parameters, Mapping)
+    return f"a definition with the name {given.name!r} and {given.parameters!r:.80}" if is_wrong else None
 
 
 def definitions_in(tools: Maybe[ToolService]) -> tuple[ToolDefinition, ...]:
@@ -171,8 +203,9 @@ class ServiceFaults:
 
 
 def is_built_in(service: object) -> bool:
-    """Return whether a service belongs to this package, so that it needs no check."""
-    return type(service).__module__.startswith("reactive_agents.")
+    """Return whether a service or strategy is this package's, so that it needs no check."""
+    made_in: str = (service if isinstance(service, FunctionType) else type(service)).__module__
+    return made_in.startswith("reactive_agents.")
 
 
 class CheckedClock:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from math import inf
 from types import MappingProxyType, UnionType
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 from attrs import evolve, field, frozen
@@ -311,6 +311,9 @@ def deserialize_kernel_state(data: object) -> Result[KernelState, DecodeError]:
 # It may hold anything, and would fail later, in a policy or when it is stored, far from who made it. Only the
 # changes are looked at, and of what grew only the new part, so that a check costs as much as the change.
 
+_ABSENT: Final = object()
+"""In place of the earlier value, where there is none."""
+
 
 def wrong_value(old: _T, new: _T) -> FieldProblem | None:
     """Return the first changed value that is of a wrong type or has no JSON form.
@@ -320,10 +323,15 @@ def wrong_value(old: _T, new: _T) -> FieldProblem | None:
     return _in_fields(type(old), old, new, "")
 
 
+def wrong_field(kind: type, value: object) -> FieldProblem | None:
+    """Return the first field of a value of custom code that is of a wrong type."""
+    return _in_fields(kind, _ABSENT, value, "")
+
+
 def _in_fields(kind: type, before: object, after: object, path: str) -> FieldProblem | None:
     for name, field_kind in _kinds(kind).items():
         inner = f"{path}.{name}" if path else name
-        problem = _wrong(field_kind, getattr(before, name, None), getattr(after, name), inner)
+        problem = wrong_change(field_kind, getattr(before, name, _ABSENT), getattr(after, name), inner)
         if problem is not None:
             return problem
     return None
@@ -335,7 +343,8 @@ def _kinds(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in attrs.fields(kind)}
 
 
-def _wrong(kind: Any, before: object, after: object, path: str) -> FieldProblem | None:
+def wrong_change(kind: Any, before: object, after: object, path: str) -> FieldProblem | None:
+    """Return why custom code may not replace a value of this kind so, or ``None``."""
     if after is before:
         return None
     if attrs.has(kind):
@@ -357,6 +366,8 @@ def _wrong(kind: Any, before: object, after: object, path: str) -> FieldProblem 
 def _added(kind: Any, before: Any, after: Any) -> Any:
     """Return the items added to a growing collection; any other value unchanged."""
     origin = get_origin(kind)
+    if before is _ABSENT:  # a list does for a tuple, where nothing is added to it
+        return tuple(after) if origin is tuple and isinstance(after, list) else after
     if origin is PersistentList:
         after = tuple(after) if isinstance(after, list) else after
         return (

@@ -16,11 +16,19 @@ from attrs import field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ControllerError, KernelErrors, KernelFailed
+from reactive_agents.core.errors import (
+    ControllerError,
+    InvalidConfig,
+    KernelErrors,
+    KernelFailed,
+    ServiceFailed,
+)
 from reactive_agents.core.ids import StepId, TaskId
+from reactive_agents.core.json import abbreviated
 from reactive_agents.core.results import ReasoningStep, ReasoningStrategy
 from reactive_agents.core.values import Value, lazy_pattern, replaced
 from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, KernelStep, Stop
+from reactive_agents.kernel.service_calls import BrokenServiceError
 from reactive_agents.kernel.termination import last_words, stop_run
 from reactive_agents.reasoning.strategy import ControllerDecision, StrategyInput
 
@@ -123,6 +131,9 @@ class RunControl:
     """The controller of one run with its decisions; implements ``StrategyControl``."""
 
     def __init__(self, controller: ReasoningController, strategy_input: StrategyInput) -> None:
+        if not isinstance(controller, ReasoningController):
+            wrong = InvalidConfig("reasoning.controller", abbreviated(controller), "a ReasoningController")
+            raise BrokenServiceError(ServiceFailed(wrong.message, "controller", "before_reasoning"))
         self.ending: ControllerDecision | None = None
         self.failure: ControllerError | None = None
         self.escalated = False

@@ -20,6 +20,7 @@ from reactive_agents.core.values import Value
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
 from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, KernelStep
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
+from reactive_agents.kernel.service_calls import is_built_in, problem_within
 from reactive_agents.reasoning.confidence import ended_partial
 from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.selection.history import is_own_failure, learn, tracker_of
@@ -131,6 +132,10 @@ async def run_contained(
     outcome = await attempt_foreign(strategy, ReasoningResult, strategy_input, services)
     if isinstance(outcome, BrokenContract):
         return Failure(errors.StrategyExecutionError(name, f"The strategy {name} {outcome.problem}"))
+    if isinstance(outcome, Success) and not is_built_in(strategy):
+        problem = problem_within(outcome.unwrap(), ReasoningResult)
+        if problem is not None:
+            return Failure(errors.StrategyExecutionError(name, f"The strategy {name} {problem}"))
     return outcome
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Never, TypeVar
 
 import anyio
 import pytest
+from attrs import evolve
 from dependency_injector import providers
 from returns.future import FutureResult
 from returns.maybe import Some
@@ -23,6 +26,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import WITHHELD, EnvironmentRedactor, SystemClock
 from reactive_agents.core.config import IN_PROCESS
+from reactive_agents.core.control_events import ExecutionHookFailed
 from reactive_agents.core.conversation import History
 from reactive_agents.core.errors import (
     MemoryErrors,
@@ -31,13 +35,19 @@ from reactive_agents.core.errors import (
     SessionErrors,
     root_cause,
 )
-from reactive_agents.core.events import AgentEvent, ExecutionPhaseFailed
-from reactive_agents.core.governance import GuardrailReport
+from reactive_agents.core.events import AgentEvent, ExecutionPhaseFailed, TaskFailed
+from reactive_agents.core.governance import GuardrailReport, ModelRoute, VerificationReport
+from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.models import TokenPrice
+from reactive_agents.core.memory import MemoryContext
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.models import ModelResponse, TokenPrice
 from reactive_agents.core.results import ReasoningResult, StrategyEffectiveness
-from reactive_agents.effects import effect
+from reactive_agents.core.tools import ToolDefinition, ToolResult
+from reactive_agents.core.usage import Usage
+from reactive_agents.effects import attempt, effect
 from reactive_agents.reasoning import StrategyInput, StrategyServices
+from reactive_agents.reasoning.strategies.reactive import reactive
 from reactive_agents.testing import (
     AllowAll,
     EventRecorder,
@@ -468,3 +478,305 @@ async def test_a_session_that_is_never_ended_withholds_no_answer() -> None:
     assert (await agent.run("Do it.", session="s")).output == "It is done."
     (failed,) = recorder.of(ExecutionPhaseFailed)
     assert failed.error.message == "The sessions service did not answer in time."
+
+
+# --- Services that raise after the loop --------------------------------------------------------------------
+
+
+def _raising(name: str, inner: object, after: int = 0) -> object:
+    """Return a service of which one attribute raises when it is read once more."""
+    reads = 0
+
+    def read(_: object) -> Any:
+        nonlocal reads
+        reads += 1
+        if reads <= after:
+            return getattr(inner, name)
+        raise ConnectionError("nothing is reached")
+
+    members = {name: property(read), "__getattr__": lambda _, other: getattr(inner, other)}
+    made: object = type("Unreached", (), members)()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("place", "attribute", "inner"),
+    [
+        ("governance.verifier", "verify", FixedVerifier(0.9)),
+        ("memory.memory", "flush", InMemoryMemory()),
+        ("memory.memory", "snapshot", InMemoryMemory()),
+        ("governance.cost_tracker", "place", RecordingCostTracker()),
+        ("governance.cost_tracker", "record", RecordingCostTracker()),
+        ("governance.audit", "append", RecordingAuditLog()),
+        ("memory.effectiveness", "record", InMemoryEffectivenessTracker()),
+    ],
+)
+async def test_a_service_that_raises_after_the_loop_never_loses_the_paid_answer(
+    place: str, attribute: str, inner: object
+) -> None:
+    output, error, events = await with_service(place, _raising(attribute, inner))
+    assert (output, error) == ("It is done.", None)
+    told = [each.error.message for each in events if isinstance(each, ExecutionPhaseFailed)]
+    assert any("ConnectionError" in each for each in told)
+    assert type(events[-1]).__name__ == "TaskCompleted"
+
+
+async def test_a_session_store_that_raises_at_the_end_never_loses_the_paid_answer() -> None:
+    agent = ReactiveAgents.create().with_llm(scripted()).with_reasoning().build()
+    agent.container.memory.sessions.override(_raising("end", Silent(), after=1))
+    output, error, events = await outcome(agent)
+    assert (output, error) == ("It is done.", None)
+    (failed,) = [each for each in events if isinstance(each, ExecutionPhaseFailed)]
+    problem = "raised ConnectionError for its 'end': nothing is reached"
+    assert failed.error.message == f"The sessions service Unreached {problem}"
+
+
+async def test_a_reasoning_service_that_raises_at_the_end_never_loses_the_paid_answer() -> None:
+    agent = ReactiveAgents.create().with_llm(scripted()).with_reasoning().build()
+    reasoning = agent.container.reasoning.reasoning().unwrap()
+    agent.container.reasoning.reasoning.override(_raising("learns_from", reasoning))
+    output, error, events = await outcome(agent)
+    assert (output, error) == ("It is done.", None)
+    (failed,) = [each for each in events if isinstance(each, ExecutionPhaseFailed)]
+    assert failed.error.message == "Learning from the run raised ConnectionError: nothing is reached"
+
+
+async def test_a_run_whose_end_raises_ends_with_a_typed_error_and_its_figures() -> None:
+    model = scripted()
+    inner = ReactiveAgents.create().with_llm(model).with_reasoning().with_cost().build()
+    inner.container.governance.cost_tracker.override(_raising("place", RecordingCostTracker()))
+    raised: list[AgentError] = []
+
+    @tool
+    async def ask(question: str) -> str:
+        """Ask another agent."""
+        try:
+            return str((await inner.run(question)).output)
+        except AgentError as error:
+            raised.append(error)
+            raise
+
+    llm = ScriptedLLM(call("ask", question="What?"), forever(answer("It is done.")))
+    outer = ReactiveAgents.create().with_llm(llm)
+    recorder = EventRecorder()
+    inner.subscribe(recorder)
+    assert (await outer.with_reasoning().with_tools(ask).build().run("Do it.")).output == "It is done."
+    (error,) = raised
+    assert "ConnectionError" in str(error)
+    (failed,) = recorder.of(TaskFailed)
+    assert (failed.metadata.model_calls, failed.error) == (len(model.requests), error.error)
+
+
+# --- The right class with a wrong field --------------------------------------------------------------------
+
+
+def returns(method: str, value: object) -> object:
+    """Return a service whose method returns a value."""
+
+    @effect
+    async def give(*_: object, **__: object) -> Any:
+        return Success(value)
+
+    made: object = type("Wrong", (), {method: give, "end": give, "state": give, "flush": give})()
+    return made
+
+
+def scripted() -> ScriptedLLM:
+    return ScriptedLLM(forever(answer("It is done.")))
+
+
+async def with_service(place: str, service: object) -> tuple[str, AgentError | None, list[AgentEvent]]:
+    builder = ReactiveAgents.create().with_llm(scripted()).with_reasoning().with_memory()
+    agent = builder.with_cost().with_audit().build()
+    layer, name = place.split(".")
+    getattr(getattr(agent.container, layer), name).override(providers.Object(service))
+    return await outcome(agent)
+
+
+ENDS_THE_RUN: list[tuple[str, str, object, str]] = [
+    ("governance.guardrail", "check", GuardrailReport("no"), "allowed: got 'no'"),  # type: ignore[arg-type]
+    ("governance.guardrail", "check", GuardrailReport(1), "allowed: got 1"),  # type: ignore[arg-type]
+    ("governance.guardrail", "check", GuardrailReport(True, findings=None), "findings: got None"),  # type: ignore[arg-type]
+    ("governance.guardrail", "check", GuardrailReport(True, redacted=5), "redacted: got 5"),  # type: ignore[arg-type]
+    ("memory.sessions", "begin", History(results=None), "results: got None"),  # type: ignore[arg-type]
+    ("memory.sessions", "begin", History(messages=(5,)), "messages: got an array"),  # type: ignore[arg-type]
+]
+IS_TOLD: list[tuple[str, str, object, str]] = [
+    ("governance.verifier", "verify", VerificationReport(0.9, "no"), "verified: got 'no'"),  # type: ignore[arg-type]
+    ("governance.verifier", "verify", VerificationReport("x", True), "confidence: got 'x'"),  # type: ignore[arg-type]
+    ("governance.verifier", "verify", VerificationReport(float("nan"), True), "confidence: got nan"),
+    ("governance.verifier", "verify", VerificationReport(0.9, True, None), "findings: got None"),  # type: ignore[arg-type]
+    ("governance.cost_router", "select_model", ModelRoute(5, "x"), "model: got 5"),  # type: ignore[arg-type]
+    ("memory.memory", "bootstrap", MemoryContext("1", episodes=None), "episodes: got None"),  # type: ignore[arg-type]
+    ("memory.memory", "bootstrap", MemoryContext("9"), "tier: got '9'"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("place", "method", "value", "problem"), ENDS_THE_RUN)
+async def test_a_wrong_field_of_a_service_that_is_needed_ends_the_run_with_its_name(
+    place: str, method: str, value: object, problem: str
+) -> None:
+    _, error, events = await with_service(place, returns(method, value))
+    assert error is not None
+    service = place.partition(".")[2]
+    message = f"The {service} service Wrong returned a {type(value).__name__} with a wrong {problem}"
+    assert message in str(error)
+    assert type(events[-1]).__name__ == "TaskFailed"
+
+
+@pytest.mark.parametrize(("place", "method", "value", "problem"), IS_TOLD)
+async def test_a_wrong_field_of_a_service_that_is_not_needed_is_an_event_with_its_name(
+    place: str, method: str, value: object, problem: str
+) -> None:
+    output, _, events = await with_service(place, returns(method, value))
+    assert output == "It is done."
+    failed = [each.error.message for each in events if isinstance(each, ExecutionPhaseFailed)]
+    assert any(f"returned a {type(value).__name__} with a wrong {problem}" in each for each in failed)
+
+
+async def test_a_list_of_right_values_in_a_report_is_no_wrong_field() -> None:
+    report = VerificationReport(1, True, ["a finding"])  # type: ignore[arg-type]
+    _, error, events = await with_service("governance.verifier", returns("verify", report))
+    assert error is None
+    assert not [each for each in events if isinstance(each, ExecutionPhaseFailed)]
+
+
+async def test_a_durable_run_with_a_wrong_field_is_ended_in_its_record(tmp_path: Path) -> None:
+    builder = ReactiveAgents.create().with_llm(scripted()).with_reasoning()
+    agent = builder.with_durability(tmp_path / "runs.db").build()
+    agent.container.governance.guardrail.override(returns("check", GuardrailReport("no")))  # type: ignore[arg-type]
+    async with agent:
+        with pytest.raises(AgentError, match="wrong allowed"):
+            await agent.run("Do it.", run_id="r")
+        assert [each.status for each in await agent.runs.list()] == ["failed"]
+
+
+USAGE: Any = Usage("1", "2", "3")  # type: ignore[arg-type]
+RESPONSES: list[tuple[dict[str, Any], str]] = [
+    ({"thinking": None}, "thinking None"),
+    ({"model": 5}, "model 5"),
+    ({"refused": None}, "refused None"),
+    ({"refused": (5,)}, "refused (5,)"),
+    ({"usage": USAGE}, "usage Usage(input_tokens='1'"),
+    ({"tool_calls": (ToolCall(CallId("c"), None, {}),)}, "tool_calls (ToolCall(id='c', name=None"),  # type: ignore[arg-type]
+    ({"tool_calls": (ToolCall(CallId("c"), "look", {"n": {1}}),)}, "tool_calls (ToolCall("),  # type: ignore[dict-item]
+]
+
+
+@pytest.mark.parametrize(("fields", "problem"), RESPONSES)
+async def test_a_wrong_field_of_a_response_names_the_model_service(
+    fields: dict[str, Any], problem: str
+) -> None:
+    response = ModelResponse(**{"content": "It is done.", "model": "scripted/1", **fields})
+    llm: Any = returns("complete", response)
+    llm.model, llm.stream = "scripted/1", None
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().build()
+    with pytest.raises(AgentError, match=re.escape(f"service Wrong returned a response with the {problem}")):
+        await agent.run("Do it.")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [5, ToolDefinition(None, "", {}), ToolDefinition("look", "", None)],  # type: ignore[arg-type]
+)
+async def test_a_wrong_definition_names_the_tool_service(given: object) -> None:
+    tools: Any = returns("execute", None)
+    tools.definitions = lambda: (given,)
+    agent = ReactiveAgents.create().with_llm(scripted()).with_reasoning().build()
+    agent.container.tooling.tools.override(tools)
+    with pytest.raises(AgentError, match=r"The tool service Wrong returned .*, expected a tuple of Tool"):
+        await agent.run("Do it.")
+
+
+@pytest.mark.parametrize(("field", "value"), [("call_id", None), ("result", {1}), ("duration_ms", "long")])
+async def test_a_wrong_field_of_a_tool_result_names_the_tool_service(field: str, value: object) -> None:
+    fields: dict[str, Any] = {"call_id": "c", "tool_name": "look", "result": "found", field: value}
+    tools: Any = returns("execute", ToolResult(**fields))
+    tools.definitions = lambda: (ToolDefinition("look", "Look", {"type": "object"}),)
+    llm = ScriptedLLM(call("look"), forever(answer("It is done.")))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().build()
+    agent.container.tooling.tools.override(tools)
+    result = await agent.run("Do it.")
+    observed = [step.content for step in result.steps if step.type == "observation"]
+    assert f"The tool service Wrong returned a ToolResult with a wrong {field}" in str(observed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"status": "nice"}, "status: got 'nice'"),
+        ({"output": 7}, "output: got 7"),
+        ({"metadata": None}, "metadata: got None"),
+        ({"steps": None}, "steps: got None"),
+    ],
+)
+async def test_a_wrong_field_of_a_result_names_the_strategy(changes: dict[str, Any], problem: str) -> None:
+    @effect
+    async def mine(
+        given: StrategyInput, services: StrategyServices
+    ) -> Result[ReasoningResult, ReasoningErrors]:
+        return (await attempt(reactive(given, services))).map(lambda result: evolve(result, **changes))
+
+    builder = ReactiveAgents.create().with_llm(scripted()).with_strategy("mine", mine)
+    agent = builder.with_reasoning("mine").build()
+    with pytest.raises(AgentError) as raised:
+        await agent.run("Do it.")
+    assert f"The strategy mine returned a ReasoningResult with a wrong {problem}" in str(raised.value)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("phase", "change"),
+    [
+        ("bootstrap", {"task": None}),
+        ("bootstrap", {"selected_model": 5}),
+        ("think", {"messages": None}),
+        ("verify", {"verification": VerificationReport(0.9, "no")}),  # type: ignore[arg-type]
+        ("memory-flush", {"reasoning": 5}),
+    ],
+)
+async def test_a_context_with_a_wrong_field_is_dropped_or_fails_a_strict_hook(
+    phase: Any, change: dict[str, Any], strict: bool
+) -> None:
+    builder = ReactiveAgents.create().with_llm(scripted()).with_reasoning().with_memory()
+    builder = builder.with_verification().with_hook(phase, "after", lambda context: evolve(context, **change))
+    output, error, events = await outcome(builder.with_strict_hooks(strict).build())
+    problem = f"returned a context with a wrong {next(iter(change))}"
+    assert any(problem in each.error for each in events if isinstance(each, ExecutionHookFailed))
+    assert (problem in str(error)) if strict else (output == "It is done.")
+
+
+async def test_a_hook_may_keep_any_object_in_the_metadata_of_its_context() -> None:
+    kept = object()
+    builder = ReactiveAgents.create().with_llm(scripted()).with_reasoning()
+    builder = builder.with_hook("bootstrap", "after", lambda it: evolve(it, metadata={"mine": kept}))  # type: ignore[dict-item]
+    _, error, events = await outcome(builder.build())
+    assert error is None
+    assert not [each for each in events if isinstance(each, ExecutionHookFailed)]
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "problem"),
+    [
+        ("engine.ports", 5, "engine.ports: got 5, expected EnginePorts"),
+        ("engine.engine", 5, "engine.engine: got 5, expected ExecutionEngine"),
+        ("governance.guardrail", int, "governance.guardrail: got the class int, expected a service"),
+        ("memory.memory", int, "memory.memory: got the class int, expected a service"),
+    ],
+)
+async def test_an_override_with_a_wrong_object_names_its_provider(
+    place: str, given: object, problem: str
+) -> None:
+    agent = ReactiveAgents.create().with_llm(scripted()).with_reasoning().build()
+    layer, name = place.split(".")
+    getattr(getattr(agent.container, layer), name).override(given)
+    with pytest.raises(TypeError, match=problem):
+        await agent.run("Do it.")
+
+
+async def test_a_controller_that_is_none_is_named() -> None:
+    agent = ReactiveAgents.create().with_llm(scripted()).with_reasoning().build()
+    agent.container.reasoning.controller.override(providers.Object(lambda _: None))
+    expected = "reasoning.controller: got a function, expected a ReasoningController"
+    with pytest.raises(AgentError, match=expected):
+        await agent.run("Do it.")
