@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Final, Never, NewType, TypeAlias, TypeVar, Union
 
 from reactive_agents.core.values import lazy_pattern
 
@@ -45,6 +45,33 @@ def copied_json(value: _T) -> _T:
                 waiting.append(container[key])
     copied: _T = made[0]
     return copied
+
+
+def _refuse(*_: object, **__: object) -> Never:
+    raise TypeError("This data is read-only: change a copy, such as [*items, new] or {**data, key: new}.")
+
+
+class _FrozenList(list[Any]):
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
+        return list, (list(self),)
+
+
+class _FrozenDict(dict[str, Any]):
+    pop = popitem = clear = update = setdefault = _refuse
+    __setitem__ = __delitem__ = __ior__ = _refuse
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
+        return dict, (dict(self),)
+
+
+def read_only(value: Json) -> Json:
+    """Return a read-only copy of JSON data; copies of that may be changed."""
+    if isinstance(value, dict):
+        return _FrozenDict({key: read_only(each) for key, each in value.items()})
+    return _FrozenList(map(read_only, value)) if isinstance(value, list) else value
 
 
 def changed_keys(before: JsonObject, after: JsonObject) -> tuple[str, ...]:

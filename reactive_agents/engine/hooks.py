@@ -184,7 +184,7 @@ def _returned_context(returned: object, context: ExecutionContext) -> tuple[Exec
 
 @cache
 def _kinds() -> dict[str, Any]:
-    """Return the kinds of what a hook may change, but of ``metadata``, which is its own."""
+    """Return the kinds of what a hook may change, but ``metadata``, which is its own."""
     from reactive_agents.core.memory import MemoryContext
     from reactive_agents.core.results import VerificationReport
 

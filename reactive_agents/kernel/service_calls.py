@@ -203,7 +203,7 @@ class ServiceFaults:
 
 
 def is_built_in(service: object) -> bool:
-    """Return whether a service or strategy is this package's, so that it needs no check."""
+    """Return whether a service or strategy is built in, so that it needs no check."""
     made_in: str = (service if isinstance(service, FunctionType) else type(service)).__module__
     return made_in.startswith("reactive_agents.")
 

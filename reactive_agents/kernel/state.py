@@ -23,7 +23,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated, decode, decode_document, encode, encode_document
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.ids import CallId, TaskId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, read_only
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import FinishReason
 from reactive_agents.core.persistent import (
@@ -94,6 +94,13 @@ class Guidance(Value):
     text: str
 
 
+def _kept(meta: Mapping[str, Json]) -> PersistentMap[str, Json]:
+    """Return the data of a custom kernel, read-only in its depth too."""
+    if isinstance(meta, PersistentMap):
+        return meta
+    return as_map({key: read_only(each) for key, each in meta.items()})
+
+
 @frozen(slots=False, eq=False, repr=False)
 class KernelState(Value):
     """The state of a kernel run: frozen, comparable, convertible to and from JSON.
@@ -147,7 +154,7 @@ class KernelState(Value):
     outcome: ReasoningStatus | None = None
     terminated_by: str = ""
     reason: str = ""
-    meta: PersistentMap[str, Json] = field(default=NO_ENTRIES, converter=as_map)
+    meta: PersistentMap[str, Json] = field(default=NO_ENTRIES, converter=_kept)
 
     @property
     def tokens(self) -> int:
@@ -184,7 +191,7 @@ def initial_kernel_state(
         task_id=task_id,
         strategy=strategy,
         kernel_type=kernel_type,
-        meta=as_map(meta) if meta else NO_ENTRIES,
+        meta=_kept(meta) if meta else NO_ENTRIES,
         scratchpad=as_map(results) if results else NO_ENTRIES,
         transcript=Transcript(shown_in_part=shown_in_part),
         ledger=ledger or CallLedger(),
@@ -272,7 +279,7 @@ def _checked(
         meta = decode(dict(new.meta) if isinstance(new.meta, Mapping) else new.meta, JsonObject)
         if not isinstance(meta, Success):
             return _illegal(old, new, "meta", meta.failure().message)
-        changes["meta"] = as_map(meta.unwrap())
+        changes["meta"] = _kept(meta.unwrap())
     if new.output is not old.output and not isinstance(new.output, str | None):
         return _illegal(old, new, "output", f"expected a text or None, got {type(new.output).__name__}")
     if (
@@ -304,7 +311,8 @@ def serialize_kernel_state(state: KernelState) -> SerializedKernelState:
 
 def deserialize_kernel_state(data: object) -> Result[KernelState, DecodeError]:
     """Return the state of JSON data of any version, or ``DecodeError``."""
-    return decode_document(data, KernelState, newest=FORM_VERSION)
+    decoded = decode_document(data, KernelState, newest=FORM_VERSION)
+    return decoded.map(lambda state: evolve(state, meta=dict(state.meta)) if state.meta else state)
 
 
 # --- the values of a state that custom code made ---------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from copy import deepcopy
 from datetime import UTC, datetime
 from math import inf
 from typing import Any, get_args
@@ -212,6 +214,28 @@ def test_maps_are_read_only_whoever_made_them(name: str) -> None:
         with pytest.raises(TypeError):
             getattr(state, name)["a"] = "c"
     assert getattr(following, name) == getattr(restored, name) == {"a": "b"}
+
+
+def test_the_data_of_a_custom_kernel_is_read_only_in_its_depth() -> None:
+    meta: dict[str, Any] = {"seen": [["a"]], "counts": {"a": 1}}
+    following = transition_state(new_state(), meta=meta).unwrap()
+    restored = deserialize_kernel_state(json.loads(json.dumps(serialize_kernel_state(following)))).unwrap()
+    for state in (attrs.evolve(new_state(), meta=meta), following, restored):
+        kept: Any = state.meta
+        for change in (
+            lambda kept: kept["seen"].append({1, 2}),
+            lambda kept: kept["seen"][0].clear(),
+            lambda kept: kept["counts"].update(a=2),
+            lambda kept: kept["counts"].__setitem__("a", 2),
+        ):
+            with pytest.raises(TypeError, match="read-only"):
+                change(kept)
+        assert state.meta == meta
+        changed = transition_state(state, meta={**kept, "seen": [*kept["seen"], ["b"]]}).unwrap()
+        assert changed.meta["seen"] == [["a"], ["b"]]
+        for copied in (deepcopy(kept["seen"]), pickle.loads(pickle.dumps(kept["seen"]))):
+            copied[0].append("b")
+            assert copied == [["a", "b"]]
 
 
 def test_maps_of_the_ledger_are_read_only_too() -> None:
