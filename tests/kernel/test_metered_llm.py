@@ -195,10 +195,10 @@ async def test_a_service_that_answers_with_something_else_is_named() -> None:
         ("content", None, "expected a text, also an empty one."),
         ("finish_reason", None, "expected one of stop"),
         ("finish_reason", "end_turn", "expected one of stop"),
-        ("tool_calls", None, "expected ToolCall objects."),
-        ("tool_calls", ("add",), "expected ToolCall objects."),
-        ("tool_calls", (ToolCall(CallId("a"), "add", "{}"),), "expected ToolCall objects."),  # type: ignore[arg-type]
-        ("usage", None, "expected a Usage."),
+        ("tool_calls", None, "expected ToolCall objects, each"),
+        ("tool_calls", ("add",), "expected ToolCall objects, each"),
+        ("tool_calls", (ToolCall(CallId("a"), "add", "{}"),), "expected ToolCall objects, each"),  # type: ignore[arg-type]
+        ("usage", None, "expected a Usage of whole numbers."),
         ("cost_usd", "1", "expected US dollars or None."),
     ],
 )
