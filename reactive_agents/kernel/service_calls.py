@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
 from types import FunctionType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_origin
 
 from attrs import has
 from returns.maybe import Maybe
@@ -80,7 +80,7 @@ async def call_outside_record(
         return Failure(broken_service(name, service, operation, problem))
     if own is None:
         return Failure(broken_service(name, service, operation, f"has no {operation!r}."))
-    outcome = await attempt_foreign(own, expected or object, *args, **kwargs)
+    outcome = await attempt_foreign(own, get_origin(expected) or expected or object, *args, **kwargs)
     if isinstance(outcome, BrokenContract):
         return Failure(broken_service(name, service, operation, outcome.problem))
     if isinstance(outcome, Success) and expected is not None and not is_built_in(service):
@@ -92,7 +92,7 @@ async def call_outside_record(
 
 def problem_within(value: object, expected: type) -> str | None:
     """Return which field of a value that custom code returned is wrong, or ``None``."""
-    if not has(expected):
+    if not has(expected) and get_origin(expected) is not tuple:
         return None
     from reactive_agents.kernel.state import wrong_field
 

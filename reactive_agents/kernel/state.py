@@ -332,8 +332,10 @@ def wrong_value(old: _T, new: _T) -> FieldProblem | None:
 
 
 def wrong_field(kind: type, value: object) -> FieldProblem | None:
-    """Return the first field of a value of custom code that is of a wrong type."""
-    return _in_fields(kind, _ABSENT, value, "")
+    """Return the first field or item of custom code's value that is of a wrong type."""
+    if attrs.has(kind):
+        return _in_fields(kind, _ABSENT, value, "")
+    return wrong_change(kind, _ABSENT, value, "items")
 
 
 def _in_fields(kind: type, before: object, after: object, path: str) -> FieldProblem | None:
@@ -374,7 +376,9 @@ def wrong_change(kind: Any, before: object, after: object, path: str) -> FieldPr
 def _added(kind: Any, before: Any, after: Any) -> Any:
     """Return the items added to a growing collection; any other value unchanged."""
     origin = get_origin(kind)
-    if before is _ABSENT:  # a list does for a tuple, where nothing is added to it
+    if before is _ABSENT:  # where nothing is added to it, a list does for a tuple, and a StrEnum for a text
+        if isinstance(after, str):
+            return str.__str__(after)
         return tuple(after) if origin is tuple and isinstance(after, list) else after
     if origin is PersistentList:
         after = tuple(after) if isinstance(after, list) else after

@@ -11,7 +11,9 @@ import gc
 import logging
 import re
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Never, TypeVar
 
 import anyio
@@ -639,6 +641,38 @@ async def test_a_list_of_right_values_in_a_report_is_no_wrong_field() -> None:
     _, error, events = await with_service("governance.verifier", returns("verify", report))
     assert error is None
     assert not [each for each in events if isinstance(each, ExecutionPhaseFailed)]
+
+
+class Models(StrEnum):
+    """The models of a program."""
+
+    SMALL = "scripted/small"
+
+
+@pytest.mark.parametrize(
+    ("place", "method", "value"),
+    [
+        ("governance.cost_router", "select_model", ModelRoute(Models.SMALL, "it is small")),
+        ("memory.sessions", "begin", History(results=MappingProxyType({"a": "b"}))),
+    ],
+)
+async def test_a_subclass_or_a_mapping_of_another_kind_is_no_wrong_field(
+    place: str, method: str, value: object
+) -> None:
+    _, error, events = await with_service(place, returns(method, value))
+    assert error is None
+    problems = [each.error.message for each in events if isinstance(each, ExecutionPhaseFailed)]
+    assert not [each for each in problems if "wrong" in each]
+
+
+async def test_a_wrong_item_of_a_history_names_the_service() -> None:
+    tracker: Any = returns("history", (5,))
+    tracker.record = InMemoryEffectivenessTracker().record
+    agent = ReactiveAgents.create().with_llm(scripted()).with_reasoning("adaptive").build()
+    agent.container.memory.effectiveness.override(tracker)
+    _, error, events = await outcome(agent)
+    assert "The effectiveness service" in f"{error} {events}"
+    assert "a wrong items: got" in f"{error} {events}"
 
 
 async def test_a_durable_run_with_a_wrong_field_is_ended_in_its_record(tmp_path: Path) -> None:

@@ -171,7 +171,9 @@ async def read_history(
     tracker: EffectivenessTracker, task_type: str
 ) -> Result[tuple[StrategyEffectiveness, ...], errors.MemoryErrors | errors.ServiceFailed]:
     """Return the records of a type of task."""
-    return await call_service("effectiveness", tracker, EffectivenessTracker.history, tuple, task_type)
+    return await call_service(
+        "effectiveness", tracker, EffectivenessTracker.history, tuple[StrategyEffectiveness, ...], task_type
+    )
 
 
 async def record_of(
