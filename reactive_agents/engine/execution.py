@@ -261,7 +261,7 @@ class ExecutionEngine:
                 await self._end(Failure(errors.RunCancelled(handle.context.task_id, handle.phase)), services)
             raise
         except Exception as error:  # noqa: BLE001 - a defect is an error of the run
-            outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
+            outcome = Failure(phase_error(handle.phase, error, services))
         except GeneratorExit:  # its coroutine was closed: nothing may be awaited any more
             if services.journal is None:
                 closed = errors.RunCancelled(handle.context.task_id, handle.phase)
@@ -272,7 +272,7 @@ class ExecutionEngine:
             raise
         except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
             if services.journal is None:
-                interrupted = phase_error(handle.phase, error, handle.context, self.ports)
+                interrupted = phase_error(handle.phase, error, services)
                 await self._end(Failure(interrupted), services)
             elif not (isinstance(error, RunStopped) and error.is_lost):
                 await end_turn(None, services)
@@ -280,9 +280,7 @@ class ExecutionEngine:
         try:
             return await self._end(outcome, services)
         except Exception as error:  # noqa: BLE001 - no defect withholds the last event and the figures of a run
-            return Failure(
-                self._fail_now(phase_error(handle.phase, error, handle.context, self.ports), services)
-            )
+            return Failure(self._fail_now(phase_error(handle.phase, error, services), services))
 
     def _interrupt(self, services: EngineServices) -> None:
         """Publish that a recorded run stops before its end."""
@@ -318,7 +316,7 @@ class ExecutionEngine:
         if not isinstance(outcome, Success):
             return Failure(handle.ending_error() or outcome.failure())
         result = handle.context.result
-        if result is None:
+        if not isinstance(result, TaskResult):
             message = "The run has no result: a hook removed it."
             return Failure(errors.ExecutionError(message, task_id, handle.phase))
         return Success(result)
@@ -446,7 +444,7 @@ class ExecutionEngine:
                 error, steps_taken(context, services), run_metadata(context, services), services
             )
         except Exception:  # noqa: BLE001 - a defect of what the run holds: its account tells what it took
-            _log.warning("The figures of run %s raised.", context.run_id, exc_info=True)
+            _log.warning("The figures of run %s raised.", services.events.run_id, exc_info=True)
             failed = self._failed(error, (), figures_of(services), services)
         services.events.deliver(failed)
         return failed

@@ -108,7 +108,7 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
         body = phase.body if context.deadline is None else partial(_until_deadline, phase)
         outcome = await body(context, services)
     except Exception as error:  # noqa: BLE001 - a defect of the phase, or of a service that it reads
-        outcome = Failure(phase_error(name, error, context, services.ports))
+        outcome = Failure(phase_error(name, error, services))
     handle.reached[name] = "done"
     if hooks.has(name, "after") and isinstance(outcome, Success):
         outcome = await _run_hooks(name, "after", outcome.unwrap(), services)
@@ -128,19 +128,19 @@ def publish_failure(
     services.events.publish(ExecutionPhaseFailed, phase=phase, error=error, fatal=fatal)
 
 
-def phase_error(
-    phase: str, error: BaseException, context: ExecutionContext, ports: EnginePorts
-) -> errors.ExecutionError:
+def phase_error(phase: str, error: BaseException, services: EngineServices) -> errors.ExecutionError:
     """Return the typed error of a phase that raised, and log the traceback.
 
     When the cause is a service without a method of its port, the error names that service.
     """
-    _log.warning("The phase %s of run %s raised.", phase, context.run_id, exc_info=error)
-    broken = error.failure if isinstance(error, BrokenServiceError) else _lacking_service(error, ports)
+    _log.warning("The phase %s of run %s raised.", phase, services.events.run_id, exc_info=error)
+    broken = (
+        error.failure if isinstance(error, BrokenServiceError) else _lacking_service(error, services.ports)
+    )
     if broken is not None:
-        return errors.ExecutionError(broken.message, context.task_id, phase, broken)
+        return errors.ExecutionError(broken.message, services.events.task_id, phase, broken)
     return errors.ExecutionError(
-        f"The phase {phase} raised {type(error).__name__}: {error}", context.task_id, phase
+        f"The phase {phase} raised {type(error).__name__}: {error}", services.events.task_id, phase
     )
 
 

@@ -80,7 +80,7 @@ async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeError
     try:
         outcome = await agent_loop(handle.context, services)
     except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
-        outcome = Failure(phase_error(handle.phase, error, handle.context, services.ports))
+        outcome = Failure(phase_error(handle.phase, error, services))
     return _taken_in(outcome, services)
 
 

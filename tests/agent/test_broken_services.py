@@ -569,6 +569,38 @@ async def test_a_run_whose_end_raises_ends_with_a_typed_error_and_its_figures() 
     assert (failed.metadata.model_calls, failed.error) == (len(model.requests), error.error)
 
 
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize(
+    ("phase", "field"),
+    [
+        ("bootstrap", "task"),
+        ("bootstrap", "selected_model"),
+        ("verify", "task"),
+        ("verify", "reasoning"),
+        ("memory-flush", "verification"),
+        ("complete", "result"),
+    ],
+)
+async def test_a_run_always_ends_with_a_typed_error_its_figures_and_its_record(
+    phase: Any, field: str, durable: bool, tmp_path: Path
+) -> None:
+    """A hook that changes its context in place stands for any defect while a run is ended."""
+    model, recorder = scripted(), EventRecorder()
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_memory().with_verification()
+    builder = builder.with_durability(tmp_path / "runs.db") if durable else builder
+    agent = builder.with_hook(phase, "after", lambda context: vars(context).update({field: 5})).build()
+    agent.subscribe(recorder)
+    async with agent:
+        with pytest.raises(AgentError) as raised:
+            await agent.run("Do it.", run_id="r")
+        assert agent.running() == ()
+        if durable:
+            assert [each.status for each in await agent.runs.list()] == ["failed"]
+    last = recorder.events[-1]
+    assert isinstance(last, TaskFailed)
+    assert (last.error, last.metadata.model_calls) == (raised.value.error, len(model.requests))
+
+
 # --- The right class with a wrong field --------------------------------------------------------------------
 
 
