@@ -11,7 +11,7 @@ import anyio
 import pytest
 from attrs import evolve
 from returns.future import FutureResult
-from returns.result import Result
+from returns.result import Result, Success
 
 from property_tests.test_persona_learning import a_learning
 from reactive_agents import Personas, ReactiveAgents
@@ -332,6 +332,19 @@ async def test_a_blocked_event_reaches_no_model_and_no_later_prompt() -> None:
     await bench.process("And now?", "event-2")
     assert len(llm.requests) > 0
     assert all("bomb" not in render_messages(each.messages) for each in llm.requests)
+
+
+async def test_a_report_that_says_no_in_words_blocks_an_event() -> None:
+    class Wordy(BlockWords):
+        @effect
+        async def check(self, *_: object) -> Result[GuardrailReport, Never]:  # type: ignore[override]
+            return Success(GuardrailReport("no"))  # type: ignore[arg-type]
+
+    llm = ScriptedLLM(forever(say("So.")))
+    outcome = await persona_bench(llm, services={"guardrail": Wordy("bomb")}).process("Hello.", "event-1")
+    assert outcome.status == "declined"
+    assert "Wordy returned a GuardrailReport with a wrong allowed: got 'no'" in outcome.reason
+    assert llm.requests == []
 
 
 async def test_what_no_guardrail_has_checked_yet_is_in_no_prompt() -> None:
