@@ -485,16 +485,17 @@ class SqliteAuditLog:
         self, connection: sql.Transaction, *, before: datetime, sign: Sign | None
     ) -> tuple[int, AuditHead | None]:
         """Delete entries and add the one that says so; return their number, and the head."""
-        count, last = 0, None
+        count, last = 0, _pruned_head(connection.execute(_LAST_PRUNE).fetchone())
         for row in islice(_pages(connection, _LINK), _MOST_PRUNED):
-            number, previous, body, hash_, _ = row
+            number, _, body, hash_, _ = row
             if datetime.fromisoformat(recorded(number, body, hash_).recorded_at) >= before:
                 break
-            computed = _hash_of(Link(*row), number, previous if last is None else last.hash)
+            expected, previous = (1, GENESIS) if last is None else (last.sequence + 1, last.hash)
+            computed = _hash_of(Link(*row), expected, previous)
             if isinstance(computed, AuditBroken):
                 raise ValueError(f"nothing is deleted from it: {computed.message}")
-            count, last = count + 1, AuditHead(number, computed)
-        if last is None:
+            count, last = count + 1, AuditHead(expected, computed)
+        if last is None or not count:
             return 0, None
         now, subject = self._clock.now(), f"{last.sequence}:{last.hash}"
         detail = f"The entries up to {last.sequence}, from before {before.isoformat()}, were deleted."
@@ -664,9 +665,8 @@ def unfinished_runs(entries: Iterable[RecordedEntry]) -> tuple[RecordedEntry, ..
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('entries', 'heads')"
 _HEAD = "SELECT sequence, NULL, NULL, hash, signature FROM heads ORDER BY id"
 _LINK = "sequence, previous, body, hash, signature"
-_LAST_PRUNE = (
-    f"""SELECT body FROM entries WHERE body LIKE '%"action":"{PRUNE}"%' ORDER BY sequence DESC LIMIT 1"""
-)
+_BY_NO_AGENT = f'{{"action":"{PRUNE}","agent_id":"",%'  # not a program's own action of this name
+_LAST_PRUNE = f"SELECT body FROM entries WHERE body LIKE '{_BY_NO_AGENT}' ORDER BY sequence DESC LIMIT 1"
 
 
 def verify(

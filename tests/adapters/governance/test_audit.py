@@ -627,6 +627,27 @@ async def test_what_was_tampered_with_is_not_pruned(path: Path) -> None:
     await log.aclose()
 
 
+@pytest.mark.parametrize("pruned_before", [0, 2])
+async def test_a_log_that_was_cut_at_its_beginning_is_not_pruned(path: Path, pruned_before: int) -> None:
+    log = await dated(path, 60, 59, 40, 39, 1)
+    assert await attempt(log.prune(days_old(50) if pruned_before else days_old(70))) == Success(pruned_before)
+    await log.aclose()
+    tamper(path, f"DELETE FROM entries WHERE sequence <= {pruned_before + 1}")
+    failed = (await attempt(log.prune(days_old(30)))).failure()
+    assert "nothing is deleted from it" in failed.message
+    assert broken(path) == (1, "it is missing")
+    await log.aclose()
+
+
+async def test_an_entry_of_a_program_with_the_action_prune_changes_nothing(path: Path) -> None:
+    log = await dated(path, 40, 1)
+    assert await attempt(log.prune(days_old(30))) == Success(1)
+    own = evolve(ENTRY, action="prune", subject=f"2:{'1' * 64}")
+    assert await attempt(log.append(own)) == Success(None)
+    assert verify(path).unwrap().pruned == 1
+    await log.aclose()
+
+
 async def test_a_slower_writer_that_kept_an_older_head_hinders_nobody(path: Path) -> None:
     log = await dated(path, 40)
     older = await anyio.Path(f"{path}-head").read_bytes()
