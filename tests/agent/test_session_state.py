@@ -314,6 +314,24 @@ async def test_the_program_changes_the_state_before_between_and_in_runs(place: s
     await agent.aclose()
 
 
+async def test_a_session_whose_first_run_is_under_way_is_that_of_its_user(place: str) -> None:
+    change: Any = None
+
+    async def order(ctx: RunContext) -> None:
+        """Order what is in the cart."""
+        with pytest.raises(AgentError, match="belongs to another user"):
+            await change("a", {"cart": []}, user="eve")
+        await change("a", {"plan": "paid"})
+        ctx.state["ordered"] = True
+
+    agent = clerk(call("order"), answer("Done."), tools=(order,)).with_sessions(place).build()
+    change = agent.sessions.update_state
+    await agent.run("Order it.", session="a", user="ada")
+    assert [(each.user, each.turns) for each in await agent.sessions.list()] == [("ada", 1)]
+    assert await agent.sessions.state("a") == {"plan": "paid", "ordered": True}
+    await agent.aclose()
+
+
 @pytest.mark.parametrize(
     ("session", "given", "told"),
     [

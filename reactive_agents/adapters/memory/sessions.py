@@ -315,7 +315,11 @@ class SqliteSessions:
     ) -> Result[JsonObject, SessionErrors]:
         """Change keys of the state of a session, which is begun if there is none."""
         changes = {**changes_of(values, values), **changes_of({}, deleted)}
-        updated = await self._write("update", partial(_update_state, key, changes, self._now()), key)
+        updated = await self._write(
+            "update",
+            lambda file: _update_state(file, key, changes, now=self._now(), shared_now=self._shared_now()),
+            key,
+        )
         if isinstance(updated, Failure):
             return updated
         state = updated.unwrap()
@@ -642,13 +646,22 @@ def _put_state(file: sql.Transaction, conversation: int, state: JsonObject) -> N
 
 
 def _update_state(
-    key: SessionKey, changes: JsonObject, now: int, file: sql.Transaction
+    file: sql.Transaction, key: SessionKey, changes: JsonObject, *, now: int, shared_now: int
 ) -> JsonObject | SessionRefused:
-    """Change the state after the latest turn, or before the first one."""
+    """Change the state after the latest turn, or before the first one.
+
+    A session whose first run is under way is that of its user.
+    """
+    place = (key.agent, key.session)
     found = file.execute(
-        'SELECT id, "user", state FROM conversations WHERE agent = ? AND session = ?',
-        (key.agent, key.session),
+        'SELECT id, "user", state FROM conversations WHERE agent = ? AND session = ?', place
     ).fetchone()
+    if found is None:
+        found = file.execute(
+            "SELECT NULL, \"user\", '{}' FROM conversation_tickets WHERE agent = ? AND session = ?"
+            " AND valid_until_us >= ? ORDER BY id LIMIT 1",
+            (*place, shared_now),
+        ).fetchone()
     conversation, user, stored = found or (None, key.user, "{}")
     if key.user not in (None, user):
         return SessionRefused(key.session, "it belongs to another user")
@@ -662,7 +675,7 @@ def _update_state(
         (conversation,) = file.execute(
             'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
             " VALUES (?, ?, ?, '', ?, ?) RETURNING id",
-            (key.agent, key.session, key.user, now, now),
+            (*place, user, now, now),
         ).fetchone()
     _put_state(file, conversation, state)
     latest = file.execute(

@@ -15,6 +15,7 @@ OF_STATE = (
     "test_a_run_that_was_overtaken_adds_its_changes_in_its_place",
     "test_new_sessions_and_runs_without_one_begin_with_the_state_of_the_agent",
     "test_the_program_changes_the_state_before_between_and_in_runs",
+    "test_a_session_whose_first_run_is_under_way_is_that_of_its_user",
 )
 globals().update({name: vars(test_session_state)[name] for name in OF_STATE})
 
