@@ -7,9 +7,12 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
 
-from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool
+from reactive_agents import ReactiveAgent, ReactiveAgents, RunContext, agent_tool
 from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import RunTool, ToolResult
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, forever
 
 pytestmark = pytest.mark.anyio
@@ -102,6 +105,18 @@ async def test_a_text_that_the_guardrail_changed_counts_as_unread(tmp_path: Path
     (tmp_path / "notes.md").write_text("Ann's card: 4111 1111 1111 1111\n")
     (refused,) = await errors_of(checked.build())
     assert "has not read all" in refused
+
+
+@pytest.mark.parametrize("shows_all", [True, False])
+async def test_a_text_that_a_wrapper_changed_counts_as_unread(shows_all: bool, tmp_path: Path) -> None:
+    async def wrap(context: RunContext, call: ToolCall, run: RunTool) -> ToolResult:
+        result = await run(call.arguments)
+        changed = result.result if shows_all else "milk"
+        return evolve(result, result=changed) if call.name == "file-read" else result
+
+    agent = described(tmp_path, READ, write("one")).with_tool_wrapper(wrap).build()
+    (told,) = await errors_of(agent)
+    assert ("has not read all" in told) is not shows_all
 
 
 async def test_what_another_agent_has_read_is_unread(tmp_path: Path) -> None:

@@ -381,7 +381,9 @@ class WrappedCall:
             return known
         if known is None:
             took_ms = (self._clock.monotonic() - begun) * 1000
-            returned = attrs.evolve(returned, duration_ms=took_ms)
+            is_shown = any(result.result is returned.result for result, _ in seen)
+            texts = returned.known_texts if is_shown else ()  # else the model sees another text
+            returned = attrs.evolve(returned, duration_ms=took_ms, known_texts=texts)
         if returned.error:
             return Success(returned)
         return _as_json(call.name, returned.result).map(
