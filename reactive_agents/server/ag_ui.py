@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -164,9 +163,11 @@ class Translation:
         end = ui.RunFinishedEvent(thread_id=self.thread_id, run_id=self.run_id, outcome=outcome)
         return [*self._close(), end]
 
-    def interrupted(self) -> list[ui.BaseEvent]:
+    def interrupted(
+        self, why: str = "The run was interrupted.", code: str = "interrupted"
+    ) -> list[ui.BaseEvent]:
         """Return the last events of a stream whose run was interrupted."""
-        return [*self._close(), ui.RunErrorEvent(message="The run was interrupted.", code="interrupted")]
+        return [*self._close(), ui.RunErrorEvent(message=why, code=code)]
 
     def answers(
         self, requests: Iterable[tuple[_Key, events.AgentEvent]], given: RunAgentInput
@@ -329,6 +330,8 @@ def _recorded_interrupt(question: OpenQuestion) -> Interrupt:
     message = str(asked.get("text", ""))
     if question.kind != "question":
         reason, answer = "approval", {"approved": {"type": "boolean"}}
+        if question.kind == "approval":  # a call in doubt is made again as it was
+            answer["arguments"] = {"type": "object"}
         copied: Any = asked.get("copied") or ()
         message = described_request(
             str(asked.get("tool_name")),
@@ -484,9 +487,12 @@ class AgUiEndpoint:
                     await self._service.settle(principal, found, run_id, request, answer)
         if settled is None:
             raise not_waiting
-        if settled.status == "open" and not settled.is_held:
-            await self._service.order(principal, settled, "resume")
+        await self._resume(principal, settled)
         return settled
+
+    async def _resume(self, principal: Principal, run: RecordedRun) -> None:
+        if run.status == "open" and not run.is_held:
+            await self._service.order(principal, run, "resume")
 
     async def _rest(
         self, principal: Principal, key: str, settled: RecordedRun, given: RunAgentInput
@@ -496,8 +502,8 @@ class AgUiEndpoint:
         answered = {each.interrupt_id for each in given.resume or ()}
         for begun in translation.begin(settled.run_id):
             yield self._encoded(begun)
-        last = translation.interrupted()
-        with suppress(web.Problem):  # it was deleted, or a store failed
+        last: list[ui.BaseEvent] = []
+        try:
             while True:
                 run = await self._service.find(principal, settled.run_id)
                 asked = await self._service.open_questions(run)
@@ -515,8 +521,12 @@ class AgUiEndpoint:
                         self._waiting.leave(key, run, run.last, translation)
                         last = translation.suspended(open_ones)
                         break
+                else:
+                    await self._resume(principal, run)  # its process may be gone
                 yield web.HEARTBEAT
                 await anyio.sleep(_POLL_S)
+        except web.Problem as problem:  # it was deleted or refused, or a store failed
+            last = translation.interrupted(problem.detail, problem.code)
         for made in last:
             yield self._encoded(made)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from ag_ui.core import events as ui
 from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from reactive_agents import ReactiveAgents, agent_tool, tool
+from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
 from reactive_agents.server import KeyLimits, Principal, ag_ui, create_app
+from reactive_agents.server.runs import question_id
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, events_of
 
 pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[2]
 EVENT: TypeAdapter[Any] = TypeAdapter(ui.Event)
 
 
@@ -546,3 +549,51 @@ async def test_a_person_who_may_not_approve_cannot_do_so_after_a_restart(tmp_pat
             client.headers["x-user"] = name
             codes[name] = (await client.post("/ag-ui", json=body(user("Pay."), resume=resume))).status_code
     assert (codes, PAID) == ({"ada": 403, "eve": 409}, [])
+
+
+PAYING_PROCESS = """
+import sys
+import threading
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.testing import ScriptedLLM, call
+
+@tool(requires_approval=True)
+def pay(to: str) -> str:
+    '''Pay somebody.'''
+    print("pays", flush=True)
+    threading.Event().wait()
+    return ""
+
+model = ScriptedLLM(call("pay", to="Ann"))
+clerk = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(pay)
+clerk = clerk.with_approval(timeout_s=3600.0).with_durability(sys.argv[1], recover=False)
+clerk.build().run_sync("Pay Ann.", run_id="r", metadata={"thread_id": "t1"})
+"""
+
+
+async def test_a_thread_goes_on_where_the_process_of_its_run_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    command = [sys.executable, "-c", PAYING_PROCESS, str(path)]
+    app = paying(path, forever(answer("Nothing is known of it.")), recover=False)
+    async with await anyio.open_process(command, cwd=ROOT, stderr=None) as other, asking(app) as client:
+        service = app.state.service
+        agent = service.agents["clerk"]
+        asked: Any = ()
+        while not asked:
+            await anyio.sleep(0.05)  # the record sets no event
+            with suppress(AgentError):
+                asked = await agent.runs.questions("r")
+        interrupt = f"r/{question_id(asked[0])}"
+        resume = [{"interruptId": interrupt, "status": "resolved", "payload": {"approved": True}}]
+
+        async def kill() -> None:
+            assert other.stdout is not None
+            assert await other.stdout.receive() == b"pays\n"
+            other.kill()
+
+        found: list[Any] = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(kill)
+            found += await stream(client, body(user("Pay Ann."), resume=resume))
+    assert text_of(found) == "Nothing is known of it."
+    assert found[-1].result["status"] == "partial"
