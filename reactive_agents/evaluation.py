@@ -34,6 +34,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, observed_calls
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted, dollars, one_line, printable, shortened
+from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import Value
 from reactive_agents.effects import awaited, effect, gather, outcome_of
 from reactive_agents.kernel.service_calls import definitions_in
@@ -505,7 +506,7 @@ def _calls(tool: str, times: int | None, arguments: Mapping[str, Any]) -> Evalua
             call.name == tool and all(call.arguments.get(name) == each for name, each in arguments.items())
             for call in run.calls
         )
-        if not found and run.tools is not None and tool not in run.tools:
+        if not found and run.tools is not None and tool not in run.tools | RESERVED_NAMES:
             known = ", ".join(sorted(run.tools)) or "none"
             raise ValueError(f"the agent has no tool {tool!r}, but: {known}")
         right = found >= 1 if times is None else found == times

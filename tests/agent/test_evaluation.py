@@ -194,6 +194,13 @@ async def test_calls_are_counted_with_their_arguments(arguments: dict[str, Any],
     assert report.runs[0].passed is passes
 
 
+@pytest.mark.parametrize(("tool", "is_known"), [("recall", True), ("final-answer", True), ("oder", False)])
+async def test_a_tool_that_was_never_called_is_one_that_a_run_may_have(tool: str, is_known: bool) -> None:
+    report = await evaluate(tea, [Case("How much is tea?")], [calls_tool(tool, times=0)])
+    (score,) = report.runs[0].scores[1:]
+    assert (score.passed, score.is_error) == (is_known, not is_known)
+
+
 async def test_the_cost_of_a_run_is_judged() -> None:
     report = await evaluate(tea, [Case("How much is tea?")], [costs_at_most(0.001)])
     assert report.cases[0].problems == {"costs at most $0.001: $0.0020": 1}
