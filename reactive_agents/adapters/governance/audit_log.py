@@ -402,6 +402,9 @@ class SqliteAuditLog:
     @effect
     async def append_with_head(self, entry: AuditEntry) -> Result[AuditHead, ServiceFailed]:
         """Append an entry and return the new head, to store out of reach of writers."""
+        if entry.action == PRUNE and not entry.agent_id:  # it would permit to delete what is before it
+            said = f"The entry: got the action {PRUNE!r} without an agent, which only prune writes."
+            return Failure(_failed(said, "append"))
         signing = self._signing()
         if isinstance(signing, Failure):
             return Failure(signing.failure())

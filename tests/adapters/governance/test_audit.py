@@ -645,6 +645,8 @@ async def test_an_entry_of_a_program_with_the_action_prune_changes_nothing(path:
     own = evolve(ENTRY, action="prune", subject=f"2:{'1' * 64}")
     assert await attempt(log.append(own)) == Success(None)
     assert verify(path).unwrap().pruned == 1
+    forged = await attempt(log.append(evolve(own, agent_id=AgentId(""))))
+    assert "which only prune writes" in forged.failure().message
     await log.aclose()
 
 
