@@ -30,7 +30,7 @@ from reactive_agents.core.results import Receipt as Receipt
 from reactive_agents.core.results import Verdict as Verdict
 from reactive_agents.core.results import VerificationReport as VerificationReport
 from reactive_agents.core.texts import escaped
-from reactive_agents.core.tools import CallOrigin, Risk, ToolResult
+from reactive_agents.core.tools import Risk, ToolResult
 from reactive_agents.core.usage import RunUsage, Usage, total_usage
 from reactive_agents.core.values import LIVE, OMITTED, Value
 
@@ -168,15 +168,14 @@ def made_with(
 ) -> Result[ToolResult, ToolErrors]:
     """Return the outcome of a call with the arguments that an approver gave, if any.
 
-    An error becomes a result, since it cannot tell them.
+    An error becomes a result, since it cannot tell them, except that of a call that was not made.
     """
-    if arguments is None:
-        return outcome
     if isinstance(outcome, Success):
-        return Success(evolve(outcome.unwrap(), arguments=arguments))
+        return outcome if arguments is None else Success(evolve(outcome.unwrap(), arguments=arguments))
     error = outcome.failure()
-    origin: CallOrigin = "declined" if isinstance(error, ToolNotApproved) else "executed"
-    return Success(ToolResult(call.id, call.name, error=error.message, origin=origin, arguments=arguments))
+    if arguments is None or isinstance(error, ToolNotApproved):
+        return outcome
+    return Success(ToolResult(call.id, call.name, error=error.message, arguments=arguments))
 
 
 # --- Questions, and calls that another program executes ---

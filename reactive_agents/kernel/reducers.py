@@ -239,7 +239,7 @@ def _told_of(result: ToolResult) -> str:
     if result.arguments is None:
         return ""
     made = shortened(json.dumps(result.arguments, ensure_ascii=False), _SHOWN_ARGUMENTS)
-    return f"The person who approved this call changed its arguments. It was made with: {made}\n"
+    return f"The person who approved this call changed its arguments to: {made}\n"
 
 
 def _observation_metadata(

@@ -103,7 +103,7 @@ async def test_the_edited_call_is_what_runs_and_what_every_trace_of_it_has() -> 
     assert json.loads(action.content) == {"tool": "send", "arguments": {"to": "ann"}}
     assert action.metadata is not None
     assert '"eve"' in action.metadata.repairs[-1]
-    assert observation.content.endswith('It was made with: {"to": "ann"}\nsent')
+    assert observation.content.endswith('changed its arguments to: {"to": "ann"}\nsent')
     assert result.tool_results == {"send-1": "sent"}
     turn, told = llm.requests[1].messages[-2:]
     assert isinstance(turn, AssistantMessage)

@@ -139,6 +139,16 @@ async def test_a_run_that_names_a_fallback_is_answered_by_its_server() -> None:
     assert (result.output, one.requests, authorizations(other)) == ("Hello.", [], [f"Bearer {SECOND}"])
 
 
+async def test_a_named_model_without_a_fallback_has_all_its_attempts_again() -> None:
+    with OpenAIServer(*[refusal(503, "busy")] * 10) as one:
+        builder = ReactiveAgents.create().with_model("openai/first", api_key=FIRST, base_url=one.base_url)
+        async with builder.build() as agent:
+            for _ in range(2):
+                with pytest.raises(AgentError):
+                    await agent.run("Say hello.", model="openai/other")
+    assert [each.body["model"] for each in one.requests] == ["other"] * 10
+
+
 async def test_one_model_at_two_servers_has_two_prices_and_two_states() -> None:
     down = refusal(503, "down", headers={"retry-after": "0"})
     with OpenAIServer(*[down] * 9) as one, OpenAIServer(*[Answer("Hello.")] * 3) as other:

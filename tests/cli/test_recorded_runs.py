@@ -239,7 +239,7 @@ def test_the_command_approves_a_call_with_other_arguments(tmp_path: Path) -> Non
     llm = ScriptedLLM(*[answer("It is settled.")] * 3)
     anyio.run(mailer(record, llm).runs.resume, "mail")
     told = llm.requests[0].messages[-1].content
-    assert told.endswith('It was made with: {"to": "Bob"}\nsent to Bob')
+    assert told.endswith('changed its arguments to: {"to": "Bob"}\nsent to Bob')
     assert "Ada" not in repr(llm.requests)
 
 

@@ -382,7 +382,7 @@ class LiteLLM:
         at_most, down_at = self._config.max_attempts, self._down.get(candidate.place)
         if down_at is not None and self._clock.monotonic() - down_at > DOWN_S:
             self._down.pop(candidate.place, None)
-        elif down_at is not None and candidate is not self._candidates(request.model)[-1]:
+        elif down_at is not None and candidate != self._candidates(request.model)[-1]:
             at_most = 1
         return attempts(at_most=at_most, longest_wait_s=self._config.timeout_s)
 

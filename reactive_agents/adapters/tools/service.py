@@ -325,10 +325,12 @@ class WrappedCall:
             made = {"ran": ran, "usage": self._usage, "counted": bool(self._usage), "origin": "executed"}
             return Success(attrs.evolve(result, **made))
         error = outcome.failure()
-        if not self._ran or (is_plain and not self._usage and not isinstance(error, ToolNotApproved)):
+        is_refused = isinstance(error, ToolNotApproved)
+        if not self._ran or (is_plain and not self._usage and not is_refused):
             return outcome
+        told = f"{error.message} It was run before, as it was approved." if is_refused else error.message
         took_ms = (self._clock.monotonic() - begun) * 1000  # a failure value cannot say what ran
-        failed = ToolResult(call.id, call.name, error=error.message, duration_ms=took_ms, ran=ran)
+        failed = ToolResult(call.id, call.name, error=told, duration_ms=took_ms, ran=ran)
         return Success(attrs.evolve(failed, usage=self._usage, counted=bool(self._usage)))
 
     async def _within(self, index: int, call: ToolCall) -> Result[ToolResult, ToolErrors]:
