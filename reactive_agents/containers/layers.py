@@ -117,19 +117,26 @@ class CoreLayer(Layer):
         )
 
 
-def build_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) -> ports.LLM:
+def build_llm(
+    config: ModelConfig, settings: RunSettings, clock: ports.Clock, lifetimes: Lifetimes
+) -> ports.LLM:
     """Return the offline model for ``offline``, else litellm, imported on first use."""
-    return with_response_cache(_named_llm(config, clock, lifetimes), config, lifetimes)
+    return with_response_cache(_named_llm(config, settings, clock, lifetimes), config, lifetimes)
 
 
-def _named_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) -> ports.LLM:
+def _named_llm(
+    config: ModelConfig, settings: RunSettings, clock: ports.Clock, lifetimes: Lifetimes
+) -> ports.LLM:
     if (config.provider or config.model.partition("/")[0]) == "offline":
         from reactive_agents.adapters.llm.offline import OfflineLLM
 
         return OfflineLLM()
     from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 
-    return lifetimes.keep(LiteLLM(config, clock=clock, find_profile=partial(_profile_at, config)))
+    find_profile = partial(_profile_at, config)
+    return lifetimes.keep(
+        LiteLLM(config, clock=clock, find_profile=find_profile, settings=settings.model_settings)
+    )
 
 
 def _profile_at(
@@ -180,10 +187,16 @@ def find_prices(llm: ports.LLM) -> ports.PriceList | None:
 class ModelLayer(Layer):
     """Provides ``llm``, ``counter`` and ``prices``."""
 
-    def __init__(self, config: Provider[ModelConfig], core: CoreLayer, given: Providers = EMPTY) -> None:
+    def __init__(
+        self,
+        config: Provider[ModelConfig],
+        settings: Provider[RunSettings],
+        core: CoreLayer,
+        given: Providers = EMPTY,
+    ) -> None:
         super().__init__()
         self.llm: Provider[ports.LLM] = given.get("llm") or Singleton(
-            build_llm, config, core.clock, core.lifetimes
+            build_llm, config, settings, core.clock, core.lifetimes
         )
         self.counter: Provider[Maybe[ports.TokenCounter]] = OptionalService(
             given.get("counter") or find_counter, self.llm

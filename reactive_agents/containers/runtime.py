@@ -148,9 +148,8 @@ class RuntimeContainer(Layer):
         def base(layer: str) -> Providers:
             return {**given.get(layer, EMPTY), **self._extra(layer, extra_layers)}
 
-        models = self._nest(
-            "models", partial(layers.ModelLayer, self.model_config, foundation), base("models")
-        )
+        model_layer = partial(layers.ModelLayer, self.model_config, self.settings, foundation)
+        models = self._nest("models", model_layer, base("models"))
         tooling = self._nest(
             "tooling", partial(layers.ToolLayer, self.tool_settings, foundation), base("tooling")
         )

@@ -87,6 +87,29 @@ async def test_headers_and_further_fields_do_not_go_to_another_provider_by_name(
     assert authorizations(other) == ["Bearer deepseek-key-1234"]
 
 
+@pytest.mark.parametrize("named", ["openai/local", "deepseek/fast"])
+async def test_a_run_that_names_another_server_sends_it_no_headers_and_fields_of_the_agent(
+    monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    with OpenAIServer(Answer("Hello.")) as one, OpenAIServer(DOWN) as other:
+        monkeypatch.setenv("DEEPSEEK_API_KEY", "deepseek-key-1234")
+        monkeypatch.setenv("DEEPSEEK_API_BASE", other.base_url)
+        of_agent = ModelSettings(headers={"x-team-key": "team"}, extra_body={"token": "secret-of-one"})
+        of_run = ModelSettings(headers={"x-run-key": "run"}, extra_body={"session": "of the run"})
+        local = FallbackModel("openai/local", base_url=other.base_url, api_key=SECOND)
+        builder = ReactiveAgents.create().with_model(
+            "openai/first", api_key=FIRST, base_url=one.base_url, settings=of_agent
+        )
+        builder = builder.with_fallbacks(local, "openai/beside")
+        await asked(builder, model=named, settings=of_run)
+    (there,), (here,) = other.requests[:1], one.requests
+    assert (there.headers.get("x-team-key"), there.headers["x-run-key"]) == (None, "run")
+    assert (there.body.get("token"), there.body["session"]) == (None, "of the run")
+    assert here.body["model"] == "beside"  # which answers, at the server of the agent
+    assert (here.headers["x-team-key"], here.headers.get("x-run-key")) == ("team", None)
+    assert (here.body["token"], here.body.get("session")) == ("secret-of-one", None)
+
+
 @pytest.mark.parametrize("first_has_address", [True, False])
 async def test_the_key_in_the_environment_goes_to_the_server_of_the_provider(
     monkeypatch: pytest.MonkeyPatch, first_has_address: bool

@@ -64,6 +64,7 @@ class LiteLLM:
         config: the model, its access, timeout and attempts.
         clock: the clock for retry delays; by default the machine's.
         find_profile: finds the profile of a model at a URL, and the window that follows from it.
+        settings: those of the agent, whose headers and further fields are for the server of ``config`` only.
         refused: the parameters that providers rejected; by default those of the process.
         limits: the usage of keys, for rate limits; by default that of the process.
     """
@@ -74,6 +75,7 @@ class LiteLLM:
         *,
         clock: Clock | None = None,
         find_profile: FindProfile = lambda _model, _base_url: None,
+        settings: ModelSettings = NO_SETTINGS,
         refused: RefusedParameters = REFUSED,
         limits: RateLimits | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class LiteLLM:
         self._clock: Clock = SystemClock() if clock is None else clock
         self._model = qualified_model(config.provider, config.model)
         self._connections = Connections()
+        self._settings = settings
         self._refused = refused
         self._limits = limits
         self._windows: dict[_Place, int | None] = {}
@@ -259,9 +262,9 @@ class LiteLLM:
         """Return the request as it is sent to a model: with its settings, by its profile."""
         if request.exact:
             return request
-        first, settings = self._candidates(request.model)[0], request.settings
-        if candidate.server != first.server and (settings.headers or settings.extra_body):
-            settings = evolve(settings, headers={}, extra_body={})  # they may hold keys of the first server
+        settings = request.settings
+        if settings.headers or settings.extra_body:
+            settings = self._with_own_tables(candidate, request)
         if candidate.settings is not NO_SETTINGS:
             request = request.under(candidate.settings)
             settings = candidate.settings.over(settings)
@@ -272,6 +275,26 @@ class LiteLLM:
         from reactive_agents.adapters.llm.profiled_llm import adapted
 
         return adapted(request, candidate.profile)
+
+    def _with_own_tables(self, candidate: _Candidate, request: models.ModelRequest) -> ModelSettings:
+        """Return settings without headers and fields for other servers.
+
+        They may be keys: those of the agent for the server of its model, those of the run for that of the
+        model it names.
+        """
+        settings, own = request.settings, self._settings
+        is_home = candidate.server == self._known[0].server
+        is_named = candidate.server == self._candidates(request.model)[0].server
+
+        def kept(given: Mapping[str, Any], of_agent: Mapping[str, Any]) -> dict[str, Any]:
+            agents = {name for name, value in of_agent.items() if given.get(name) == value}
+            return {name: value for name, value in given.items() if (is_home if name in agents else is_named)}
+
+        return evolve(
+            settings,
+            headers=kept(settings.headers, own.headers),
+            extra_body=kept(settings.extra_body, own.extra_body),
+        )
 
     async def _complete_with(
         self, candidate: _Candidate, request: models.ModelRequest, failed_attempts: FailedAttempts
