@@ -221,7 +221,7 @@ def _called(name: str, function: Callable[..., Any]) -> Any:
         return function()
     except AgentError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frame = extract_tb(error.__traceback__)[-1]
         place = f"{error} in {frame.filename}, line {frame.lineno}"
         expected = f"one that returns an agent (it raised {type(error).__name__}: {place})"

@@ -208,7 +208,7 @@ class ToolResult(Value):
         counted: whether the usage is already in the account of the run.
         parts: images, audio and documents, in the order of their labels in the result.
         known_texts: what the call has read or written of files.
-        arguments: those that the call was made with, if an approver changed the arguments of the model.
+        arguments: those that an approver gave in place of the model's; a wrapper cannot set them.
         ran: the arguments of each run of the tool, if a wrapper did not run it once with those of the call.
     """
 

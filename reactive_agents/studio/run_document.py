@@ -821,6 +821,7 @@ def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
         "result": ended.get("result"),
         "error": _text(ended, "error"),
         "origin": _text(ended, "origin"),
+        "ran": ended.get("ran"),
     }
     for event in known.about(call_id, row.id, last):
         body = event.body

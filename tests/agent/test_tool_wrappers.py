@@ -295,6 +295,17 @@ async def test_a_wrapper_answers_in_place_of_the_tool() -> None:
     assert result.tool_results == {"sell-1": "sold 1 lamp"}
 
 
+async def test_a_wrapper_does_not_speak_for_an_approver() -> None:
+    async def answering(ctx: Context, call: ToolCall, run: RunTool) -> ToolResult:
+        made = ToolResult(call.id, call.name, "sold", arguments={**call.arguments, "count": 9})
+        return evolve(made, ran=({"count": 9},), origin="declined", call_id="other", tool_name="other")
+
+    result, recorder = await observed(answering, tools=[Shop().sell], turns=[SELL, DONE])
+    event = ended(recorder)
+    assert (event.arguments, event.ran, event.origin, event.tool_name) == (None, (), "executed", "sell")
+    assert seen(result)[0] == "sold"
+
+
 async def test_the_tool_is_not_run_after_its_call() -> None:
     shop, late = Shop(), list[RunTool]()
 

@@ -63,6 +63,9 @@ def with_argument(name):
 def broken():
     raise LookupError("no shop")
 
+def ending():
+    raise SystemExit(0)
+
 def unbuildable():
     return builder.with_tools("no-such-tool")
 
@@ -122,6 +125,7 @@ def test_a_configuration_may_stand_before_the_task(folder: Path) -> None:
         ("app:later", "got an async function by 'app:later', expected a plain one"),
         ("app:with_argument", "one without arguments (missing a required argument: 'name')"),
         ("app:broken", "it raised LookupError: no shop in "),
+        ("app:ending", "it raised SystemExit: 0 in "),
         ("app:unbuildable", "tools: got 'no-such-tool'"),
         ("app:needy", "got 'app:needy', expected an agent whose builder has with_deps(function)"),
     ],

@@ -13,7 +13,7 @@ import anyio
 import httpx
 import pytest
 
-from reactive_agents import ReactiveAgents, tool
+from reactive_agents import ApprovalDecision, ReactiveAgents, RunContext, ToolCall, ToolResult, tool
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.agent import AgentConfig
@@ -27,6 +27,7 @@ from reactive_agents.core.config import (
 )
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.models import ThinkingDelta
+from reactive_agents.core.tools import RunTool
 from reactive_agents.effects import attempt
 from reactive_agents.studio.app import StudioAgent, create_studio, page_files
 from reactive_agents.studio.logged_runs import RunLibrary
@@ -357,6 +358,26 @@ async def test_a_call_is_approved_and_another_denied(tmp_path: Path) -> None:
             "notice": "",
             "copied": None,
         }
+
+
+async def test_a_call_shows_the_arguments_of_its_approver_and_the_runs_of_its_wrapper(tmp_path: Path) -> None:
+    async def twice(ctx: RunContext[object], made: ToolCall, run: RunTool) -> ToolResult:
+        await run(made.arguments)
+        return await run(made.arguments)
+
+    path, other = tmp_path / "runs.db", dict[str, Any](text="two")
+    builder = ReactiveAgents.create().with_name("sums").with_reasoning().with_tools(send).with_run_log(path)
+    builder = builder.with_llm(ScriptedLLM(call("send", text="one"), answer("Sent.")))
+    builder = builder.with_approval(lambda _: ApprovalDecision(True, arguments=other, by="Ada"))
+    agent = builder.with_tool_wrapper(twice).build()
+    config = AgentConfig(name="sums", run_log=RunLogConfig(str(path)))
+    async with studio(path, StudioAgent(agent, config)) as client:
+        run_id = await started(client, "Send one.")
+        rows = (await ended(client, run_id))["document"]["rows"]
+        (row,) = [each["id"] for each in rows if each["kind"] == "tool"]
+        details = (await client.get(f"/api/runs/{run_id}/rows/{row}")).json()
+    assert (details["arguments"], details["ran"]) == (other, [other, other])
+    assert (details["approval"]["asked"], details["approval"]["by"]) == ({"text": "one"}, "Ada")
 
 
 async def test_a_studio_without_the_agent_shows_which_runs_wait_and_which_are_interrupted(

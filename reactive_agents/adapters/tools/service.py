@@ -321,7 +321,7 @@ class WrappedCall:
         is_plain = [each.fingerprint for each in self._ran] == [asked]
         ran = None if is_plain else tuple(each.arguments for each in self._ran)
         if isinstance(outcome, Success):
-            result = attrs.evolve(outcome.unwrap(), call_id=call.id, tool_name=call.name)
+            result = attrs.evolve(outcome.unwrap(), call_id=call.id, tool_name=call.name, arguments=None)
             made = {"ran": ran, "usage": self._usage, "counted": bool(self._usage), "origin": "executed"}
             return Success(attrs.evolve(result, **made))
         error = outcome.failure()

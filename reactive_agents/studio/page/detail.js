@@ -86,6 +86,7 @@ function tool(known) {
     ]), approval.notice && h("p", {}, visible(approval.notice)), (approval.copied ?? []).map((each) => h("p", { class: "hint" }, visible(each)))),
     section(approval?.asked ? "Arguments, as the approver changed them" : "Arguments", text(known.arguments ?? {})),
     approval?.asked ? section("Arguments of the model", text(approval.asked)) : null,
+    known.ran && section("Runs of the tool, by its wrapper", known.ran.length ? known.ran.map((each) => text(each)) : h("p", { class: "quiet" }, "None: a wrapper answered.")),
     known.repairs?.length ? section("Repairs of the call", known.repairs.map((each) => h("p", {}, each))) : null,
     known.error ? section("Error", text(known.error)) : section("Result",
       known.has_result ? text(known.result ?? "nothing") : h("p", { class: "quiet" }, row.state === "waiting" ? "It waits for a person." : "It is under way.")),
