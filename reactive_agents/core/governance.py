@@ -29,6 +29,7 @@ from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.results import Receipt as Receipt
 from reactive_agents.core.results import Verdict as Verdict
 from reactive_agents.core.results import VerificationReport as VerificationReport
+from reactive_agents.core.secret_patterns import markers_in
 from reactive_agents.core.texts import escaped
 from reactive_agents.core.tools import Risk, ToolResult
 from reactive_agents.core.usage import RunUsage, Usage, total_usage
@@ -112,7 +113,7 @@ class ApprovalRequest(Value):
         """Return a decision as it holds, with a copy of its arguments.
 
         It has arguments only if they are others than the request has. Fails when it cannot be taken: a text
-        is too long, or the arguments do not fit the tool.
+        is too long, or the arguments do not fit the tool or have ``[redacted:…]`` in place of a secret.
         """
         for name, text in {"reason": decision.reason, "by": decision.by}.items():
             if not isinstance(text, str):
@@ -127,13 +128,17 @@ class ApprovalRequest(Value):
         arguments = json_object_of(decision.arguments)
         if arguments is None:
             return Failure(InvalidConfig("arguments", abbreviated(decision.arguments), JSON_DATA))
-        if _in_one_order(arguments) == _in_one_order(self.arguments):
+        given, asked = _in_one_order(arguments), _in_one_order(self.arguments)
+        if given == asked:
             return Success(evolve(decision, arguments=None))
+        if shown := markers_in(given) - markers_in(asked):  # of events, which a form is filled with
+            expected = "the value itself, which is shown to nobody and has to be given again"
+            return Failure(InvalidConfig("arguments", ", ".join(sorted(shown)), expected))
         fits = Success(None) if self.check is None else self.check(copied_json(arguments))
         if isinstance(fits, Failure):
             return fits
         runs = fits.unwrap()
-        is_same = runs is not None and _in_one_order(runs) == _in_one_order(self.arguments)
+        is_same = runs is not None and _in_one_order(runs) == asked
         return Success(evolve(decision, arguments=None if is_same else arguments))
 
 

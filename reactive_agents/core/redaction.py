@@ -17,6 +17,8 @@ from attrs import evolve
 from reactive_agents.core.json import MOST_LEVELS, Json
 from reactive_agents.core.secret_patterns import (
     DISGUISE,
+    MARKER,
+    OTHER_KINDS,
     PATTERNS,
     SecretPattern,
     folded,
@@ -35,9 +37,7 @@ _SHORTEST_KNOWN = 4
 _LARGEST_DIGITS_BITS = 1 << 13
 _LONGEST_KNOWN = 1 << 14
 _MOST_KNOWN_CHARS = 1 << 18
-_ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = "environment", "known", "pattern", "field", "depth"
-_KINDS = sorted({each.kind for each in PATTERNS} | {_ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH})
-_MARKER = lazy_pattern(rf"\[redacted:(?:{'|'.join(_KINDS)})\]")
+_ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = OTHER_KINDS
 _Span: TypeAlias = tuple[int, int, str]
 
 
@@ -128,7 +128,7 @@ class Redactor:
         found = [span for pattern in suspects for span in _spans(pattern, text)]
         if not found:
             return text
-        markers = {match.start(): match.end() for match in _MARKER.finditer(text)}
+        markers = {match.start(): match.end() for match in MARKER.finditer(text)}
         pieces: list[str] = []
         end = 0
         for start, stop, kind in _merged(found, markers):
@@ -186,7 +186,7 @@ class Redactor:
     def _secret(self, value: Json, levels: int) -> Json:
         """Return a text of a secret field, or a list of them, redacted."""
         if isinstance(value, str):
-            return value if not value or _MARKER.fullmatch(value) else f"[redacted:{_FIELD}]"
+            return value if not value or MARKER.fullmatch(value) else f"[redacted:{_FIELD}]"
         if isinstance(value, list):
             return [self._secret(each, levels - 1) for each in value] if levels else f"[redacted:{_DEPTH}]"
         return self._value(value, levels)

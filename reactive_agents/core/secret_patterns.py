@@ -320,6 +320,23 @@ PATTERNS = (
         _has_digit,
     ),
 )
+
+OTHER_KINDS = ("environment", "known", "pattern", "field", "depth")
+"""Kinds of what is redacted besides the patterns."""
+_KINDS = sorted({each.kind for each in PATTERNS} | {*OTHER_KINDS})
+MARKER = lazy_pattern(rf"\[redacted:(?:{'|'.join(_KINDS)})\]")
+"""Matches what stands in place of a secret."""
+
+
+def markers_in(text: str) -> frozenset[str]:
+    """Return what stands in a text in place of secrets.
+
+    >>> markers_in("The key is [redacted:openai-key].")
+    frozenset({'[redacted:openai-key]'})
+    """
+    return frozenset(MARKER.findall(text))
+
+
 _ALL_SIGNS = {sign for each in PATTERNS for sign in each.signs}
 _LISTED = "\n".join(_ALL_SIGNS)
 _INNER = [sign for sign in _ALL_SIGNS if _LISTED.count(sign) > 1]

@@ -490,6 +490,40 @@ async def test_secrets_in_edited_arguments_are_redacted(tmp_path: Path) -> None:
     assert recorder.of(ToolCallCompleted)[0].arguments == redacted
 
 
+@pytest.mark.parametrize("durable", [False, True])
+async def test_what_was_shown_in_place_of_a_secret_is_no_argument(tmp_path: Path, durable: bool) -> None:
+    """A form that is filled with the published arguments is sent with one of them changed."""
+
+    @tool(requires_approval=True)
+    def log_in(name: str, password: str) -> str:
+        """Log in."""
+        sent.append((name, password))
+        return "in"
+
+    llm, recorder = (
+        ScriptedLLM(call("log_in", name="a", password="hunter22x"), answer("Done.")),
+        EventRecorder(),
+    )
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(log_in)
+    builder = builder.with_approval(timeout_s=60)
+    agent = (builder.with_durability(tmp_path / "r.db") if durable else builder).build()
+    agent.subscribe(recorder)
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.run, "Log in.")
+        request = await asked(agent)
+        about = request.run_id, request.approval_id
+        shown = recorder.of(ApprovalRequested)[0].arguments
+        assert shown == {"name": "a", "password": "[redacted:field]"}
+        refused = agent.approve(*about, arguments={**shown, "name": "b"})
+        assert "got [redacted:field], expected the value itself" in refused.failure().message
+        assert sent == []
+        if durable:
+            with pytest.raises(AgentError, match="expected the value itself"):
+                await agent.runs.approve(request.run_id, arguments={**shown, "name": "b"})
+        agent.approve(*about, arguments={"name": "b", "password": "hunter22x"}).unwrap()
+    assert sent == [("b", "hunter22x")]
+
+
 # --- the audit log: who decided, and why ------------------------------------------------------------------
 
 
