@@ -18,7 +18,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig, ToolFailed, ToolNotApproved, root_cause
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
 from reactive_agents.core.results import declined_in
-from reactive_agents.core.run_context import RunContext, can_take, is_subtype, type_name
+from reactive_agents.core.run_context import RunContext, can_take, is_of_type, is_subtype, type_name
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.engine.handoffs import HandoffHandler, HandoffTarget, HistoryFilter, admits
@@ -76,7 +76,8 @@ def agent_tool(
 ) -> Tool:
     """Return a tool that gives a task to an agent and returns its answer.
 
-    An agent that was created with ``deps`` is given those of its caller, which must be of the same type.
+    An agent that was created with ``deps`` is given those of its caller, which must be of the same type. If
+    they are not, the function of its ``with_deps`` makes its own.
 
     The agent has its own limits and budget, and each of its model calls is reserved from the caller's budget
     too. Its tokens and cost are added to the caller's as they arise, also when it fails or is cancelled.
@@ -99,7 +100,8 @@ def agent_tool(
 
     async def ask(ctx: RunContext[Any], task: str) -> ToolReport:
         try:
-            if agent.deps_type is None:
+            kind = agent.deps_type
+            if kind is None or (agent.has_deps and not is_of_type(ctx.deps, kind)):
                 result = await agent.run(task)
             else:
                 result = await agent.run(task, deps=ctx.deps)
@@ -113,7 +115,7 @@ def agent_tool(
             return ToolReport(Failure(ToolFailed(chosen, answer)), usage)
         return ToolReport(answer, usage)
 
-    if agent.deps_type is not None:  # the builder of the caller compares it with its own
+    if not agent.has_deps:  # the builder of the caller compares it with its own
         ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]
     chosen = name or agent_tool_name(agent.name)
     text = description or f"Run the agent {agent.name} on a task and get its answer."

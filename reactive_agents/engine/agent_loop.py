@@ -27,10 +27,9 @@ from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
-from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.context import OWNER, ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import step_with_lifecycle
-from reactive_agents.engine.memory import OWNER
 from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
 from reactive_agents.kernel import KernelServices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -25,6 +26,25 @@ if TYPE_CHECKING:
     from reactive_agents.core.errors import PhaseCause, RuntimeErrors
     from reactive_agents.core.memory import MemoryContext
     from reactive_agents.core.results import VerificationReport
+
+OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
+"""The user and session whose memories the runs of this context make and are shown."""
+
+
+def owner_within(task: Task) -> tuple[str | None, str | None]:
+    """Return the user and session of a task.
+
+    A task that has neither, such as that of an agent that is a tool of another, has those of the run above,
+    so that what a user said does not reach others through it.
+    """
+    own = (task.user, task.session) if task.scope is None else (None, task.scope)
+    return OWNER.get() if own == (None, None) else own
+
+
+def user_within(task: Task) -> str | None:
+    """Return the user of a task, or of the run above it."""
+    return task.user or owner_within(task)[0]
+
 
 AgentState: TypeAlias = Literal[
     "idle", "bootstrapping", "running", "paused", "verifying", "flushing", "completed", "failed"

@@ -32,12 +32,12 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import BRANCH, effect
-from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.context import OWNER, ExecutionContext, owner_within, user_within
 from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
-from reactive_agents.engine.memory import OWNER, learn_from, owner_within, user_within
+from reactive_agents.engine.memory import learn_from
 from reactive_agents.engine.pipeline import close_deps, run_pipeline
 from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run, publish_gaps

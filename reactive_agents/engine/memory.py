@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import anyio
@@ -18,7 +17,7 @@ from reactive_agents.core.ids import SessionId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.context import OWNER, ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
@@ -29,25 +28,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors
     from reactive_agents.core.memory import SessionSnapshot
 
-OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
-"""The user and session whose memories the runs of this context make and are shown."""
-
 _log = logging.getLogger("reactive_agents")
-
-
-def owner_within(task: Task) -> tuple[str | None, str | None]:
-    """Return the user and session of a task.
-
-    A task that has neither, such as that of an agent that is a tool of another, has those of the run above,
-    so that what a user said does not reach others through it.
-    """
-    own = (task.user, task.session) if task.scope is None else (None, task.scope)
-    return OWNER.get() if own == (None, None) else own
-
-
-def user_within(task: Task) -> str | None:
-    """Return the user of a task, or of the run above it."""
-    return task.user or owner_within(task)[0]
 
 
 def _owned(task: Task) -> Task:

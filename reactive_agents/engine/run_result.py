@@ -18,8 +18,8 @@ from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.context import ExecutionContext, may_follow
-from reactive_agents.engine.memory import success_of, user_within
+from reactive_agents.engine.context import ExecutionContext, may_follow, user_within
+from reactive_agents.engine.memory import success_of
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.tool_results import tool_results

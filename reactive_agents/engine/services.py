@@ -28,7 +28,7 @@ from reactive_agents.core.tools import ASK_USER, KnownText, ToolResult
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import Effect
-from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
+from reactive_agents.engine.context import ExecutionContext, LifecyclePhase, user_within
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunBudget, RunEvents
@@ -433,7 +433,7 @@ class EngineServices(Value):
             deps=self.overrides.deps,
             run_id=context.run_id,
             task_id=task.id,
-            user=task.user,
+            user=user_within(task),
             session=task.session,
             usage=self.llm.account.total,
             retry=retry,

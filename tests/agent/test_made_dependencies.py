@@ -13,7 +13,7 @@ import anyio
 import pytest
 from attrs import define, field, frozen
 
-from reactive_agents import AgentError, Personas, ReactiveAgent, ReactiveAgents, RunContext, tool
+from reactive_agents import AgentError, Personas, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.agent.agent import AgentResult
 from reactive_agents.core.errors import InvalidConfig, RunCancelled, RunRefused
 from reactive_agents.core.events import DependenciesNotClosed, TaskCompleted, TaskFailed
@@ -119,6 +119,24 @@ async def test_a_stream_and_a_run_of_a_thread_close_what_was_opened() -> None:
             if len(bank.made) == 3:
                 break
     assert [each.is_open for each in bank.made] == [False] * 3
+
+
+@pytest.mark.parametrize("callers", [None, str, Account])
+async def test_an_agent_that_is_a_tool_has_its_callers_dependencies_or_makes_its_own(callers: Any) -> None:
+    bank, theirs = Bank(), Account("the caller")
+    teller = agent_tool(clerk(bank.account_of, *turns()), name="teller")
+    described = ReactiveAgents.create(deps=callers) if callers else ReactiveAgents.create()
+    described = described.with_llm(ScriptedLLM(call("teller", task="How much?"), answer("Seven.")))
+    agent: Any = described.with_reasoning().with_tools(teller).build()
+    deps = {None: {}, str: {"deps": "text"}, Account: {"deps": theirs}}[callers]
+    result = await agent.run("How much?", user="ada", **deps)
+    (run,) = result.sub_runs
+    whose = "the caller" if callers is Account else "ada"
+    assert [each.content for each in run.steps if each.type == "observation"] == [f"{whose} has 7"]
+    assert (len(bank.made), any(each.is_open for each in bank.made)) == (
+        0 if callers is Account else 1,
+        False,
+    )
 
 
 @pytest.mark.parametrize("how", ["agent", "outside", "stop"])
