@@ -308,11 +308,12 @@ async def _run_call(
     approver = context.approver.value_or(None)
     running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
     result = await in_time(running, seconds + FINISHING_S / 2)
+    elapsed_ms = (context.clock.monotonic() - started) * 1000
     match result:
         case Success(returned):
-            worked: ToolResult = returned
-            return worked
-    elapsed_ms = (context.clock.monotonic() - started) * 1000
+            made: ToolResult = returned
+            is_untimed = made.error and made.origin == "executed" and not made.duration_ms
+            return evolve(made, duration_ms=elapsed_ms) if is_untimed else made
     if result is None:
         error = CUT_OFF
     elif isinstance(result, BrokenContract):

@@ -149,7 +149,8 @@ async def test_a_tool_that_fails_says_with_which_arguments() -> None:
     llm = ScriptedLLM(call("look", place="attic"), answer("It failed."))
     result = await build(llm, editing(place="cellar"), look).run("Look.")
     action, observation = result.steps[:2]
-    assert (observation.metadata and observation.metadata.success) is False
+    assert observation.metadata is not None
+    assert (observation.metadata.success, observation.metadata.duration == 0.0) == (False, False)
     assert "no cellar" in observation.content
     assert '{"place": "cellar"}' in observation.content
     assert "attic" not in f"{action.content} {observation.content}"
