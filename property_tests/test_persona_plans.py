@@ -22,7 +22,6 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.personas import Contingency, ErrorKind, PersonaPlan, StepOutcome
-from reactive_agents.persona.adaptation import classify_failure, classify_message, decide_adjustment
 from reactive_agents.persona.plan_changes import (
     begin_step,
     depth_of,
@@ -30,6 +29,7 @@ from reactive_agents.persona.plan_changes import (
     expand_step,
     replace_open_steps,
 )
+from reactive_agents.persona.planning import classify_failure, classify_message, decide_adjustment
 from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan
 

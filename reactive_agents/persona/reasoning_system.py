@@ -18,7 +18,6 @@ from reactive_agents.core.persona_events import (
     PersonaStepEnded,
 )
 from reactive_agents.effects import attempt, effect
-from reactive_agents.persona.adaptation import adjust_plan
 from reactive_agents.persona.cycle import MOST_HEARD, Cycle, PersonaServices, add_thought
 from reactive_agents.persona.generality import RoomWords, general_form, is_general, room_words
 from reactive_agents.persona.learnings import (
@@ -31,7 +30,7 @@ from reactive_agents.persona.learnings import (
     present_confidence,
 )
 from reactive_agents.persona.plan_changes import answer_of, evaluation_of, evaluation_shape
-from reactive_agents.persona.planning import FormulatedPlan, formulate_plan
+from reactive_agents.persona.planning import FormulatedPlan, adjust_plan, formulate_plan
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
 from reactive_agents.reasoning.structured_output.question import Question
 
@@ -220,7 +219,7 @@ class PersonaReasoningSystem:
     async def adjust_plan(
         self, plan: personas.PersonaPlan, outcome: personas.StepOutcome, cycle: Cycle
     ) -> personas.PlanAdjustment:
-        """Adjust a plan after a step: see ``adaptation.adjust_plan``."""
+        """Adjust a plan after a step: see ``planning.adjust_plan``."""
         return await adjust_plan(plan, outcome, cycle)
 
     async def evaluate_outcome(
