@@ -24,10 +24,17 @@ from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.tool_references import alike, described_tool, find_tool, imported, wrong_tool_deps
 from reactive_agents.agent.validation import state_data, wrong_path, wrong_place, wrong_text
 from reactive_agents.containers import RuntimeContainer, ToolSettings
+from reactive_agents.containers.base_providers import (
+    governance_services,
+    memory_services,
+    record_service,
+    sessions_service,
+    tier_problem,
+    wrong_deliverable,
+    wrong_signing_key,
+)
 from reactive_agents.containers.composition import EMPTY, Object, OptionalService, Providers, Singleton
-from reactive_agents.containers.governance import governance_services, wrong_deliverable, wrong_signing_key
 from reactive_agents.containers.layers import CoreLayer, find_model_profile, with_response_cache
-from reactive_agents.containers.memory import memory_services, record_service, sessions_service, tier_problem
 from reactive_agents.core.config import (
     IN_PROCESS,
     CompactionConfig,

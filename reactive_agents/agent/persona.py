@@ -29,9 +29,9 @@ from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.tool_references import imported
+from reactive_agents.containers.base_providers import open_embedder, tier_problem
 from reactive_agents.containers.composition import Lifetimes, Object, Provider, Singleton
 from reactive_agents.containers.layers import CoreLayer
-from reactive_agents.containers.memory import open_embedder, tier_problem
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.containers.runtime import configured_secrets
 from reactive_agents.core.channels import ChannelConfig

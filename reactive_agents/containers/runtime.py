@@ -16,9 +16,8 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers import layers
+from reactive_agents.containers.base_providers import governance_services, memory_services, tier_problem
 from reactive_agents.containers.composition import EMPTY, Layer, Providers
-from reactive_agents.containers.governance import governance_services
-from reactive_agents.containers.memory import memory_services, tier_problem
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import AnonymousMemory, MemoryTier
