@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from property_tests.strategies import values_of
-from reactive_agents.core.complexity import analyze_complexity
 from reactive_agents.core.results import ReasoningStep, SelectionContext, StrategyEffectiveness
+from reactive_agents.core.tasks import analyze_complexity
 from reactive_agents.reasoning.controller import confidence_of
 from reactive_agents.reasoning.selection.history import beta_draw, choose_by_history
 from reactive_agents.reasoning.selection.rules import choose_by_rules, kind_of, learned_type

@@ -1,7 +1,8 @@
-"""Tasks, and the results of their runs."""
+"""Tasks, their complexity, and the results of their runs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
@@ -17,7 +18,7 @@ from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage
-from reactive_agents.core.values import OMITTED, Value
+from reactive_agents.core.values import OMITTED, Value, lazy_pattern
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
@@ -292,3 +293,72 @@ if TYPE_CHECKING:
     """The result of a run with an output type."""
 else:  # their common base, for isinstance and for what reads annotations
     AgentResult = TypedResult = TaskResult
+
+
+COMPLEX_TYPES = frozenset({"research", "analysis", "creative", "multi-step"})
+"""Types of tasks that take more than a question does, whatever their words."""
+
+READ_CHARACTERS = 8_000
+"""Characters of a task that are looked at; what is longer is as hard as it gets by its length."""
+
+_LONG_WORDS = 300
+_MANY_DEMANDS = 6
+_MANY_STEPS = 6
+
+_THINKING = lazy_pattern(
+    r"\b(?:analy[sz]\w*|architect\w*|compar\w*|critici\w*|debug\w*|deriv\w*|design\w*|diagnos\w*|evaluat\w*|"
+    r"implement\w*|investigat\w*|migrat\w*|multi-?step|optimi[sz]\w*|plan|planning|prov(?:e|ing)|reason\w*|"
+    r"refactor\w*|research\w*|root cause|step[- ]by[- ]step|strateg\w*|synthesi[sz]\w*|trade-?offs?|why)\b",
+    re.IGNORECASE,
+)
+_DEMANDS = lazy_pattern(
+    r"\b(?:must|should|at least|at most|exactly|only|without|unless|except|ensure|each|every)\b",
+    re.IGNORECASE,
+)
+_STEPS = lazy_pattern(
+    r"^\s{0,8}(?:[-*•]|\d{1,3}[.)])\s|\b(?:then|after that|afterwards|finally|next)\b|\?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FORMAL = lazy_pattern(
+    r"```|\b(?:def|class|SELECT|function|import|struct)\b.{0,80}[({;:]|[∑∫√≤≥∀∃]|\\(?:frac|sum|int)\b"
+)
+
+
+def analyze_complexity(task_description: str, task_type: str = "query") -> float:
+    """Return a task's complexity: 0 for a greeting, 1 for many steps and conditions.
+
+    The sum of five indicators, each up to its share: words that ask for reasoning (0.3, two are enough),
+    length (0.2 at 300 words), steps and questions (0.2 at 6), conditions (0.15 at 6), and code or formulas
+    (0.15); and 0.3 more for a type of task that is known to be hard, such as ``research``. The words are
+    English; the other indicators work in any language.
+    """
+    text = task_description[:READ_CHARACTERS]
+    score = (
+        0.3 * _share(_THINKING, text, 2)
+        + 0.2 * min(1.0, len(text.split()) / _LONG_WORDS)
+        + 0.2 * _share(_STEPS, text, _MANY_STEPS)
+        + 0.15 * _share(_DEMANDS, text, _MANY_DEMANDS)
+        + 0.15 * _share(_FORMAL, text, 1)
+        + 0.3 * (task_type in COMPLEX_TYPES)
+    )
+    return round(min(1.0, score), 3)
+
+
+def task_complexity(task: Task) -> float:
+    """Return the complexity of a task, 0 to 1; at least 0.5 for a critical one."""
+    score = analyze_complexity(task.input, task.type)
+    return max(score, 0.5) if task.priority == "critical" else score
+
+
+def estimated_tokens(size: int) -> int:
+    """Return an upper estimate of the tokens of a text: one for three bytes of UTF-8."""
+    return size // 3 + 1
+
+
+def _share(pattern: re.Pattern[str], text: str, enough: int) -> float:
+    found = 0
+    for _ in pattern.finditer(text):
+        found += 1
+        if found == enough:
+            break
+    return found / enough

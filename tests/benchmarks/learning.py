@@ -12,8 +12,8 @@ from pathlib import Path
 
 from attrs import define, field
 
-from reactive_agents.core.complexity import analyze_complexity
 from reactive_agents.core.results import SelectionContext, StrategyEffectiveness
+from reactive_agents.core.tasks import analyze_complexity
 from reactive_agents.reasoning.selection.history import choose_by_history
 from reactive_agents.reasoning.selection.rules import choose_by_rules, learned_type
 from reactive_agents.testing.core import START

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.core.complexity import COMPLEX_TYPES, READ_CHARACTERS, analyze_complexity
+from reactive_agents.core.tasks import COMPLEX_TYPES, READ_CHARACTERS, analyze_complexity
 from tests.support.operations import operations_of
 
 

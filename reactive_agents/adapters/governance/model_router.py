@@ -7,11 +7,10 @@ from typing import TypeAlias
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.complexity import estimated_tokens, task_complexity
 from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import ModelRoute, RouteNeeds
-from reactive_agents.core.tasks import Task
+from reactive_agents.core.tasks import Task, estimated_tokens, task_complexity
 from reactive_agents.effects import effect
 
 Complexity: TypeAlias = Callable[[Task], float]

@@ -19,7 +19,6 @@ from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.codec import decode, from_json
-from reactive_agents.core.complexity import analyze_complexity
 from reactive_agents.core.config import ContextTier
 from reactive_agents.core.errors import (
     DecodeError,
@@ -30,6 +29,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.json import Json
 from reactive_agents.core.results import ReasoningStrategy, SelectionContext, StrategyEffectiveness
+from reactive_agents.core.tasks import analyze_complexity
 from reactive_agents.core.texts import dollars
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of

@@ -14,10 +14,9 @@ from reactive_agents.adapters.governance.model_router import (
     choose_tier,
     needed_capabilities,
 )
-from reactive_agents.core.complexity import estimated_tokens, task_complexity
 from reactive_agents.core.governance import RouteNeeds
 from reactive_agents.core.ids import AgentId, TaskId
-from reactive_agents.core.tasks import Task
+from reactive_agents.core.tasks import Task, estimated_tokens, task_complexity
 from reactive_agents.effects import attempt
 from reactive_agents.ports import CostRouter
 from reactive_agents.testing.core import START
