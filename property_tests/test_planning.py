@@ -16,13 +16,13 @@ from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep, PlanStepStatus
 from reactive_agents.core.settings import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.reasoning.planning.executor import compute_waves, next_batch
-from reactive_agents.reasoning.planning.plan_journal import (
+from reactive_agents.reasoning.planning.context import (
     apply_augment,
     apply_patch,
     replace_remaining,
     resumed_plan,
 )
+from reactive_agents.reasoning.planning.executor import compute_waves, next_batch
 from reactive_agents.reasoning.planning.planner import (
     find_cycle,
     find_problems,

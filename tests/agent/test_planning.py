@@ -32,7 +32,7 @@ from reactive_agents.engine import ExecutionContext
 from reactive_agents.kernel.ledger import CallCounts
 from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning.passes import Progress
-from reactive_agents.reasoning.planning.plan_journal import earlier_progress
+from reactive_agents.reasoning.planning.context import earlier_progress
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, call, say
 from tests.support.memories import a_plan
 from tests.support.plans import (

@@ -30,12 +30,12 @@ from reactive_agents.reasoning.passes import (
 from reactive_agents.reasoning.planning import planner
 from reactive_agents.reasoning.planning.context import (
     NAME,
+    PlanJournal,
     PlanningContext,
     calls_under,
     evidence_in,
     problem_of,
 )
-from reactive_agents.reasoning.planning.plan_journal import PlanJournal
 from reactive_agents.reasoning.planning.prompts import (
     ANALYSIS_INSTRUCTIONS,
     COMPOSITE_INSTRUCTIONS,

@@ -31,8 +31,13 @@ from reactive_agents.kernel.call_parsing.repair import repair_call
 from reactive_agents.kernel.call_parsing.tool_names import find_tool
 from reactive_agents.reasoning.passes import Progress
 from reactive_agents.reasoning.planning import prompts, schemas
-from reactive_agents.reasoning.planning.context import PlanningContext, needs_left
-from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
+from reactive_agents.reasoning.planning.context import (
+    PlanningContext,
+    apply_augment,
+    apply_patch,
+    needs_left,
+    replace_remaining,
+)
 from reactive_agents.reasoning.strategy import profile_of
 from reactive_agents.reasoning.structured_output.question import Question, ask_structured
 from reactive_agents.reasoning.structured_output.schema import Shape, shape_read_by

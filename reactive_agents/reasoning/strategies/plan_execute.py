@@ -30,13 +30,15 @@ from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Progress
 from reactive_agents.reasoning.planning.context import NAME as NAME
 from reactive_agents.reasoning.planning.context import (
+    PlanJournal,
     PlanningContext,
+    earlier_progress,
     is_answer,
     needs_left,
     planning_context,
+    resumed_plan,
 )
 from reactive_agents.reasoning.planning.executor import execute_plan
-from reactive_agents.reasoning.planning.plan_journal import PlanJournal, earlier_progress, resumed_plan
 from reactive_agents.reasoning.planning.planner import make_plan, replan, with_required_calls
 from reactive_agents.reasoning.planning.prompts import (
     answer_instructions,

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ContextTier
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
+from reactive_agents.reasoning.planning.context import apply_augment, apply_patch, replace_remaining
 from reactive_agents.reasoning.planning.planner import find_problems
 from reactive_agents.reasoning.planning.prompts import described_tools, step_rules
 from reactive_agents.reasoning.planning.schemas import (

@@ -10,7 +10,7 @@ from returns.result import Failure, Success
 from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.reasoning.planning.plan_journal import resumed_plan
+from reactive_agents.reasoning.planning.context import resumed_plan
 from reactive_agents.reasoning.planning.schemas import interpolate
 from reactive_agents.testing.core import START
 
