@@ -17,12 +17,14 @@ from typing import Any, assert_never
 
 from attrs import evolve, frozen
 
-from reactive_agents.adapters.memory import postgres_search
 from reactive_agents.adapters.memory.search import (
     fingerprint,
     full_text_query,
     indexed_form,
     one_line,
+    postgres_add_words,
+    postgres_by_words,
+    postgres_counted,
     unspaced_words,
     words_of,
 )
@@ -235,7 +237,7 @@ def matching(
     if not words:
         return ()
     if not isinstance(connection, sqlite3.Connection):
-        numbers = postgres_search.by_words(
+        numbers = postgres_by_words(
             connection, words, every=every, condition=among.condition, values=among.values, most=MOST_MATCHES
         )
         return tuple(by_numbers(connection, numbers[:limit], among.now).values())
@@ -267,7 +269,7 @@ def rarest(connection: Transaction, reach: Reach, words: Sequence[str]) -> tuple
 def _counted(connection: Transaction, reach: Reach, words: Sequence[str]) -> list[tuple[int, str]]:
     if not isinstance(connection, sqlite3.Connection):
         condition = f"TRUE{reach.condition}"
-        return postgres_search.counted(
+        return postgres_counted(
             connection, words, condition=condition, values=reach.values, most=MOST_MATCHES
         )
     connection.execute(_VOCABULARY)
@@ -445,7 +447,7 @@ def _insert(connection: Transaction, entry: memory.MemoryEntry, mark: str) -> No
         (*values, mark, fades_at(entry)),
     )
     if not isinstance(connection, sqlite3.Connection):
-        postgres_search.add_words(connection, entry.id, entry.content)
+        postgres_add_words(connection, entry.id, entry.content)
 
 
 def _entry_of(row: Any) -> memory.MemoryEntry:

@@ -18,7 +18,8 @@ from attrs import frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory import postgres_search, store
+from reactive_agents.adapters.memory import store
+from reactive_agents.adapters.memory.search import postgres_by_vector, postgres_put_vector
 from reactive_agents.adapters.memory.store import microseconds
 from reactive_agents.adapters.sql import Transaction, marks
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
@@ -125,7 +126,7 @@ def put(connection: Transaction, entry_id: MemoryId, embedding: Embedding) -> No
         (embedding.model, embedding.dimension),
     )
     if not isinstance(connection, sqlite3.Connection):
-        postgres_search.put_vector(connection, entry_id, _space(connection, embedding), embedding.values)
+        postgres_put_vector(connection, entry_id, _space(connection, embedding), embedding.values)
         return
     connection.execute(
         "INSERT OR REPLACE INTO memory_vectors (seq, space, agent_id, kind, signs, vector, owner) "
@@ -154,7 +155,7 @@ def nearest(
 def _cosines(connection: Transaction, among: store.Living, query: Embedding, limit: int) -> dict[int, float]:
     space = _space(connection, query)
     if not isinstance(connection, sqlite3.Connection):
-        return postgres_search.by_vector(
+        return postgres_by_vector(
             connection, space, query.values, condition=among.condition, values=among.values, limit=limit
         )
     rows = connection.execute(
