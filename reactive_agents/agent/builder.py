@@ -21,7 +21,6 @@ from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
 from reactive_agents.agent.errors import value_or_raise
-from reactive_agents.agent.output_types import output_validator
 from reactive_agents.agent.run_options import BudgetOptions, budget_of
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.core.codec import abbreviated
@@ -39,6 +38,7 @@ from reactive_agents.core.tools import RunTool, ToolDefinition, ToolResult
 from reactive_agents.effects import Effect
 from reactive_agents.engine import HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.engine.hooks import wrong_hook
+from reactive_agents.engine.services import output_validator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.lazy_imports import uncollected
 from reactive_agents.ports import LLM

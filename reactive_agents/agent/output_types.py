@@ -17,9 +17,7 @@ from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.run_context import can_take
 from reactive_agents.core.tasks import AgentResult, TaskResult, TypedResult
-from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel.call_parsing.argument_schema import branches, properties_of, types_of
 from reactive_agents.reasoning import structured_output
 
@@ -190,22 +188,6 @@ def _written(adapter: TypeAdapter[Any], value: Any) -> Json:
     """
     data: Json = adapter.dump_python(value, mode="json", warnings="error")
     return data
-
-
-def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, InvalidConfig]:
-    """Return the validator of a function.
-
-    Fails with ``InvalidConfig`` for a function that takes neither an answer, nor a ``RunContext`` and an
-    answer.
-    """
-    name = getattr(function, "__name__", type(function).__name__)
-    expected = "a function of the answer, or of a RunContext and the answer"
-    if not callable(function):
-        return Failure(InvalidConfig("output_validator", abbreviated(function), expected))
-    for count in (1, 2):
-        if can_take(function, count, follow_wrapped=True):
-            return Success(OutputValidator(name, function, takes_context=count == 2))
-    return Failure(InvalidConfig("output_validator", name, expected))
 
 
 def _problems(error: ValidationError) -> tuple[FieldProblem, ...]:

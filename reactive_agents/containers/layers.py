@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -36,15 +36,17 @@ from reactive_agents.containers.composition import (
     Singleton,
     checked,
 )
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import IN_PROCESS, PROFILES_FILE, ModelConfig, RunLogConfig
+from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
-from reactive_agents.core.run_context import ContextFunction
+from reactive_agents.core.run_context import ContextFunction, context_function
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import ToolWrapper
 from reactive_agents.core.values import Value
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
-from reactive_agents.engine.services import OutputValidator, RunningTasks
+from reactive_agents.engine.services import OutputValidator, RunningTasks, output_validator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.reasoning import ReasoningService, Strategy, StrategyRegistry
@@ -470,7 +472,7 @@ def build_ports(*, llm: ports.LLM, redactor: Redactor, **services: Any) -> Engin
     """Return the services of an engine in one value.
 
     Raises:
-        TypeError: ``llm`` is not a model service.
+        TypeError: ``llm`` is not a model service, or a validator or instructions are of a wrong type.
     """
     try:
         has_all = all(hasattr(llm, name) for name in ("complete", "stream", "model"))
@@ -478,8 +480,27 @@ def build_ports(*, llm: ports.LLM, redactor: Redactor, **services: Any) -> Engin
         has_all = True
     if not has_all:
         raise TypeError(f"models.llm: got {llm!r:.80}, expected an object with complete, stream and model")
-    listed = {name: tuple(services[name]) for name in ("policies", "output_validators", "instructions")}
-    return EnginePorts(llm=llm, redactor=system.checked_redactor(redactor), **{**services, **listed})
+    services["policies"] = tuple(services["policies"])
+    services["output_validators"] = tuple(map(_validator, services["output_validators"]))
+    services["instructions"] = tuple(map(_instructions, services["instructions"]))
+    return EnginePorts(llm=llm, redactor=system.checked_redactor(redactor), **services)
+
+
+def _validator(given: OutputValidator | Callable[..., Any]) -> OutputValidator:
+    if isinstance(given, OutputValidator):
+        return given
+    made = output_validator(given)
+    if isinstance(made, Failure):
+        raise TypeError(evolve(made.failure(), option="engine.output_validators").message)
+    return made.unwrap()
+
+
+def _instructions(given: ContextFunction | Callable[..., Any]) -> ContextFunction:
+    made = given if isinstance(given, ContextFunction) else context_function(given)
+    if made is None:
+        expected = "a function that takes a RunContext or nothing"
+        raise TypeError(InvalidConfig("engine.instructions", abbreviated(given), expected).message)
+    return made
 
 
 _LISTED = (tuple, list)

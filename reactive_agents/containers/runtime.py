@@ -16,7 +16,7 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers import layers
-from reactive_agents.containers.base_providers import governance_services, memory_services, tier_problem
+from reactive_agents.containers.base_providers import governance_services, memory_services
 from reactive_agents.containers.composition import EMPTY, Layer, Providers
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated
@@ -289,7 +289,7 @@ def create_runtime(
     ):
         _check(fits, option, given, expected)
     chosen_model = model or default_model(provider)
-    if "models" not in extra_layers:
+    if not isinstance(extra_layers, Mapping) or "models" not in extra_layers:
         wanted = f"a model of the provider {provider!r}, which has no default model"
         _check(chosen_model is not None, "model", None, wanted)
     verification = config.VerificationConfig() if enable_verification else None
@@ -308,9 +308,11 @@ def create_runtime(
         if memory_tier is None
         else config.MemoryConfig(os.fspath(memory_path), memory_tier, anonymous=anonymous)
     )
-    problem = None if memory is None else tier_problem(memory.tier, None, embedder)
-    if problem is not None:
-        raise ValueError(problem.message)
+    if memory is not None:
+        with_tier = memory.tier == "2"
+        _check(not with_tier or embedder is not None, "embedder", None, "an embedder, for memory_tier '2'")
+        wanted = "'2', since an embedder is given"
+        _check(with_tier or embedder is None, "memory_tier", memory.tier, wanted)
 
     def services(runtime: RuntimeContainer, core: layers.CoreLayer) -> Mapping[str, Providers]:
         return {

@@ -12,16 +12,18 @@ import anyio
 import anyio.to_thread
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
+from returns.result import Failure, Result, Success
 
 from reactive_agents import ports
 from reactive_agents.core import errors
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.conversation import SessionKey
-from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.events import TaskStarted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.run_context import ContextFunction, RunContext, SessionState
+from reactive_agents.core.run_context import ContextFunction, RunContext, SessionState, can_take
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun, Task
 from reactive_agents.core.tools import ASK_USER, KnownText, ToolResult
@@ -88,6 +90,22 @@ class OutputValidator:
     name: str
     function: Callable[..., Any]
     takes_context: bool
+
+
+def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, InvalidConfig]:
+    """Return the validator of a function.
+
+    Fails with ``InvalidConfig`` for a function that takes neither an answer, nor a ``RunContext`` and an
+    answer.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    expected = "a function of the answer, or of a RunContext and the answer"
+    if not callable(function):
+        return Failure(InvalidConfig("output_validator", abbreviated(function), expected))
+    for count in (1, 2):
+        if can_take(function, count, follow_wrapped=True):
+            return Success(OutputValidator(name, function, takes_context=count == 2))
+    return Failure(InvalidConfig("output_validator", name, expected))
 
 
 @frozen(eq=False, repr=False)

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from reactive_agents.core.errors import KernelErrors
 
 
+NOTHING_CALLED = "No tool was called."
+"""Part of the reason of an answer without a call; not where the answer itself was one."""
+
+
 async def run_embedded_calls(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
     """Run a tool call that is the text of an answer, and return its result instead.
 
@@ -135,6 +139,7 @@ def _replaced(before: KernelState, after: KernelState, results: tuple[ToolResult
         early = f"{before.reason} " if before.outcome == "partial" else ""
         reason = f"{early}{calls}, and it failed: {' '.join(failed)} Missing: an answer."
         return evolve(ended, output=None, outcome="partial", reason=reason)
-    reason = f"{before.reason} {calls}; it was run, and its result is the answer."
+    given = before.reason.removesuffix(NOTHING_CALLED).rstrip()
+    reason = f"{given} {calls}; it was run, and its result is the answer."
     output = "\n".join(result_text(result.result) for result in results)
     return evolve(ended, output=output, outcome=before.outcome, reason=reason)

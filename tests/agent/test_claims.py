@@ -231,6 +231,14 @@ async def test_the_reason_says_that_no_tool_was_called(deliver: Deliver) -> None
     assert result.reason == "The model gave its final answer."
 
 
+async def test_an_answer_that_is_a_call_is_not_said_to_be_without_one() -> None:
+    result, _ = await run("Was kostet Alto?", answer('get_price({"item": "Alto"})'))
+    assert result.reason == (
+        "The model gave its final answer. The answer was a call of get_price written as text; it was run, "
+        "and its result is the answer."
+    )
+
+
 @tool
 def find_flight(to: str) -> str:
     """Find flights to a city."""

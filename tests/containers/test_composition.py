@@ -298,6 +298,7 @@ def test_a_traversal_finds_what_is_given_by_name_and_a_call_goes_before_it() -> 
         ({"providers": Governance}, "extra_layers: got 'providers', expected the name of a layer"),
         ({"override": Governance}, "extra_layers: got 'override', expected the name of a layer"),
         ({3: Governance}, "extra_layers: got 3, expected the name of a layer"),
+        (5, "extra_layers: got 5, expected containers by the names of layers"),
         ([Governance], "extra_layers: got an array of 1 item, expected containers by the names of layers"),
     ],
 )

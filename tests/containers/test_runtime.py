@@ -410,7 +410,8 @@ def test_a_provider_without_a_default_model_needs_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tier", "embedder", "says"), [("2", None, "embedding_model"), ("1", ToyEmbedder(), "tier")]
+    ("tier", "embedder", "says"),
+    [("2", None, "^embedder: got None"), ("1", ToyEmbedder(), "^memory_tier: got '1'")],
 )
 def test_a_tier_that_does_not_go_with_the_embedder_is_refused(tier: Any, embedder: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
@@ -508,6 +509,31 @@ def test_policies_may_be_a_list() -> None:
     agent.container.engine.policies.override([lambda state, context: asked.append(state.status)])
     assert agent.run_sync("Hello?").output == "Hello."
     assert asked
+
+
+def test_validators_and_instructions_may_be_functions() -> None:
+    llm = ScriptedLLM(say("Hello."))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().build()
+    agent.container.engine.output_validators.override([lambda text: f"{text} Bye."])
+    agent.container.engine.instructions.override([lambda context: f"You speak to {context.user}."])
+    assert agent.run_sync("Hello?", user="Ann").output == "Hello. Bye."
+    assert "You speak to Ann." in str(llm.requests[0].messages[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "says"),
+    [
+        ("output_validators", [lambda: None], "output_validators: got <lambda>, expected a function of the"),
+        ("instructions", ["Be kind."], "instructions: got 'Be kind.', expected a function that takes"),
+    ],
+)
+def test_what_is_no_such_function_is_refused_by_the_name_of_its_provider(
+    name: str, given: Any, says: str
+) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).with_reasoning().build()
+    getattr(agent.container.engine, name).override(given)
+    with pytest.raises(TypeError, match=says):
+        agent.run_sync("Hello?")
 
 
 @pytest.mark.parametrize("reset", [False, True])

@@ -435,6 +435,8 @@ async def test_a_policy_that_breaks_its_contract_fails_the_run_and_is_named(
     [
         (Stop("own", "good", "3", ""), "returned a Stop whose outcome is 'good', expected "),  # type: ignore[arg-type]
         (Stop("own", "completed", 3, ""), "returned a Stop whose output is of type int, expected a text."),  # type: ignore[arg-type]
+        (Redirect(" ", "No."), "returned a Redirect whose policy is ' ', expected its name."),
+        (Stop("", "completed", "a", "."), "returned a Stop whose policy is '', expected its name."),
         (Redirect("own", None), "returned a Redirect whose guidance is of type NoneType, expected a text."),  # type: ignore[arg-type]
     ],
 )

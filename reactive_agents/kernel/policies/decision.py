@@ -35,7 +35,7 @@ from reactive_agents.kernel.context import (
     applies_where,
     between_turns,
 )
-from reactive_agents.kernel.embedded_calls import results_of_written_calls
+from reactive_agents.kernel.embedded_calls import NOTHING_CALLED, results_of_written_calls
 from reactive_agents.kernel.ledger import EMPTY_REPLY
 from reactive_agents.kernel.policies import answers, limits, requirements
 from reactive_agents.kernel.state import KernelState
@@ -131,7 +131,7 @@ def _checked(policy: Policy, returned: object) -> Verdict | errors.PolicyFailed:
 
 
 def _problem_of(verdict: Verdict) -> str:
-    """Return which value of a verdict is of a wrong type; empty when none is."""
+    """Return which value of a verdict is wrong; empty when none is."""
     texts: tuple[str, ...] = ()
     if isinstance(verdict, Redirect):
         texts = ("policy", "guidance")
@@ -144,6 +144,8 @@ def _problem_of(verdict: Verdict) -> str:
         if not isinstance(value, str):
             kind = type(value).__name__
             return f"returned a {type(verdict).__name__} whose {name} is of type {kind}, expected a text."
+        if name == "policy" and not value.strip():
+            return f"returned a {type(verdict).__name__} whose policy is {value!r}, expected its name."
     return ""
 
 
@@ -244,7 +246,7 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
                 return Stop("final_answer", "partial", proposal.text, reason)
             reason = "The model gave its final answer."
             if _called_nothing(state, context):
-                reason += " No tool was called."
+                reason += f" {NOTHING_CALLED}"
             if unsourced := answers.without_source(proposal.text, state, context):
                 reason += f" {unsourced}"
             undone = answers.undone_act(state, context)
