@@ -122,6 +122,15 @@ def test_the_architecture_page_names_every_package_and_only_files_that_exist() -
     assert [path for path in named if not ((package / path).exists() or (ROOT / path).exists())] == []
 
 
+def test_the_architecture_page_names_the_module_in_which_a_name_is_defined() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(?:\w+\.)?(\w+)`(?: and `\w+`)? in `((?:\w+/)*\w+\.py)`", page)
+    assert len(named) > 40
+    for name, path in named:
+        text = (ROOT / "reactive_agents" / path).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(?:class|(?:async )?def) {name}\b|^{name}\b.* = ", text, re.M), (name, path)
+
+
 @every_page
 def test_every_module_that_a_page_names_exists(page: Path) -> None:
     named = re.findall(r"`((?:[\w.-]+/)+\w+\.py)`", prose_of(page))
