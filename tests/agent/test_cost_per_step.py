@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 from statistics import median
 from types import FrameType
+from typing import Any, TypeAlias
 
 import pytest
 from returns.result import Result, Success
@@ -23,8 +24,11 @@ from tests.support.operations import operations_of
 
 pytestmark = pytest.mark.anyio
 
+TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
+
 EARLY, LATE, SAMPLE = 100, 2_000, 40
-COMPARED = (range(EARLY - SAMPLE, EARLY), range(LATE - SAMPLE, LATE))
+WHOLE_LATE = 1_000
+"""Where nothing is compacted, so that each request holds all turns before it."""
 
 
 class Measured(ScriptedLLM):
@@ -33,27 +37,31 @@ class Measured(ScriptedLLM):
     Args:
         watch: begins or ends to watch the turns; the others are as fast as they are.
         figure: what was seen since the last time.
+        late: the last turn.
     """
 
-    def __init__(self, watch: Callable[[bool], None], figure: Callable[[], int]) -> None:
+    def __init__(self, watch: Callable[[bool], None], figure: Callable[[], int], late: int = LATE) -> None:
         super().__init__()
-        self.turn = 0
+        self.late = late
+        self.compared = (range(EARLY - SAMPLE, EARLY), range(late - SAMPLE, late))
+        self.turn = self.shown = 0
         self.taken: list[list[int]] = [[], []]
         self._watch = watch
         self._figure = figure
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        for turns, taken in zip(COMPARED, self.taken, strict=True):
+        for turns, taken in zip(self.compared, self.taken, strict=True):
             if self.turn - 1 in turns:
                 taken.append(self._figure())
             if self.turn in (turns.start, turns.stop):
                 self._watch(self.turn == turns.start)
                 self._figure()
         self.turn += 1
-        read = 20 * len(request.messages)
+        self.shown = len(request.messages)
+        read = 20 * self.shown
         usage = Usage(read, 10, read + 10)
-        if self.turn > LATE:
+        if self.turn > self.late:
             return Success(ModelResponse("done", self.model, usage=usage))
         made = ToolCall(CallId(f"call-{self.turn}"), "look", {"at": self.turn})
         return Success(ModelResponse("", self.model, (made,), usage=usage))
@@ -65,7 +73,8 @@ async def run(model: Measured, hooks: bool) -> None:
         return f"seen {at}"
 
     builder = ReactiveAgents.create().with_llm(model).with_tools(look).with_reasoning()
-    builder = builder.with_context_profile("local").with_max_iterations(LATE + 1)
+    window = {} if model.late == LATE else {"window_tokens": 10_000_000}
+    builder = builder.with_context_profile("local", **window).with_max_iterations(model.late + 1)
     seen: list[int] = []
 
     def watch(context: ExecutionContext) -> None:
@@ -104,6 +113,39 @@ async def test_a_late_step_calls_as_many_functions_as_an_early_one(hooks: bool) 
     model = Measured(lambda begins: sys.setprofile(note if begins else None), figure)
     await run(model, hooks)
     assert_the_same(model, 1.1)
+
+
+@pytest.mark.system
+async def test_a_late_step_takes_as_many_lines_and_calls_with_a_transcript_that_is_never_compacted() -> None:
+    """What grows with the transcript is the copy of its messages, in C, into the request alone."""
+    done = 0
+
+    def line(frame: FrameType, event: str, argument: object) -> TraceFunction:
+        nonlocal done
+        done += event == "line"
+        return line
+
+    def call(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal done
+        done += event == "c_call"
+
+    def watch(begins: bool) -> None:
+        frame: FrameType | None = sys._getframe()
+        while begins and frame is not None:  # the loop of the run has begun before
+            frame.f_trace, frame = line, frame.f_back
+        sys.settrace(line if begins else None)
+        sys.setprofile(call if begins else None)
+
+    def figure() -> int:
+        nonlocal done
+        seen, done = done, 0
+        return seen
+
+    model = Measured(watch, figure, WHOLE_LATE)
+    await run(model, hooks=False)
+    early, late = map(median, model.taken)
+    assert model.shown > 2 * WHOLE_LATE
+    assert 0 < early == late
 
 
 @pytest.mark.system
