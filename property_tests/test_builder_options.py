@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents import AgentError, ReactiveAgents, read_config
+from reactive_agents.agent import validation
 from tests.support.profiles import examples
 
 anything = st.one_of(
@@ -31,73 +33,32 @@ anything = st.one_of(
     st.sampled_from([object(), object, print, "offline", "reactive", "think", "before", "1", "json:loads"]),
 )
 
-CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("with_model", ("", "api_key", "base_url", "settings")),
-    ("with_model_settings", ("",)),
-    ("with_rate_limit", ("requests_per_minute", "tokens_per_minute")),
-    ("with_response_cache", ("",)),
-    ("with_provider", ("", "api_key", "base_url")),
-    ("with_llm", ("",)),
-    ("with_fallbacks", ("", "")),
-    ("with_prices", ("",)),
-    ("with_name", ("",)),
-    ("with_reasoning", ("", "strategies", "compaction")),
-    ("with_strategy", ("", "")),
-    ("with_controller", ("",)),
-    ("with_compaction_function", ("",)),
-    ("with_synthesis_strategy", ("",)),
-    ("with_policies", ("", "")),
-    ("with_tools", ("", "")),
-    ("with_mcp", ("", "")),
-    ("with_workspace", ("",)),
-    ("with_system_prompt", ("",)),
-    ("with_instructions", ("", "")),
-    ("with_toolset", ("", "prefix", "rename", "only", "filter")),
-    ("with_max_iterations", ("",)),
-    ("with_timeout", ("", "model_call", "tool_call", "answer")),
-    ("with_required_tools", ("", "min_calls")),
-    ("with_budget", ("tokens", "cost_usd", "calls")),
-    ("with_context_profile", ("", "list_items", "unheard_of")),
-    ("with_content", ("model_takes", "max_bytes", "media_types")),
-    ("with_result_compression", ("budget", "head_share", "transform")),
-    ("with_hook", ("", "", "")),
-    ("with_tool_wrapper", ("",)),
-    ("with_deps", ("",)),
-    ("with_strict_hooks", ("",)),
-    ("with_output_type", ("",)),
-    ("with_output_validator", ("",)),
-    (
-        "with_memory",
-        (
-            *("", "tier", "token_budget", "embedding_model", "embedder", "extraction", "scope", "anonymous"),
-            "on_failure",
-        ),
-    ),
-    ("with_sessions", ("",)),
-    ("with_session_state", ("",)),
-    ("with_guardrails", ("", "", "judge_model")),
-    ("with_console", ("output",)),
-    ("with_telemetry", ("tracer_provider", "meter_provider", "content")),
-    ("with_logging", ()),
-    ("with_run_log", ("", "keep_days", "keep_runs")),
-    ("with_durability", ("", "in_doubt", "recover")),
-    ("with_redaction", ("", "")),
-    ("with_verification", ("threshold", "action", "judge_model", "self_consistency", "deliverables")),
-    ("with_audit", ("", "signing_key")),
-    ("with_cost", ("", "tiers", "run_usd", "daily_usd", "monthly_usd", "warn_at")),
-    ("with_approval", ("", "timeout_s")),
-    ("with_ask_user", ("",)),
-    ("with_handoffs", ("", "")),
-    ("with_kernel", ("", "")),
-    ("from_config", ("",)),
-)
-"""Each call, with its positional arguments as empty names; see the next test."""
+
+def arguments_of(name: str) -> Iterator[str]:
+    """The arguments of a call of the builder; those that are given without a name as empty names."""
+    for each in signature(getattr(ReactiveAgents, name)).parameters.values():
+        if each.kind is Parameter.VAR_POSITIONAL:
+            yield from ("", "")
+        elif each.kind is Parameter.VAR_KEYWORD:  # such as Unpack[validation.ReasoningOptions]
+            options = str(each.annotation).removeprefix("Unpack[validation.").removesuffix("]")
+            yield from (*getattr(validation, options).__annotations__, "unheard_of")
+        elif each.name != "self":
+            yield "" if each.default is Parameter.empty else each.name
 
 
-def test_each_call_of_the_builder_is_tried() -> None:
-    assert {name for name, _ in CALLS} == {
-        name for name in dir(ReactiveAgents) if name.startswith("with_") or name == "from_config"
-    }
+CALLS = [
+    (name, tuple(arguments_of(name)))
+    for name in dir(ReactiveAgents)
+    if name.startswith("with_") or name == "from_config"
+]
+
+
+def test_the_arguments_of_each_call_of_the_builder_are_found() -> None:
+    found = dict(CALLS)
+    assert len(found) > 50
+    assert found["with_toolset"] == ("", "prefix", "rename", "only", "filter")
+    assert found["with_fallbacks"] == ("", "")
+    assert {"strategies", "compaction", "unheard_of"} < set(found["with_reasoning"])
 
 
 @pytest.mark.system

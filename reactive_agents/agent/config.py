@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -109,22 +108,17 @@ def read_config(
 
 
 def read_document(
-    source: T | Mapping[str, Any] | str | Path,
-    kind: type[T],
-    *,
-    allow_tools_from: Collection[str] | None = (),
+    source: T | Mapping[str, Any] | str | Path, kind: type[T], *, allow_tools_from: Collection[str] = ()
 ) -> Result[T, ConfigErrors]:
-    """Read a value of a class from a mapping or file; fails as :func:`read_config`.
-
-    Args:
-        allow_tools_from: ``None`` for a value of which no function is used.
-    """
+    """Read a value of a class from a mapping or file; fails as :func:`read_config`."""
     if isinstance(source, kind):
         return checked_options(source)
-    decoded = _decoded(source, kind)
-    if allow_tools_from is None:
-        return decoded
-    return decoded.bind(partial(_with_allowed_functions, frozenset(allow_tools_from)))
+    given: Any = allow_tools_from  # a text is a collection of texts too
+    if isinstance(given, str) or not isinstance(given, Collection):
+        return Failure(InvalidConfig("allow_tools_from", abbreviated(given), "names of modules"))
+    return read_data(source, kind).bind(
+        lambda read: _with_allowed_functions(frozenset(each for each in given if isinstance(each, str)), read)
+    )
 
 
 def _with_allowed_functions(modules: frozenset[str], checked: T) -> Result[T, ConfigErrors]:
@@ -153,7 +147,8 @@ def _references(value: Json, option: str) -> Iterator[tuple[str, str]]:
             yield from _references(item, option)
 
 
-def _decoded(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
+def read_data(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
+    """Read a value of which no function is used, whatever functions it names."""
     if isinstance(source, Mapping):
         return decode(dict(source), kind)
     if not isinstance(source, str | Path):

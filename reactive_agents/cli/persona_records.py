@@ -15,7 +15,7 @@ from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.agent.config import read_document
+from reactive_agents.agent.config import read_data
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
 from reactive_agents.cli.output import option
@@ -111,7 +111,7 @@ def records_of(persona: PersonaOption = None, memory: MemoryOption = None) -> Pe
     """Return the records for the two options; exit if there are none."""
     settings: PersonaSettings | None = None
     if persona is not None and memory is None:
-        found = read_document(Path(persona), PersonaConfig, allow_tools_from=None)  # no tool is run
+        found = read_data(Path(persona), PersonaConfig)  # no tool is run
         read = output.value_or_exit(found)
         settings, memory = read.settings(), read.memory
     elif persona is not None:

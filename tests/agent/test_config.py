@@ -13,7 +13,7 @@ import pytest
 from returns.maybe import Some
 from returns.result import Failure
 
-from reactive_agents import AgentConfig, AgentError, ReactiveAgents, read_config, tool
+from reactive_agents import AgentConfig, AgentError, Personas, ReactiveAgents, read_config, tool
 from reactive_agents.adapters.governance.guardrails.checks import length_limit
 from reactive_agents.adapters.tools.workspace import write_inside
 from reactive_agents.agent.tool_references import imported
@@ -309,6 +309,14 @@ def test_a_file_names_functions_of_allowed_modules_only(described: dict[str, Any
         with pytest.raises(AgentError, match="allow_tools_from"):
             ReactiveAgents.from_config(source).build()
     assert read_config(path, allow_tools_from=["subprocess", "os"]).unwrap()
+
+
+@pytest.mark.parametrize("given", [None, True, "json"])
+def test_allowed_modules_that_are_no_collection_are_named(given: Any) -> None:
+    wrong = f"allow_tools_from: got {given!r}, expected names of modules."
+    assert read_config({"tools": ["json:loads"]}, allow_tools_from=given).failure().message == wrong
+    with pytest.raises(AgentError, match="allow_tools_from: got"):
+        Personas.from_config({}, allow_tools_from=given).build()
 
 
 @pytest.mark.parametrize(
