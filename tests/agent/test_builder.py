@@ -12,6 +12,7 @@ from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, Personas, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.core.config import MemoryConfig, ReactiveConfig, ReasoningConfig, StrategiesConfig
 from reactive_agents.core.errors import DecodeError, InvalidConfig, ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
@@ -272,16 +273,7 @@ async def test_hooks_survive_a_reset_of_the_container() -> None:
 def test_no_arguments_to_with_tools_means_all_built_in_ones() -> None:
     agent = start().with_tools().build()
     tools: ToolService = agent.container.tooling.tools().unwrap()
-    assert [each.name for each in tools.definitions()] == [
-        "calculator",
-        "file-list",
-        "file-search",
-        "file-read",
-        "file-write",
-        "http-get",
-        "web-search",
-        "shell",
-    ]
+    assert [each.name for each in tools.definitions()] == list(builtin_tools())
 
 
 def test_reasoning_takes_values_as_well_as_mappings() -> None:

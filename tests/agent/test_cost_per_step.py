@@ -73,8 +73,9 @@ async def run(model: Measured, hooks: bool) -> None:
         return f"seen {at}"
 
     builder = ReactiveAgents.create().with_llm(model).with_tools(look).with_reasoning()
-    window = {} if model.late == LATE else {"window_tokens": 10_000_000}
-    builder = builder.with_context_profile("local", **window).with_max_iterations(model.late + 1)
+    builder = builder.with_context_profile("local").with_max_iterations(model.late + 1)
+    if model.late != LATE:
+        builder = builder.with_context_profile("local", window_tokens=10_000_000)
     seen: list[int] = []
 
     def watch(context: ExecutionContext) -> None:

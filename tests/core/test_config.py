@@ -150,12 +150,7 @@ def test_the_defaults_of_the_whole() -> None:
     assert encode(ReasoningConfig()) == {
         "default_strategy": "reactive",
         "adaptive": DEFAULTS[AdaptiveConfig],
-        "strategies": {
-            "reactive": DEFAULTS[ReactiveConfig],
-            "plan_execute": DEFAULTS[PlanExecuteConfig],
-            "tree_of_thought": DEFAULTS[TreeOfThoughtConfig],
-            "reflexion": DEFAULTS[ReflexionConfig],
-        },
+        "strategies": {field.name: DEFAULTS[type(field.default)] for field in attrs.fields(StrategiesConfig)},
         "kernel": "react",
         "parallel_tool_calls": True,
         "tool_classifier": "heuristic",
