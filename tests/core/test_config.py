@@ -250,7 +250,7 @@ def test_a_configuration_is_read_strictly_with_all_problems_at_once() -> None:
                 ),
                 FieldProblem(
                     "$.reasoning.strategies.unheard",
-                    "unknown field; known fields: reactive, plan_execute, tree_of_thought, reflexion",
+                    f"unknown field; known fields: {', '.join(attrs.fields_dict(StrategiesConfig))}",
                 ),
                 FieldProblem("$.max_iterations", "got '10', expected an integer"),
             )
