@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from threading import get_ident
 from time import monotonic
-from typing import Any, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.abc
@@ -575,18 +575,20 @@ def call_soon_on_this_loop(function: Callable[[], object]) -> None:
         asyncio.get_running_loop().call_soon(function)
 
 
-def call_later_on_this_loop(delay_s: float, function: Callable[[], object]) -> None:
-    """Call a function that must not raise after seconds, on this event loop."""
+def call_later_on_this_loop(delay_s: float, function: Callable[[], object]) -> Callable[[], object]:
+    """Call a function that must not raise after seconds; return how to cancel that."""
     trio = _trio_here()
     if trio is None:
-        asyncio.get_running_loop().call_later(delay_s, function)
-        return
+        return asyncio.get_running_loop().call_later(delay_s, function).cancel
+    scope = anyio.CancelScope()
 
     async def wait() -> None:
-        await trio.sleep(delay_s)
-        function()
+        with scope:
+            await trio.sleep(delay_s)
+            function()
 
     trio.lowlevel.spawn_system_task(wait)
+    return scope.cancel
 
 
 _spawned: set[asyncio.Task[None]] = set()
@@ -601,6 +603,106 @@ def spawn_on_this_loop(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
     spawned = asyncio.get_running_loop().create_task(body())
     _spawned.add(spawned)  # the event loop itself holds tasks weakly
     spawned.add_done_callback(_spawned.discard)
+
+
+def after_other_tasks(function: Callable[[], object]) -> None:
+    """Call a function when all other tasks of this thread's loop have ended, or now.
+
+    Those of trio have ended where the block around them has, so there the function is called now.
+    """
+    others: set[asyncio.Task[Any]] = set()
+    if _trio_here() is None:
+        with suppress(RuntimeError):  # without an event loop
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+
+    def note(task: asyncio.Task[Any]) -> None:
+        others.discard(task)
+        if not others:
+            function()
+
+    for each in tuple(others):
+        each.add_done_callback(note)
+    if not others:
+        function()
+
+
+_TO_THE_END_S = 300.0
+"""Seconds after the first cancellation for which work goes on; no service is waited for that long."""
+
+
+async def to_the_end(work: Callable[[], Awaitable[_A]]) -> _A:
+    """Return the result of work that no cancellation cuts off; one is raised after it.
+
+    A shield of anyio holds back the scopes around it, but not ``Task.cancel()`` of asyncio, which comes again
+    and again where a scope waits for this task. So there the work is a task of its own that only this one
+    knows: the end of the event loop cancels this one, and waits for it. The work should end by itself; after
+    a cancellation it is cut off when minutes have passed.
+    """
+    returned: list[_A] = []
+    raised: list[BaseException] = []
+    if _trio_here() is not None:
+        with anyio.CancelScope(shield=True):
+            returned.append(await work())
+        return returned[0]
+    ended = asyncio.Event()
+
+    async def do() -> None:
+        try:
+            returned.append(await work())
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            raised.append(error)
+        finally:
+            ended.set()
+
+    task = _begun_task(do())
+    cancelled: asyncio.CancelledError | None = None
+    forget: Callable[[], object] = bool
+    if not ended.is_set():
+        with anyio.CancelScope(shield=True):
+            while not ended.is_set():
+                try:
+                    await ended.wait()
+                except asyncio.CancelledError as error:
+                    if cancelled is None:
+                        forget = call_later_on_this_loop(_TO_THE_END_S, task.cancel)
+                    cancelled = error
+                except GeneratorExit:  # nothing waits for it any more, but the end of the event loop
+                    asyncio._register_task(task)
+                    raise
+    forget()
+    try:
+        if raised:
+            raise raised[0]
+        if cancelled is not None:
+            raise cancelled
+    finally:
+        raised.clear()  # it refers to this frame, as the next does
+        cancelled = None
+    return returned[0]
+
+
+def _begun_task(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run a coroutine up to where it waits, and the rest as a task that is not listed.
+
+    The first part runs here and now, as in an eager task of Python 3.12: what need not wait costs no turn of
+    the event loop.
+    """
+    loop, here, context = asyncio.get_running_loop(), asyncio.current_task(), contextvars.copy_context()
+    rest = _Rest[None](coroutine.__await__())
+    task: asyncio.Task[None] = asyncio.Task(cast(Any, rest), loop=loop, context=context)
+    asyncio._unregister_task(task)
+    _spawned.add(task)
+    task.add_done_callback(_spawned.discard)
+    if here is not None:
+        asyncio._leave_task(loop, here)
+    asyncio._enter_task(loop, task)
+    try:
+        context.run(rest.begin)
+    finally:
+        asyncio._leave_task(loop, task)
+        if here is not None:
+            asyncio._enter_task(loop, here)
+    return task
 
 
 def calls_on_this_loop() -> CallSoon:
@@ -631,11 +733,17 @@ def _runs_here(schedule: object) -> bool:
 
 
 class _Rest(Generic[_A], Generator[Any, Any, _A]):
-    """The rest of a coroutine that waits for something."""
+    """The rest of a coroutine that waits for something, or has ended with ``None``."""
 
-    def __init__(self, begun: Generator[Any, Any, _A], waits_for: Any) -> None:
+    def __init__(self, begun: Generator[Any, Any, _A], *waits_for: Any) -> None:
         self._begun = begun
-        self._waits_for = [waits_for]
+        self._waits_for = [*waits_for]
+
+    def begin(self) -> None:
+        try:
+            self._waits_for.append(next(self._begun))
+        except StopIteration:
+            self._begun = cast(Any, (each for each in range(0)))
 
     def __await__(self) -> Self:
         return self

@@ -8,6 +8,8 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -28,9 +30,10 @@ from reactive_agents.effects import (
     gather,
     schedule_on_this_loop,
     spawn_on_this_loop,
+    to_the_end,
     wait_whatever_happens,
 )
-from tests.support.virtual_time import Backend, virtual_time
+from tests.support.virtual_time import Backend, VirtualTimeLoop, virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -377,6 +380,145 @@ def test_another_thread_may_be_importing_trio(half: Any, monkeypatch: pytest.Mon
 
     monkeypatch.setitem(sys.modules, "trio", half)
     assert asyncio.run(use()) == ["called", "scheduled", "spawned"]
+
+
+# --- work that no cancellation cuts off -----------------------------------------------------------------
+
+
+async def test_work_ends_although_the_scope_around_it_is_cancelled() -> None:
+    done = list[str]()
+
+    async def work() -> str:
+        await anyio.sleep(1)
+        done.append("done")
+        return "result"
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        assert await to_the_end(work) == "result"
+        await anyio.lowlevel.checkpoint()
+        done.append("not reached")
+    assert scope.cancelled_caught
+    assert done == ["done"]
+
+
+async def test_what_work_raises_is_raised_where_it_is_awaited() -> None:
+    async def leave(first: bool) -> None:
+        if not first:
+            await anyio.lowlevel.checkpoint()
+        sys.exit("leaving")
+
+    for first in (False, True):
+        with pytest.raises(SystemExit, match="leaving"):
+            await to_the_end(partial(leave, first))
+
+
+async def test_a_time_limit_within_the_work_holds() -> None:
+    async def work() -> str:
+        with anyio.move_on_after(0):
+            await anyio.sleep_forever()
+        with anyio.move_on_after(1):
+            await anyio.sleep_forever()
+        return "in time"
+
+    assert await to_the_end(work) == "in time"
+
+
+VALUE = ContextVar("VALUE", default="")
+
+
+def test_a_task_that_is_cancelled_again_and_again_ends_its_work_and_is_then_cancelled() -> None:
+    seen = list[str]()
+
+    async def work() -> None:
+        seen.append(VALUE.get())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        seen.append(VALUE.get())
+
+    async def run() -> None:
+        VALUE.set("of the caller")
+        await to_the_end(work)
+        seen.append("not reached")
+
+    async def cancel() -> None:
+        task = asyncio.create_task(run())
+        await asyncio.sleep(0)
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0)
+        assert task.cancelled()
+
+    asyncio.run(cancel())
+    assert seen == ["of the caller", "of the caller"]
+
+
+def test_the_end_of_the_event_loop_waits_for_the_work() -> None:
+    done = list[str]()
+
+    async def work() -> None:
+        with anyio.CancelScope():
+            await asyncio.sleep(0.01)
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep, 0.01)
+        done.append("done")
+
+    async def begin() -> None:
+        task = asyncio.create_task(to_the_end(work))
+        await asyncio.sleep(0)
+        assert not task.done()
+
+    asyncio.run(begin())
+    assert done == ["done"]
+
+
+def test_work_that_never_ends_is_cut_off_after_a_cancellation() -> None:
+    async def begin() -> None:
+        task = asyncio.create_task(to_the_end(anyio.sleep_forever))
+        await asyncio.sleep(3_600)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert asyncio.get_running_loop().time() == 3_600 + 300
+
+    anyio.run(begin, backend_options={"loop_factory": VirtualTimeLoop})
+
+
+def test_the_end_of_the_event_loop_cancels_work_whose_caller_was_closed() -> None:
+    done = list[str]()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            done.append("told")
+
+    async def begin() -> None:
+        waiting = to_the_end(work)
+        waiting.send(None)
+        waiting.close()
+
+    asyncio.run(begin())
+    assert done == ["told"]
+
+
+def test_work_that_does_not_wait_takes_no_turn_of_the_event_loop() -> None:
+    happened = list[str]()
+
+    async def work() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        happened.append("done")
+        return "result"
+
+    async def run() -> None:
+        here = asyncio.current_task()
+        asyncio.get_running_loop().call_soon(happened.append, "turn")
+        assert await to_the_end(work) == "result"
+        assert asyncio.current_task() is here
+        assert happened == ["done"]
+
+    asyncio.run(run())
 
 
 # --- a task beside a block ------------------------------------------------------------------------------

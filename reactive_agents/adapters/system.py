@@ -260,7 +260,9 @@ def cancel_on_sigterm() -> Iterator[None]:
     """Cancel the block on SIGTERM, then let the signal end the process.
 
     Its runs end with ``RunCancelled``, and cost tracking and audit record them. A second signal ends the
-    process at once. Without effect if the program handles SIGTERM itself, outside of the main thread, and on
+    process at once. Where other tasks of asyncio run on after the block, as some do after ``gather`` and
+    ``wait``, ``SystemExit`` ends the event loop, which cancels them, and the signal comes after the last of
+    them. Without effect if the program handles SIGTERM itself, outside of the main thread, and on
     Windows.
     """
     from reactive_agents.effects import schedule_on_this_loop  # loads logging, which few need here
@@ -293,8 +295,10 @@ def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if received:
-        signal.raise_signal(signal.SIGTERM)
-        sys.exit(128 + signal.SIGTERM)  # the thread has blocked the signal
+        from reactive_agents.effects import after_other_tasks
+
+        after_other_tasks(lambda: signal.raise_signal(signal.SIGTERM))
+        sys.exit(128 + signal.SIGTERM)  # ends the event loop, or the thread has blocked the signal
 
 
 def interruptible_result(future: Future[_Result]) -> _Result:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -34,7 +35,7 @@ from reactive_agents.core.run_record import (
     pause_after,
 )
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt, spawn_on_this_loop
+from reactive_agents.effects import attempt, spawn_on_this_loop, to_the_end
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import QueueEngine, RunRecord
 
@@ -109,13 +110,16 @@ class QueueWorker:
                     await self._changed.wait()
         finally:
             self._is_stopping = True
-            with anyio.CancelScope(shield=True):
-                self._pause(finish_s)
-                if self._queues is not None:
-                    await attempt(self._queues.stop())
-                await self._hand_over(finish_s)
-                if self._queues is not None:
-                    await attempt(self._queues.leave())
+            await to_the_end(partial(self._leave, finish_s))
+
+    async def _leave(self, finish_s: float) -> None:
+        """Give up what is under way and what waits in the queue engine."""
+        self._pause(finish_s)
+        if self._queues is not None:
+            await attempt(self._queues.stop())
+        await self._hand_over(finish_s)
+        if self._queues is not None:
+            await attempt(self._queues.leave())
 
     async def _listen(self) -> None:
         """Let another engine than the record begin runs here."""
@@ -276,8 +280,7 @@ class QueueWorker:
             outcome = await self._resume(run, holder)
         finally:
             if holder:  # a reservation, where the run was not begun
-                with anyio.CancelScope(shield=True):
-                    await attempt(self._record.release(run_id, holder))
+                await to_the_end(lambda: attempt(self._record.release(run_id, holder)))
         if not isinstance(outcome, Failure):
             return True
         error = outcome.failure().error

@@ -18,7 +18,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.texts import shortened
-from reactive_agents.effects import attempt_foreign, spawn_on_this_loop
+from reactive_agents.effects import attempt_foreign, spawn_on_this_loop, to_the_end
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, publish_failure
 from reactive_agents.engine.services import EngineServices
@@ -127,31 +127,34 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
     if not services.ports.audit:
         return DONE
     context, required = services.handle.context, services.settings.requires("audit")
+    done = services.handle.start_entered = anyio.Event()
     if required or services.journal is not None:
         try:
-            entered = await append_entry("start", services, subject="", detail="")
+            entered = await _append(_entry("start", services), services)
         except anyio.get_cancelled_exc_class():
             cut_off = "The entry of the run's start was cut off: whether it was recorded is not known."
             error = context.failure_of("audit")(ServiceFailed(cut_off, "audit", "append"))
             publish_failure("audit", error, services, fatal=False)
             raise
+        finally:
+            done.set()
         if isinstance(entered, Success):
             return DONE
         error = context.failure_of("audit")(entered.failure())
         publish_failure("audit", error, services, fatal=required)
         return Failure(error) if required else DONE
-    done = services.handle.start_entered = anyio.Event()
 
     async def enter() -> None:
         try:
-            entered = await _append(_entry("start", services), services)
-            if isinstance(entered, Failure):
-                error = context.failure_of("audit")(entered.failure())
-                publish_failure("audit", error, services, fatal=False)
+            with services.handle.start_scope:
+                entered = await _append(_entry("start", services), services)
+                if isinstance(entered, Failure):
+                    error = context.failure_of("audit")(entered.failure())
+                    publish_failure("audit", error, services, fatal=False)
         finally:
             done.set()
 
-    spawn_on_this_loop(enter)
+    spawn_on_this_loop(partial(to_the_end, enter))
     return DONE
 
 
@@ -164,6 +167,8 @@ async def audit(
     """Append one entry for the run. Fails with ``ExecutionError``."""
     status, detail = _outcome(context)
     services.handle.reached["audit"] = "entered"  # nothing was written, should the run be cancelled meanwhile
+    if services.handle.start_entered is None:  # it ended while its services were opened, or was refused
+        await audit_start(services)
     await _after_start(services)
     services.handle.reached["audit"] = "begun"
     appended = await _append(_entry("run", services, status=status, detail=detail), services)

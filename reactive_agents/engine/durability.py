@@ -59,7 +59,7 @@ from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, Ta
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
+from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect, to_the_end
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.run_content import with_lasting_content
@@ -881,7 +881,14 @@ async def conduct_durably(
         if parent is not None:
             _count_ended_run(engine, claim.run)
         return _ended_run(engine, task, claim.run, overrides)
-    read = await _earlier_entries(record, claim, run, accept_changes=accept_changes)
+    try:
+        read = await _earlier_entries(record, claim, run, accept_changes=accept_changes)
+    except GeneratorExit:  # no await is allowed from here on
+        record.abandon(claim.holder)
+        raise
+    except BaseException:
+        await to_the_end(partial(_release, record, run_id, claim.holder))
+        raise
     if isinstance(read, Failure):
         refusal = read.failure()
         if claim.holder:
@@ -991,18 +998,21 @@ async def _conducted(
     run_id, holder, task = journal.run_id, journal.holder, journal.run.task
     token = BRANCH.set(RunBranch(journal))
     ended = False
+
+    async def end(status: RunStatus, text: str) -> None:
+        nonlocal ended
+        await journal.flush()  # a run that has ended is not run again, so its log must be complete
+        _recorded(run_id, await _of_record(record, RunRecord.end, None, run_id, holder, status, text))
+        ended = True
+        for sub_run, other in journal.elsewhere.items():  # the record has ended its own
+            found = await _of_record(other, RunRecord.find, None, sub_run)
+            known = found.value_or(None)
+            if known is not None and not known.is_held:
+                await _of_record(other, RunRecord.order, bool, sub_run, "cancel")
+
     try:
         outcome = await engine.conduct_phases(task, run_id, overrides, streaming=streaming, journal=journal)
-        status, text = stored_outcome(outcome)
-        with anyio.CancelScope(shield=True):
-            await journal.flush()  # a run that has ended is not run again, so its log must be complete
-            _recorded(run_id, await _of_record(record, RunRecord.end, None, run_id, holder, status, text))
-            ended = True
-            for sub_run, other in journal.elsewhere.items():  # the record has ended its own
-                found = await _of_record(other, RunRecord.find, None, sub_run)
-                known = found.value_or(None)
-                if known is not None and not known.is_held:
-                    await _of_record(other, RunRecord.order, bool, sub_run, "cancel")
+        await to_the_end(partial(end, *stored_outcome(outcome)))
         return outcome
     except RunStopped as stopped:
         if not stopped.error.run_id:  # what reads the entries does not know it
@@ -1024,8 +1034,11 @@ async def _conducted(
     finally:
         BRANCH.reset(token)
         if not ended:
-            with anyio.CancelScope(shield=True):
-                await _of_record(record, RunRecord.release, None, run_id, holder)
+            await to_the_end(partial(_release, record, run_id, holder))
+
+
+async def _release(record: RunRecord, run_id: RunId, holder: str) -> None:
+    await _of_record(record, RunRecord.release, None, run_id, holder)
 
 
 async def _of_record(
@@ -1093,8 +1106,21 @@ async def _claimed(
         is_free = bool(overrides.reserved) or not known.is_held
         if is_free and _refusal(refused, run, accept_changes=accept_changes):
             return Success((refused, run))
-    while True:
+    claimed: Result[RunClaim, errors.RecordErrors] | None = None
+
+    async def claim() -> None:
+        nonlocal claimed
         claimed = await _of_record(record, RunRecord.claim, RunClaim, run, follow, overrides.reserved)
+
+    while True:
+        try:
+            await to_the_end(claim)
+        except BaseException:
+            if isinstance(claimed, Success) and claimed.unwrap().holder:
+                holder = claimed.unwrap().holder
+                await to_the_end(partial(_release, record, run_id, holder))
+            raise
+        assert claimed is not None
         if not isinstance(claimed, Success):
             return Failure(claimed.failure())
         if claimed.unwrap().state != "held":

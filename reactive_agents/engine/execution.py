@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, cast
 
@@ -31,7 +32,7 @@ from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import USAGE_RECORDER
-from reactive_agents.effects import BRANCH, effect
+from reactive_agents.effects import BRANCH, effect, to_the_end
 from reactive_agents.engine.context import OWNER, ExecutionContext, owner_within, user_within
 from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -161,6 +162,7 @@ class ExecutionEngine:
             with _as_run_under_way(services):
                 return await self._run_and_close(refused, services)
         finally:
+            handle.start_scope.cancel()  # else one that hangs would hold up the end of the event loop
             handle.control.close()
             if self._running.handles.get(task.id) is handle:
                 del self._running.handles[task.id]
@@ -255,10 +257,10 @@ class ExecutionEngine:
             outcome = Failure(refused) if refused is not None else await self._run_phases(services)
         except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
             if services.journal is not None:  # it takes its turn of the session again when it is continued
-                await end_turn(None, services)
-                self._interrupt(services)
+                await to_the_end(partial(self._end_interrupted, services))
             else:
-                await self._end(Failure(errors.RunCancelled(handle.context.task_id, handle.phase)), services)
+                cancelled = errors.RunCancelled(handle.context.task_id, handle.phase)
+                await to_the_end(partial(self._end, Failure(cancelled), services))
             raise
         except Exception as error:  # noqa: BLE001 - a defect is an error of the run
             outcome = Failure(phase_error(handle.phase, error, services))
@@ -273,14 +275,21 @@ class ExecutionEngine:
         except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
             if services.journal is None:
                 interrupted = phase_error(handle.phase, error, services)
-                await self._end(Failure(interrupted), services)
+                await to_the_end(partial(self._end, Failure(interrupted), services))
             elif not (isinstance(error, RunStopped) and error.is_lost):
-                await end_turn(None, services)
+                await to_the_end(partial(end_turn, None, services))
             raise
         try:
-            return await self._end(outcome, services)
+            return await to_the_end(partial(self._end, outcome, services))
         except Exception as error:  # noqa: BLE001 - no defect withholds the last event and the figures of a run
             return Failure(self._fail_now(phase_error(handle.phase, error, services), services))
+
+    async def _end_interrupted(self, services: EngineServices) -> None:
+        """End the session's turn of a recorded run, and publish that it stops."""
+        try:
+            await end_turn(None, services)
+        finally:
+            self._interrupt(services)
 
     def _interrupt(self, services: EngineServices) -> None:
         """Publish that a recorded run stops before its end."""

@@ -26,7 +26,7 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.run_context import ContextFunction, DepsFunction, wrong_deps
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, attempt_foreign, awaited, spawn_on_this_loop
+from reactive_agents.effects import BrokenContract, attempt_foreign, awaited, spawn_on_this_loop, to_the_end
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext
@@ -272,13 +272,15 @@ async def _made_deps(function: DepsFunction, services: EngineServices) -> tuple[
 
 async def close_deps(services: EngineServices) -> None:
     """Close the dependencies of a run that is over, if a function made them."""
-    opened = services.handle.deps
-    if opened is None:
-        return
+    if services.handle.deps is not None:
+        await to_the_end(partial(_close, services.handle.deps, services))
+
+
+async def _close(opened: OpenDeps, services: EngineServices) -> None:
     opened.over.set()
     if opened.is_async and not opened.ready.is_set():
         opened.scope.cancel()  # the run was cancelled meanwhile
-    with anyio.move_on_after(_CLOSE_S, shield=True):
+    with anyio.move_on_after(_CLOSE_S):
         await opened.closed.wait()
     problem = opened.problem
     if not opened.closed.is_set():

@@ -12,8 +12,9 @@ is not written again, since it may exist.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +25,7 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt, beside, effect
+from reactive_agents.effects import attempt, call_later_on_this_loop, effect
 from reactive_agents.engine.audit import audit
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import Phase, publish_failure, run_phase
@@ -158,7 +159,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
     begun_before = {phase.name for phase in CLOSING if reached.get(phase.name) == "begun"}
     try:
         await with_patience(_run_phases(services), services)
-    finally:  # a task that is cancelled twice is not held up by a shield
+    finally:  # also when a hook exits
         try:
             again = [
                 phase
@@ -198,18 +199,24 @@ async def with_patience(work: Awaitable[_A], services: EngineServices) -> _A | N
     """Await shielded work while runs are being recorded; ``None`` if it is cut off."""
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
     value: _A | None = None
+    forget: Callable[[], object]
 
-    async def lose_patience(scope: anyio.CancelScope) -> None:
-        for _ in range(MOST_WAITS):
-            seen = progress.recorded
-            await anyio.sleep(grace_s)
-            if progress.recorded == seen:
-                break
-        scope.cancel()
+    def wait(waits: int) -> Callable[[], object]:
+        return call_later_on_this_loop(grace_s, partial(look, waits, progress.recorded))
 
-    with anyio.CancelScope(shield=True):
-        async with beside(lose_patience):
+    def look(waits: int, seen: int) -> None:
+        nonlocal forget
+        if waits == 1 or progress.recorded == seen:
+            scope.cancel()
+        else:
+            forget = wait(waits - 1)
+
+    with anyio.CancelScope(shield=True) as scope:
+        forget = wait(MOST_WAITS)  # no task, which the end of the event loop would cancel
+        try:
             value = await work
+        finally:
+            forget()
     return value
 
 

@@ -253,7 +253,8 @@ class RunHandle:
         session: the session in which the run has its turn, which it must end; ``None`` for none.
         content: the images, audio and documents of the run; ``None`` for a run of texts.
         state: the state of the session, or of the run.
-        start_entered: set when the start of the run is in the audit log, or cannot be; ``None`` without one.
+        start_entered: set when the start of the run is in the audit log, or cannot be; ``None`` before that.
+        start_scope: of the entry of the start, which is given up when the run has ended.
         deps: the dependencies that are closed after the run; ``None`` for none.
     """
 
@@ -286,6 +287,7 @@ class RunHandle:
     content: RunContent | None = None
     state: SessionState = field(factory=SessionState)
     start_entered: anyio.Event | None = None
+    start_scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     deps: OpenDeps | None = None
 
     def ending_error(self) -> RuntimeErrors | None:

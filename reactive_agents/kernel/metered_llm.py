@@ -14,7 +14,6 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
-import anyio
 from attrs import evolve, frozen
 from returns.future import FutureResult
 from returns.maybe import Maybe
@@ -41,7 +40,7 @@ from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.core.values import Value
-from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
+from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, to_the_end, within
 from reactive_agents.kernel.call_parsing.response_calls import without_marks
 from reactive_agents.kernel.context import UsageAccount, with_valid_usage
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
@@ -452,8 +451,7 @@ class MeteredLLM:
             events.publish(ModelCallCompleted, purpose, part.model, part.usage, price, duration_ms)
         cost_usd = sum(part.cost_usd for part in parts)
         if self.budget is not None and cost_usd:
-            with anyio.move_on_after(_SETTLING_S, shield=True):
-                await self.budget.spend(cost_usd)
+            await to_the_end(partial(within, _SETTLING_S, self.budget.spend(cost_usd), None))
 
     def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         """As the port says."""
@@ -605,8 +603,8 @@ class MeteredLLM:
 
     async def _settle(self, reservation: Held | None, answer: Result[ModelResponse, LLMErrors]) -> None:
         if self.budget is not None and reservation is not None:
-            with anyio.move_on_after(_SETTLING_S, shield=True):  # what a call has cost is known now, or never
-                await self.budget.settle(reservation, answer)
+            # what a call has cost is known now, or never
+            await to_the_end(partial(within, _SETTLING_S, self.budget.settle(reservation, answer), None))
 
     async def _streamed(
         self, request: ModelRequest, answer: AnswerStream

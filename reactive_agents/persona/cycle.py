@@ -31,7 +31,7 @@ from reactive_agents.core.settings import BudgetConfig, RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import RESERVED_NAMES
-from reactive_agents.effects import Effect, attempt, beside
+from reactive_agents.effects import Effect, attempt, beside, to_the_end
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.conversations import shown_history
 from reactive_agents.engine.guardrail import publish_findings
@@ -217,11 +217,14 @@ class Cycle:
             self.services.clock.now(),
             None if self.claim is None else known_user(self.claim.event),
         )
-        with anyio.CancelScope(shield=True):
+
+        async def store() -> None:
             recorded = await call_service("cost tracking", tracker, CostTracker.record, None, record)
             if isinstance(recorded, Failure):
                 error = errors.ExecutionError(recorded.failure().message, self.events.task_id, "cost-track")
                 self.events.publish(ExecutionPhaseFailed, phase="cost-track", error=error, fatal=False)
+
+        await to_the_end(store)
 
     async def recall(self) -> None:
         """Read the transcript of the room and the notes on it."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import takewhile
 from operator import not_
 from types import TracebackType
@@ -48,7 +49,7 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
-from reactive_agents.effects import attempt, beside, effect, outcome_of, task_group
+from reactive_agents.effects import attempt, beside, effect, outcome_of, task_group, to_the_end
 from reactive_agents.persona.cycle import (
     Cycle,
     OvertakenError,
@@ -920,9 +921,8 @@ async def _given_back(item: WorkItem, cycle: Cycle, *, reason: str = "") -> Asyn
     try:
         yield
     except BaseException:
-        with anyio.CancelScope(shield=True):
-            spent = cycle.unstored_usd
-            await attempt(cycle.services.store.release(item, reason=reason, cost_usd=spent))
+        released = cycle.services.store.release(item, reason=reason, cost_usd=cycle.unstored_usd)
+        await to_the_end(partial(attempt, released))
         raise
     finally:
         await cycle.record_cost()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import anyio
 import pytest
 from dependency_injector import providers
 from returns.maybe import Some
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgents, tool
 from reactive_agents.adapters.governance.audit_log import read_entries, verify
@@ -225,3 +226,30 @@ async def test_a_run_that_is_stopped_while_its_start_is_entered_says_so(tmp_path
     assert [(event.phase, "start was cut off" in event.error.message) for event in failed] == [
         ("audit", True)
     ]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "stop"])
+async def test_a_run_that_ends_while_services_are_opened_has_a_start(verb: str, tmp_path: Path) -> None:
+    reached = anyio.Event()
+
+    async def open_slowly() -> Result[None, ServiceFailed]:
+        reached.set()
+        await anyio.sleep_forever()
+        return Success(None)
+
+    async def close() -> None: ...
+
+    async with start().with_audit(tmp_path / "audit.db").build() as agent:
+        agent.container.core.lifetimes().add(close, open_slowly)
+        task = agent.new_task("Send hello.")
+
+        async def run() -> None:
+            with suppress(AgentError):
+                await agent.run(task)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await reached.wait()
+            getattr(agent, verb)(task.id)
+    entries = read_entries(tmp_path / "audit.db").unwrap()
+    assert [each.entry.action for each in entries] == ["start", "run"]

@@ -9,15 +9,17 @@ import pytest
 from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ModelUnavailable, RunCancelled, TaskError, root_cause
+from reactive_agents.core.errors import ModelUnavailable, RunCancelled, ServiceFailed, TaskError, root_cause
 from reactive_agents.core.events import (
     ExecutionCancelled,
     ExecutionPhaseFailed,
     TaskCompleted,
     TaskFailed,
 )
+from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.tasks import TaskResult
+from reactive_agents.effects import effect
 from reactive_agents.engine import ExecutionContext, LifecycleHook, LifecyclePhase
 from reactive_agents.testing import (
     FakeTools,
@@ -147,6 +149,28 @@ async def test_a_run_whose_coroutine_is_closed_says_that_it_is_not_recorded() ->
     assert isinstance(last, TaskFailed)
     assert last.error == RunCancelled("task-1", "act")
     assert (costs.records, log.of("run"), made.engine.running()) == ([], [], ())
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_an_audit_log_that_hangs_holds_up_neither_the_run_nor_the_end_of_the_event_loop(
+    backend: str,
+) -> None:
+    class Hanging(RecordingAuditLog):
+        @effect
+        async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:  # type: ignore[override]
+            await anyio.sleep_forever()
+            return Success(None)
+
+    made = bench(ScriptedLLM(say("never", delay=3_600)), audit=Hanging())
+
+    async def main() -> None:
+        with anyio.move_on_after(0.1):
+            await made.run()
+
+    name, options = virtual_time(backend)
+    anyio.run(main, backend=name, backend_options=options)
+    assert [each.phase for each in made.recorder.of(ExecutionPhaseFailed)] == ["audit"]
+    assert isinstance(made.recorder.events[-1], TaskFailed)
 
 
 async def test_cancelling_what_does_not_run_is_a_typed_failure() -> None:

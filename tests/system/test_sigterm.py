@@ -38,6 +38,33 @@ def test_every_run_is_recorded_before_the_process_ends(count: int, tmp_path: Pat
     assert entries - late[1] <= rows(tmp_path / "audit.db", "entries") <= entries
 
 
+AWAITED = [("wait_for", 1), ("create_task", 1), ("gather", 20), ("wait", 20)]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize(("awaited", "count"), AWAITED)
+def test_every_run_in_a_task_of_its_own_is_closed_before_the_process_ends(
+    awaited: str, count: int, durable: bool, tmp_path: Path
+) -> None:
+    """A scope cancels its task again and again, and that task each time what it awaits."""
+    command = [sys.executable, "-m", "tests.support.sigterm", str(tmp_path), str(count), awaited]
+    with subprocess.Popen(
+        command + ["durable"] * durable, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=300)[0]
+    assert process.returncode == -signal.SIGTERM
+    assert told == ""  # nothing is missing
+    assert rows(tmp_path / "sessions.db", "conversation_tickets") == 0
+    if durable:
+        assert rows(tmp_path / "runs.db", "runs WHERE status = 'open' AND holder = ''") == count
+    else:
+        assert rows(tmp_path / "cost.db", "spending_runs") == count
+        assert rows(tmp_path / "audit.db", "entries") == 2 * count
+
+
 @pytest.mark.parametrize("count", [-2, -1])
 def test_a_signal_that_the_main_thread_did_not_wake_for_is_heeded(count: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.sigterm", str(tmp_path), str(count), "to its own thread"]

@@ -34,7 +34,7 @@ from reactive_agents.core.ids import AgentId, RunId, SessionId
 from reactive_agents.core.json import JsonObject, abbreviated, changes_of, with_changes, without_surrogates
 from reactive_agents.core.messages import Message
 from reactive_agents.core.run_context import MOST_EXPECTED, MOST_STATE, state_size
-from reactive_agents.effects import effect, end_of_this_loop
+from reactive_agents.effects import effect, end_of_this_loop, to_the_end
 from reactive_agents.ports import Clock
 
 LEASE_S = 30.0
@@ -160,8 +160,7 @@ class SqliteSessions:
             has_turn = isinstance(begun, Success)
         finally:
             if not has_turn:
-                with anyio.CancelScope(shield=True):
-                    await self.end(key, run_id, None)
+                await to_the_end(partial(self.end, key, run_id, None))
         return begun
 
     async def _history_in_turn(

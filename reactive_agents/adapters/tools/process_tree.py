@@ -14,12 +14,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.abc
 from anyio.abc import Process
 from attrs import frozen
+
+from reactive_agents.effects import to_the_end
 
 MARK = "REACTIVE_AGENTS_COMMAND"
 """The environment variable that each process of a tree inherits; its value is unique to the tree."""
@@ -134,8 +137,9 @@ async def start_process(
         OSError, ValueError: the program could not be started.
     """
     mark = secrets.token_hex(16)
-    process: Process | None = None
-    with anyio.CancelScope(shield=True):  # a cancellation during the start would lose the process
+    started: list[Process] = []
+
+    async def start() -> None:
         process = await anyio.open_process(
             list(command),
             stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
@@ -143,8 +147,15 @@ async def start_process(
             env={**environment, MARK: mark},
             start_new_session=True,
         )
-    assert process is not None
-    return process, ProcessTree(process.pid, mark)
+        started.append(process)
+
+    try:
+        await to_the_end(start)  # a cancellation during the start would lose the process
+    except BaseException:
+        for process in started:
+            await to_the_end(partial(_end, process, ProcessTree(process.pid, mark), 0.0))
+        raise
+    return started[0], ProcessTree(started[0].pid, mark)
 
 
 def _living(proc: Path) -> Iterator[tuple[int, int, int]]:
@@ -219,10 +230,13 @@ async def run_program(
             await tree.end(grace_s=grace_s)  # remaining processes hold the pipes open
             group.cancel_scope.deadline = anyio.current_time() + _DRAIN_S
     finally:
-        with anyio.CancelScope(shield=True):
-            await tree.end(grace_s=grace_s)
-            await process.aclose()
+        await to_the_end(partial(_end, process, tree, grace_s))
     return Finished(await process.wait(), stdout, stderr, stdout.total + stderr.total > MOST_BYTES)
+
+
+async def _end(process: Process, tree: ProcessTree, grace_s: float) -> None:
+    await tree.end(grace_s=grace_s)
+    await process.aclose()
 
 
 async def _collect(
