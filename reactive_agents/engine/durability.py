@@ -137,6 +137,8 @@ _SENT = "<"
 """Ends the key of the entry that a request was sent, once for each time."""
 _PUBLISHED = "+"
 """Ends the key of the entry that a question was published to the run log."""
+_START = "audit.append1"
+"""The key of the audit entry of the run's start, which a fork has for itself."""
 _UNPAID: Mapping[str, JsonObject] = {
     "answer": {"refused": [], "cached": True},
     "error": {"refused": []},
@@ -227,6 +229,9 @@ class RunJournal:
         for each in again:  # a fork repeats these calls; approvals were for the first time only
             if f"{_call_of(each)}=" not in self._entries and self._entries.get(each.key) is each:
                 del self._entries[each.key]
+        start = self._entries.get(_START)
+        if start is not None and self.is_shared(start):
+            del self._entries[_START]
         own = (each for each in entries if each.kind == "question" and not self.is_shared(each))
         self._asked = Counter(map(_call_of, own))
         sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
@@ -1466,11 +1471,13 @@ def _intent_of(call: ToolCall, edited: JsonObject | None) -> JsonObject:
 
 
 def _call_of(entry: RunEntry) -> str:
-    """Return the key of the tool call of an entry; empty for none."""
-    if entry.kind not in ("intent", "question", "answer"):
+    """Return the key of the tool call of an entry but a result; empty for none."""
+    call, _, name = entry.key.rpartition("/")
+    if name.startswith("audit.append"):
+        return call if call.rpartition("/")[2].startswith("t") else ""
+    if entry.kind not in ("intent", "question", "answer") and not name.endswith(_PUBLISHED):
         return ""
-    call, _, asked = entry.key.rpartition("/")
-    return call if asked.startswith("q") else entry.key.rstrip("?!=")
+    return call if name.startswith("q") else entry.key.rstrip(f"?!={_PUBLISHED}")
 
 
 def _doubt_request(key: str, made: RecordedCall) -> ApprovalRequest:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from dependency_injector.providers import Object
+from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, tool
@@ -571,6 +572,38 @@ async def test_a_fork_that_makes_a_call_again_asks_for_approval_again(tmp_path: 
     other = asking(ScriptedLLM(sale[1]))
     await other.runs.resume(await other.runs.fork("r1", at=2, into="r2"))
     assert (asked, sold) == (["r1", "r2"], ["apple", "apple"])
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_the_audit_log_has_the_start_of_a_fork_and_what_it_does_again(
+    tmp_path: Path, approved: bool
+) -> None:
+    @tool(requires_approval=True)
+    def wire(number: int) -> str:
+        """Send money."""
+        return f"sent {number}"
+
+    log, of_forks = RecordingAuditLog(), approved
+    described = ReactiveAgents.create().with_reasoning().with_tools(wire)
+    script = [calls(call("wire", number=1), call("wire", number=2)), call("wire", number=3)]
+    one = (
+        described.with_llm(ScriptedLLM(*script, answer("Sent."), *[answer("Sent again.")] * 2))
+        .with_approval(lambda request: of_forks if request.run_id != "r1" else True)
+        .with_durability(tmp_path / "r.db", recover=False)
+        .build()
+    )
+    one.container.governance.audit.override(Object(Some(log)))
+    await one.run("Wire twice.", run_id="r1")
+
+    def entered(run_id: str) -> list[str]:
+        return [each.action for each in log.entries if each.run_id == run_id]
+
+    assert entered("r1") == ["start", *["request"] * 2, *["approval"] * 2, "request", "approval", "run"]
+    await one.runs.resume(await one.runs.fork("r1", at=5, into="f"))
+    assert entered("f") == ["start", "request", "approval" if approved else "denial", "run"]
+    await one.runs.resume(await one.runs.fork("f", at=6, into="of_fork"))
+    assert entered("of_fork") == ["start", "run"]
+    assert (await one.runs.replay("f")).difference == ""
 
 
 async def test_a_fork_of_a_run_that_was_deleted_is_refused(tmp_path: Path) -> None:
