@@ -64,7 +64,7 @@ class Replay:
         outcome: the result or the failure; ``None`` where the replay ended before.
         events: what happened, as events with the time of the replay.
         difference: how the replay differs from the record, as a sentence; empty where it is equal.
-        step: number of the first step that differs, or of the last one that was replayed.
+        step: number of the first step that differs, or of the last one that was replayed, as in ``steps()``.
     """
 
     outcome: Result[TaskResult, TaskFailed] | None
@@ -123,7 +123,8 @@ async def replay_run(
         outcome = await replaying.conduct_phases(
             run.task, run.run_id, RunOverrides(deps=deps), streaming=False, journal=journal
         )
-        difference, step = _compared(outcome, run) if until is None else ("", len(steps))
+        difference, differing = _compared(outcome, run, entries) if until is None else ("", 0)
+        step = differing or journal.used(each.key for each in steps)
     except RunStopped as stopped:
         key = getattr(stopped, "key", "")
         difference = (
@@ -134,7 +135,7 @@ async def replay_run(
             difference = f"it goes on with {key or 'a call'}, where the recorded run ended"
         used = journal.used(each.key for each in steps)
         numbers = (each.number for each in steps if each.key in (key, f"{key}="))
-        step = next(numbers, used + 1) if difference else used
+        step = next(numbers, used + 1) if difference else len(recorded_steps(entries))
     finally:
         CALLER.reset(caller)
         BRANCH.reset(branch)
@@ -150,31 +151,45 @@ def _was_cut_off(run: RecordedRun) -> bool:
     return ended.metadata.terminated_by in ("cancelled", "stopped", DEADLINE)
 
 
-def _compared(outcome: Result[TaskResult, TaskFailed], run: RecordedRun) -> tuple[str, int]:
-    """Return how an outcome differs from the recorded one, and in which step."""
+def _compared(
+    outcome: Result[TaskResult, TaskFailed], run: RecordedRun, entries: Sequence[RunEntry]
+) -> tuple[str, int]:
+    """Return how an outcome differs from the recorded one, and at which step; 0 for none."""
     if run.status in ("open", "queued"):
         return "", 0
     known = durability.recorded_outcome(run)
     if isinstance(known, errors.RunRefused):
         return known.message, 0
     before, now = _steps_of(known), _steps_of(outcome)
-    for number, (one, other) in enumerate(zip(before, now, strict=False), 1):
+    for one, other in zip(before, now, strict=False):
         if without_duration(one) != without_duration(other):
-            return f"Step {number} of the result differs: {other.content!r:.200}", number
+            number = _number_of(other, entries)
+            return f"Step {number} has another {other.type}: {other.content!r:.200}", number
     if isinstance(known, Success) and isinstance(outcome, Failure):
-        return f"It fails, unlike the recorded run: {outcome.failure().error.message}", len(now)
+        return f"It fails, unlike the recorded run: {outcome.failure().error.message}", 0
     if len(before) != len(now):
-        return f"The result has {len(now)} steps, and the recorded one {len(before)}.", len(now)
+        return f"The result has {len(now)} steps, and the recorded one {len(before)}.", 0
     if isinstance(known, Success) and isinstance(outcome, Success):
         one_result, other_result = known.unwrap(), outcome.unwrap()
         for name in ("output", "status", "reason", "tool_results", "completed_at"):
             if getattr(one_result, name) != getattr(other_result, name):
-                return f"The {name} of the result differs: {getattr(other_result, name)!r:.200}", len(now)
-        return "", len(now)
+                return f"The {name} of the result differs: {getattr(other_result, name)!r:.200}", 0
+        return "", 0
     if isinstance(known, Failure) and isinstance(outcome, Failure):
         same = known.failure().error == outcome.failure().error
-        return ("" if same else f"It fails otherwise: {outcome.failure().error.message}"), len(now)
-    return "It ends otherwise than the recorded run.", len(now)
+        return ("" if same else f"It fails otherwise: {outcome.failure().error.message}"), 0
+    return "It ends otherwise than the recorded run.", 0
+
+
+def _number_of(step: ReasoningStep, entries: Sequence[RunEntry]) -> int:
+    """Return the number of the recorded step that a step of a result is made of; 0 for none."""
+    call_id = None if step.metadata is None else step.metadata.call_id
+    known = {each.number: each for each in entries if each.at <= step.timestamp}
+    before = [each for each in recorded_steps(entries) if each.entry in known]
+    if step.type == "observation":  # parallel calls have one time, that of the last
+        results = ((each, json.loads(known[each.entry].body).get("result")) for each in before)
+        before = [each for each, result in results if result and result.get("call_id") == call_id] or before
+    return before[-1].number if before else 0
 
 
 def _steps_of(outcome: Result[TaskResult, TaskFailed]) -> tuple[ReasoningStep, ...]:

@@ -225,9 +225,9 @@ async def test_where_the_program_was_changed_a_replay_names_the_first_step_that_
 @pytest.mark.parametrize(
     ("turns", "now", "before", "step", "difference"),
     [
-        (READING, "Page 2.", "Page 3.", 4, "Step 4 of the result differs: "),
+        (READING, "Page 2.", "Page 3.", 4, "Step 4 has another observation: "),
         (READING, '"status":"completed"', '"status":"partial"', 5, "The status of the result differs: "),
-        (READING[:1], "used up", "spent", 2, "It fails otherwise: "),
+        (READING[:1], "used up", "spent", 3, "It fails otherwise: "),
     ],
     ids=["step", "status", "error"],
 )
@@ -243,6 +243,33 @@ async def test_a_replay_that_ends_otherwise_names_what_differs(
         file.execute("UPDATE runs SET result = ?", (known.replace(now, before),))
     replay = await reader(tmp_path / "r.db", ScriptedLLM()).runs.replay("r1")
     assert (replay.step, replay.difference[: len(difference)]) == (step, difference)
+
+
+async def test_the_step_of_a_replay_is_a_number_of_the_recorded_steps(tmp_path: Path) -> None:
+    """Also for parallel calls, whatever the order in which they ended."""
+    second = anyio.Event()
+
+    @tool
+    async def look(page: int) -> str:
+        """Look at a page."""
+        await second.wait() if page == 1 else second.set()
+        return f"seen {page}"
+
+    def described(llm: ScriptedLLM) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look)
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    turns = [calls(call("look", page=page), call("look", page=page + 1)) for page in (1, 3)]
+    await described(ScriptedLLM(*turns, answer("All is seen."))).run("Look.", run_id="r1")
+    one = described(ScriptedLLM())
+    texts = [each.text for each in await one.runs.steps("r1")]
+    assert texts[1:3] == ["seen 2", "seen 1"]
+    assert [(await one.runs.replay("r1", until=until)).step for until in range(1, 8)] == [*range(1, 8)]
+    with sqlite_file(tmp_path / "r.db") as file:
+        file.execute("UPDATE runs SET result = replace(result, 'seen 3', 'seen 5')")
+    replay = await one.runs.replay("r1")
+    assert texts[replay.step - 1] == "seen 3"
+    assert replay.difference == f"Step {replay.step} has another observation: 'seen 3'"
 
 
 async def test_a_run_whose_tools_depend_on_its_dependencies_is_replayed_with_these(tmp_path: Path) -> None:
