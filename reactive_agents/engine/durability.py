@@ -137,6 +137,8 @@ _SENT = "<"
 """Ends the key of the entry that a request was sent, once for each time."""
 _PUBLISHED = "+"
 """Ends the key of the entry that a question was published to the run log."""
+_ACCEPTED = "accepted"
+"""Begins the key of the entry that another version of the agent continues the run."""
 _START = "audit.append1"
 """The key of the audit entry of the run's start, which a fork has for itself."""
 _UNPAID: Mapping[str, JsonObject] = {
@@ -184,6 +186,7 @@ class RunJournal:
         reader: the record in which a replay finds sub-runs.
         elsewhere: unfinished sub-runs in records of their own.
         requests: the number of requests to people in calls that are not made again.
+        accepts: how the agent that continues the run differs from the one that began it.
     """
 
     def __init__(
@@ -219,11 +222,14 @@ class RunJournal:
         self.reader: RunRecord | None = None
         self.elsewhere: dict[RunId, RunRecord] = {}
         self.requests = 0
+        self.accepts: tuple[str, ...] = ()
         self._order: RunOrder = ""
         self._doubts: dict[ApprovalId, str] = {}
         self._handled: dict[str, str] = {}
         self._begun: dict[str, JsonObject] = {}
         self._shared = run.origin_entries
+        accepted = (each.number for each in entries if each.key.startswith(_ACCEPTED))
+        self._accepted = max(accepted, default=0)
         self._entries = {each.key: each for each in entries}
         again = [each for each in entries if self.is_shared(each) and _call_of(each)]
         for each in again:  # a fork repeats these calls; approvals were for the first time only
@@ -253,6 +259,10 @@ class RunJournal:
     def is_shared(self, entry: RunEntry) -> bool:
         """Return whether an entry belongs to the run that this one was forked from."""
         return entry.number <= self._shared
+
+    def _may_differ(self, entry: RunEntry) -> bool:
+        """Return whether an answer is used even if its request differs."""
+        return self.lenient or entry.number < self._accepted
 
     def _is_answered(self, request: RunEntry) -> bool:
         """Return whether a request is the one that was answered, or one of another run."""
@@ -375,7 +385,7 @@ class RunJournal:
             return key, None, sent
         body = self.body_of(entry)
         asked = body.get("asked")
-        if asked != _asked(request) and not self.lenient:
+        if asked != _asked(request) and not self._may_differ(entry):
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
         return key, _answer_of(body), max(0, sent - 1)
 
@@ -446,7 +456,7 @@ class RunJournal:
             self._arrive(known.at)
             self.requests += self._asked[key]
             body = self.body_of(known)
-            if body.get("tool") != made.call.name and not self.lenient:
+            if body.get("tool") != made.call.name and not self._may_differ(known):
                 difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before publishing this
@@ -912,6 +922,8 @@ async def conduct_durably(
         in_doubt=callers if durability is None else durability.in_doubt,
         lenient=accept_changes or claim.run.origin is not None,
     )
+    if claim.state != "new":
+        journal.accepts = definition_changes(claim.run.definition, run.definition)
     engine, is_nested = engine_of(engine, journal), parent is not None
     below: dict[RunId, RunRecord] = {} if parent is None else parent.elsewhere
     if parent is not None and record is not parent.record:
@@ -1016,6 +1028,10 @@ async def _conducted(
                 await _of_record(other, RunRecord.order, bool, sub_run, "cancel")
 
     try:
+        if journal.accepts:
+            differences: JsonObject = {"differences": [*journal.accepts]}
+            await journal.keep(f"{_ACCEPTED}{journal.run.attempt}", "service", differences, later=True)
+            BRANCH.set(RunBranch(journal))  # whose time is that of the recorded answers
         outcome = await engine.conduct_phases(task, run_id, overrides, streaming=streaming, journal=journal)
         await to_the_end(partial(end, *stored_outcome(outcome)))
         return outcome

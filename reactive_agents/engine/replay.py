@@ -154,7 +154,7 @@ def _was_cut_off(run: RecordedRun) -> bool:
 def _compared(
     outcome: Result[TaskResult, TaskFailed], run: RecordedRun, entries: Sequence[RunEntry]
 ) -> tuple[str, int]:
-    """Return how an outcome differs from the recorded one, and at which step; 0 for none."""
+    """Return how an outcome differs from the recorded one, and at which step, or 0."""
     if run.status in ("open", "queued"):
         return "", 0
     known = durability.recorded_outcome(run)
@@ -182,7 +182,7 @@ def _compared(
 
 
 def _number_of(step: ReasoningStep, entries: Sequence[RunEntry]) -> int:
-    """Return the number of the recorded step that a step of a result is made of; 0 for none."""
+    """Return the number of the recorded step of a step of a result; 0 for none."""
     call_id = None if step.metadata is None else step.metadata.call_id
     known = {each.number: each for each in entries if each.at <= step.timestamp}
     before = [each for each in recorded_steps(entries) if each.entry in known]
