@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from contextlib import aclosing, closing, suppress
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import ANY
@@ -777,6 +778,7 @@ async def test_each_part_of_an_agent_that_has_changed_is_named(
     if "version" in difference:  # as the package of that version has recorded it
         with sqlite_file(tmp_path / "r.db") as file:
             (known,) = file.execute("SELECT definition FROM runs").fetchone()
+            assert json.loads(known)["version"] == version("reactive-agents")
             file.execute(
                 "UPDATE runs SET definition = ?", (json.dumps({**json.loads(known), "version": "0.0.9"}),)
             )
@@ -1427,6 +1429,32 @@ async def test_a_step_is_two_transactions(tmp_path: Path) -> None:
     assert len(intents) == 2  # those of nineteen calls while the first one was written
     assert len(await built.runs.steps("order-1")) == 4 + 22
     await built.aclose()
+
+
+async def test_an_entry_is_no_larger_for_the_steps_before_it(tmp_path: Path) -> None:
+    """The bytes that a step stores are the same at step 100 and at step 1,000."""
+
+    @tool
+    async def pay(number: int) -> str:
+        """Make a payment."""
+        return "paid"
+
+    turns = (call("pay", number=10_000 + step) for step in range(1_000))
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(pay)
+    described = described.with_max_iterations(1_000).with_durability(tmp_path / "r.db", recover=False)
+    async with described.build() as built:
+        with suppress(AgentError):
+            await built.run("Pay all.", run_id="order-1")
+        steps = {each.key: each.entry for each in await built.runs.steps("order-1")}
+    with sqlite_file(tmp_path / "r.db") as file:
+        sizes = dict(file.execute("SELECT number, length(key) + length(body) FROM run_entries"))
+
+    def stored(step: int) -> int:
+        """Return the bytes of ten steps, but for the digits of their numbers."""
+        entries = range(steps[f"m{step}"], steps[f"m{step + 10}"])
+        return sum(sizes[number] for number in entries)
+
+    assert stored(985) - stored(100) <= 10 * 4 * 6
 
 
 async def test_a_run_goes_on_when_its_secrets_have_changed(tmp_path: Path) -> None:
