@@ -342,7 +342,17 @@ class Runs(Generic[R]):
     # --- orders and answers -------------------------------------------------------------------------------
 
     async def cancel(self, run_id: str) -> None:
-        """Cancel a run, in whatever process it is; it ends as ``cancelled``."""
+        """Cancel a run, in whatever process it is; it ends as ``cancelled``.
+
+        What a run whose process is gone had spent is counted and audited by this agent, if it is its own.
+        """
+        run, engine = await self.find(run_id), self._current_engine()
+        is_left = run.status == "open" and not run.is_held and run.parent is None and run.attempt > 0
+        if is_left and run.agent_id == engine.settings.agent_id:
+            overrides = RunOverrides(accept_changes=True, cancels=True, named=True)
+            await engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
+            if (await self.find(run_id)).status != "open":
+                return
         await self._order(run_id, "cancel")
 
     async def pause(self, run_id: str) -> None:

@@ -60,8 +60,10 @@ def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> Audi
     return AuditEntry(*ids, action, status, fields.pop("detail", ""), services.ports.clock.now(), **fields)
 
 
-async def _append(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
-    return await once("audit.append", partial(_append_once, entry, services))
+async def _append(
+    entry: AuditEntry, services: EngineServices, name: str = "audit.append"
+) -> Result[None, ServiceFailed]:
+    return await once(name, partial(_append_once, entry, services))
 
 
 async def _append_once(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
@@ -171,7 +173,8 @@ async def audit(
         await audit_start(services)
     await _after_start(services)
     services.handle.reached["audit"] = "begun"
-    appended = await _append(_entry("run", services, status=status, detail=detail), services)
+    entry = _entry("run", services, status=status, detail=detail)
+    appended = await _append(entry, services, "audit.end")  # the others may not be reached again before it
     if not isinstance(appended, Success):
         return Failure(context.failure_of("audit")(appended.failure()))
     services.progress.recorded += 1

@@ -56,7 +56,7 @@ from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
 from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, TaskResultMetadata
-from reactive_agents.core.tools import ToolResult, ToolScope
+from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect, to_the_end
@@ -124,6 +124,7 @@ SERVICES: Mapping[str, Any] = {
     "plan store.list_plans": tuple[Plan, ...],
     "plan store.rewrite_steps": None,
     "audit.append": None,
+    "audit.end": None,
     "sessions.begin": History,
     "output validators.accept": JudgedAnswer,
     "instructions.text": str,
@@ -376,6 +377,7 @@ class RunJournal:
         """
         key = _branch_of(self).name("m")
         entry = self.find(key)
+        self._used.add(key)
         if request.purpose == "think":
             for _, shared in self._messages[len(self._message_places) :]:
                 if entry is None or entry.number > shared:
@@ -420,17 +422,52 @@ class RunJournal:
             return
         self.account.add(also)
         for entry in self._spent.get(path, ()):
-            body = self.body_of(entry)
-            if entry.kind == "request":
-                self.account.add((unknown_usage(str(body.get("model"))),))
+            self.account.add(self._spent_by(entry))
+
+    def _spent_by(self, entry: RunEntry) -> Sequence[RunUsage]:
+        """Return the usage of an answer, or of a request that was cut off."""
+        body = self.body_of(entry)
+        if entry.kind == "request":
+            return (unknown_usage(str(body.get("model"))),)
+        answer = _answer_of(body)
+        return (
+            answer.unwrap().spent
+            if isinstance(answer, Success)
+            else errors.refused_attempts(answer.failure())
+        )
+
+    async def count_rest(self) -> None:
+        """Count the calls in the record that a run which ends has not reached again."""
+        if self.account is None or self.record is None:
+            return
+        rest = [
+            each for each in self._entries.values() if not self.is_shared(each) and each.key not in self._used
+        ]
+        ended = tuple(
+            f"{each.key.rstrip('=')}/"
+            for each in self._entries.values()
+            if each.kind in ("service", "result")
+        )
+        for entry in rest:
+            if entry.key.startswith(ended):  # its usage is that of the call around it
                 continue
-            answer = _answer_of(body)
-            spent = (
-                answer.unwrap().spent
-                if isinstance(answer, Success)
-                else errors.refused_attempts(answer.failure())
-            )
-            self.account.add(spent)
+            body = self.body_of(entry)
+            if entry.kind == "service":
+                usage = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+                self.count_spent(f"{entry.key}/", usage)
+            elif entry.kind == "result":
+                outcome = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
+                result = outcome.value_or(None)
+                if result is not None:
+                    self.account.add(result.usage)
+                if result is None or result.origin in TRIED:
+                    self.account.count_calls(1)
+                await self._take_in(body)
+            elif entry.kind == "model":
+                self.account.add(self._spent_by(entry))
+            elif entry.kind == "request" and entry.key.rstrip(_SENT) not in self._used:
+                if not self._is_answered(entry):
+                    self.account.add(self._spent_by(entry))
 
     # --- tool calls ---------------------------------------------------------------------------------------
 
@@ -892,6 +929,8 @@ async def conduct_durably(
     if not isinstance(claimed, Success):
         return _not_begun(engine, task, run_id, claimed.failure(), parent)
     claim, run = claimed.unwrap()
+    if overrides.cancels:
+        claim = evolve(claim, run=evolve(claim.run, order="cancel"))
     if claim.state == "ended":
         if parent is not None:
             _count_ended_run(engine, claim.run)
@@ -1146,6 +1185,8 @@ async def _claimed(
             return Failure(claimed.failure())
         if claimed.unwrap().state != "held":
             return Success((claimed.unwrap(), run))
+        if overrides.cancels:
+            await _of_record(record, RunRecord.order, bool, run_id, "cancel")
         while True:
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)

@@ -430,6 +430,8 @@ class ExecutionEngine:
                 events.publish(TaskCompleted, cast(AgentResult, result))
             return Success(result)
         error = outcome.failure()
+        if isinstance(error, errors.RunCancelled) and services.journal is not None:
+            await services.journal.count_rest()
         context = handle.fail(error)
         try:
             await end_turn(None, services)

@@ -403,6 +403,7 @@ class RunOverrides(Value):
         services: fields of the run's ``EnginePorts``, in place of the engine's.
         tools: tools of this run, besides the agent's.
         accept_changes: whether a run that another version of the agent began is continued.
+        cancels: whether the run, which no process holds, is cancelled and counted instead of continued.
         reserved: the holder for which the run was reserved in its queue; empty for none.
         reserved_run: that run, as it was read then.
         named: whether the program chose the run's id, so that it names one run.
@@ -417,6 +418,7 @@ class RunOverrides(Value):
     services: Mapping[str, Any] = field(factory=dict)
     tools: tuple[Any, ...] = ()
     accept_changes: bool = False
+    cancels: bool = False
     reserved: str = ""
     reserved_run: RecordedRun | None = None
     named: bool = False

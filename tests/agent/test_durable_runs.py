@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import aclosing, closing, suppress
 from functools import partial
 from importlib.metadata import version
@@ -35,6 +36,7 @@ from reactive_agents.core.errors import (
     KernelErrors,
     MalformedResponse,
     RecordFailed,
+    RunCancelled,
     RunInterrupted,
     RunRefused,
     SessionUnavailable,
@@ -1129,6 +1131,56 @@ async def test_what_other_agents_spent_is_counted_once_over_restarts(
         (each.agent, each.output) for each in whole.sub_runs
     ]
     assert len(whole.sub_runs) == 1 + hands_over
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_a_run_spent_whose_process_is_gone_is_counted_when_it_is_cancelled(
+    tmp_path: Path, waits: bool
+) -> None:
+    bank = Bank(hangs_at=0 if waits else 3)
+
+    def described(*turns: Any, inner: Sequence[Any] = ()) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*inner)).with_reasoning()
+        paying = agent_tool(payer.with_tools(tool(bank.pay)).build())
+        pay = tool(requires_approval=waits)(bank.pay)
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(paying, pay)
+        clerk = clerk.with_approval(timeout_s=60) if waits else clerk
+        clerk = clerk.with_cost(tmp_path / "cost.db").with_audit(tmp_path / "audit.db")
+        return clerk.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(
+        calls(call("payer", task="Pay 1."), call("payer", task="Pay 2.")),
+        call("pay", number=3),
+        inner=[call("pay", number=1), call("pay", number=2), answer("Paid."), answer("Paid.")],
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        while waits and not await first.runs.questions("order-1"):
+            await anyio.lowlevel.checkpoint()
+        if not waits:
+            await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    await first.aclose()
+    later = described()
+    await later.runs.cancel("order-1")
+    assert (await later.runs.find("order-1")).state == "cancelled"
+    with pytest.raises(AgentError) as ended:
+        await later.runs.wait("order-1")
+    assert isinstance(ended.value.error, RunCancelled)
+    assert ended.value.metadata is not None
+    metadata = ended.value.metadata
+    assert metadata is not None
+    assert (metadata.model_calls, metadata.tool_calls, len(metadata.models)) == (6, 4, 1)
+    with pytest.raises(AgentError, match="has ended"):
+        await later.runs.cancel("order-1")
+    await later.aclose()
+    with closing(sqlite3.connect(tmp_path / "cost.db")) as file:
+        counted = file.execute("SELECT run_id, total_tokens FROM spending_models").fetchall()
+    assert counted == [("order-1", metadata.tokens_used)]
+    assert metadata.tokens_used > 0
+    with closing(sqlite3.connect(tmp_path / "audit.db")) as file:
+        entered = [json.loads(body)["action"] for (body,) in file.execute("SELECT body FROM entries")]
+    assert entered == ["start", *["request"] * waits, "run"]
 
 
 @pytest.mark.parametrize("own_record", [False, True])
