@@ -138,6 +138,8 @@ DEADLINE = "deadline"
 """``terminated_by`` of a run that reached its time limit."""
 NOT_APPROVED = "not_approved"
 """``terminated_by`` of a run that would be completed, had no call been declined."""
+IN_DOUBT = "in_doubt"
+"""``terminated_by`` of a run that would be completed, were no call in doubt."""
 
 
 def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
@@ -146,41 +148,57 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     That is a call which the model made after the refusal, and which worked: of the same tool, or with an
     effect, and with an argument in common. So a person can decline a message and approve a better one.
     """
-    return tuple(dict.fromkeys(_declines(steps)[0]))
+    return tuple(dict.fromkeys(tool for tool, origin in _declines(steps)[0] if origin == "declined"))
 
 
 def replaced_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     """Return the tool of each declined call that a later call stands for."""
-    return _declines(steps)[1]
+    return tuple(tool for tool, origin in _declines(steps)[1] if origin == "declined")
 
 
-def _declines(steps: Iterable[ReasoningStep]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the tools of the declined calls, and of those that later calls stand for."""
+def _declines(steps: Iterable[ReasoningStep]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return tool and origin of the calls that were declined or are in doubt.
+
+    The second list has those that later calls stand for.
+    """
     made: dict[CallId, tuple[str, tuple[StepId, ...]]] = {}
-    declined: dict[StepId, tuple[str, str]] = {}  # the calls of other passes and steps may have the same ids
-    replaced: list[str] = []
+    declined: dict[
+        StepId, tuple[str, str, str]
+    ] = {}  # the calls of other passes and steps may have the same ids
+    replaced: list[tuple[str, str]] = []
     for step in steps:
         known = step.metadata
         if known is None or known.call_id is None:
             continue
         if step.type == "action":
             made[known.call_id] = step.content, tuple(declined)
-        elif step.is_declined_call:
-            declined[step.id] = known.tool_used or "", made.get(known.call_id, ("",))[0]
+        elif known.origin in ("declined", "in_doubt"):
+            declined[step.id] = known.tool_used or "", made.get(known.call_id, ("",))[0], known.origin
         elif declined and known.success and known.call_id in made:
             content, before = made[known.call_id]
             for earlier in declined.keys() & before:
-                tool, call = declined[earlier]
+                tool, call, origin = declined[earlier]
                 is_alike = known.has_effect or tool == known.tool_used
                 if is_alike and (content == call or not _values(content).isdisjoint(_values(call))):
                     del declined[earlier]
-                    replaced.append(tool)
-    return tuple(tool for tool, _ in declined.values()), tuple(replaced)
+                    replaced.append((tool, origin))
+    return [(tool, origin) for tool, _, origin in declined.values()], replaced
 
 
-def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
-    """Return the declined calls for which a completed outcome is ``partial``."""
-    return declined_in(steps) if status == "completed" else ()
+def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tuple[str, str] | None:
+    """Return what makes a completed outcome ``partial``, and why; or ``None``."""
+    left = dict.fromkeys(_declines(steps)[0]) if status == "completed" else ()
+    declined = " and of ".join(tool for tool, origin in left if origin == "declined")
+    doubted = " and of ".join(tool for tool, origin in left if origin == "in_doubt")
+    reasons = []
+    if declined:
+        reasons.append(f"The call of {declined} was not approved, and no later one stands for it.")
+    if doubted:
+        reasons.append(
+            f"The call of {doubted} is in doubt: the process ended meanwhile, and it may have taken effect."
+        )
+    ended_by = NOT_APPROVED if declined else IN_DOUBT
+    return (ended_by, " ".join((*reasons, "Missing: what it was called for."))) if reasons else None
 
 
 def _values(content: str) -> set[str]:

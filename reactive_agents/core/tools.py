@@ -18,13 +18,14 @@ from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import LIVE, OMITTED, Value, computed
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
-CallOrigin: TypeAlias = Literal["executed", "declined", "stored", "refused", "external"]
+CallOrigin: TypeAlias = Literal["executed", "declined", "in_doubt", "stored", "refused", "external"]
 """Where the result of a call comes from: a run of the tool, an earlier run of the same call, or a refusal.
 
-A call that is ``declined`` was not approved. One that is ``external`` has no result yet: it was checked and
+A call that is ``declined`` was not approved. One that is ``in_doubt`` was under way when the process of a
+durable run ended, and was not made again. One that is ``external`` has no result yet: it was checked and
 approved, and another program executes it.
 """
-TRIED: frozenset[CallOrigin | None] = frozenset({"executed", "declined"})
+TRIED: frozenset[CallOrigin | None] = frozenset({"executed", "declined", "in_doubt"})
 """Origins of calls that no rule of the run held back."""
 
 FINAL_ANSWER = "final-answer"

@@ -17,7 +17,6 @@ from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.results import (
     DEADLINE,
-    NOT_APPROVED,
     ModelRetry,
     ReasoningResult,
     declined_end,
@@ -149,21 +148,20 @@ def _held_to_orders(
 
 
 def without_declined(result: ReasoningResult) -> ReasoningResult:
-    """Return the outcome, which is partial where a call was declined.
+    """Return the outcome, which is partial where a call was declined or is in doubt.
 
     What the answer says of it does not matter.
     """
     declined = declined_end(result.status, result.steps)
-    if not declined:
+    if declined is None:
         return result
-    calls = " and of ".join(declined)
-    reason = f"The call of {calls} was not approved, and no later one stands for it."
+    ended_by, reason = declined
     course = RunCourse(failed_calls=len(failures_in(result.steps)))
     confidence = min(result.metadata.confidence, confidence_in("partial", course))
     metadata = evolve(
         result.metadata,
-        terminated_by=NOT_APPROVED,
-        reason=f"{reason} Missing: what it was called for.",
+        terminated_by=ended_by,
+        reason=reason,
         confidence=confidence,
     )
     return evolve(result, status="partial", metadata=metadata)

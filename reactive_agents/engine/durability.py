@@ -271,6 +271,10 @@ class RunJournal:
         is_latest = request.key == f"{key}{_SENT * self._sent[key]}"
         return self.is_shared(request) or (is_latest and key in self._entries)
 
+    def _is_lost(self, request: RunEntry) -> bool:
+        """Return whether a request was cut off and not reached again."""
+        return not self._is_answered(request) and request.key.rstrip(_SENT) not in self._used
+
     def body_of(self, entry: RunEntry) -> JsonObject:
         """Return the data of an entry; what is shared was paid for by another run."""
         body = _loaded(entry)
@@ -463,11 +467,8 @@ class RunJournal:
                 if result is None or result.origin in TRIED:
                     self.account.count_calls(1)
                 await self._take_in(body)
-            elif entry.kind == "model":
+            elif entry.kind == "model" or (entry.kind == "request" and self._is_lost(entry)):
                 self.account.add(self._spent_by(entry))
-            elif entry.kind == "request" and entry.key.rstrip(_SENT) not in self._used:
-                if not self._is_answered(entry):
-                    self.account.add(self._spent_by(entry))
 
     # --- tool calls ---------------------------------------------------------------------------------------
 
@@ -617,7 +618,7 @@ class RunJournal:
         while f"{tried}!" in self._entries:  # it was repeated, and that call is in doubt too
             tried += "!"
         question = f"{tried}?"
-        told = made.with_result(None, IN_DOUBT)
+        told = made.with_result(None, IN_DOUBT).map(lambda result: evolve(result, origin="in_doubt"))
         answer = self._entries.get(f"{question}=")
         request = _doubt_request(f"{self.call_key(tried)}/doubt", made)  # "?" would end the path of a URL
         if self.in_doubt == "ask" and made.approver is not None:

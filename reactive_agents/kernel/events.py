@@ -11,7 +11,7 @@ from reactive_agents.core import events
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, Stamp, ToolCallCompleted
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.results import NOT_APPROVED, declined_end
+from reactive_agents.core.results import declined_end
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.service_calls import is_built_in
 from reactive_agents.kernel.state import Guidance, KernelState
@@ -192,10 +192,11 @@ class KernelHooks:
         )
 
     def on_done(self, state: KernelState) -> None:
-        """Publish the output of the run; partial where a call was declined."""
+        """Publish the output of the run; partial where a call was declined or is in doubt."""
         status, ended_by = state.outcome or "completed", state.terminated_by
-        if declined_end(status, state.steps):
-            status, ended_by = "partial", NOT_APPROVED
+        declined = declined_end(status, state.steps)
+        if declined is not None:
+            status, ended_by = "partial", declined[0]
         self._events.publish(
             FinalAnswerProduced,
             strategy=state.strategy,

@@ -320,6 +320,8 @@ async def test_an_interrupted_run_goes_on_and_reports_the_call_in_doubt(tmp_path
     assert [(each.handling, each.key) for each in events.of(ToolCallInDoubt)] == [("told", "order-1:t2")]
     assert events.of(RunContinued)[0].attempt == 2
     assert "may have taken effect" in llm.requests[0].messages[-1].content
+    assert (result.status, result.metadata.terminated_by) == ("partial", "in_doubt")
+    assert result.reason.startswith("The call of pay is in doubt: the process ended meanwhile")
     assert result.metadata.model_calls == 4  # two of the first process, two of the second
 
 
@@ -1056,7 +1058,7 @@ async def test_a_process_that_lost_its_run_leaves_the_turn_of_the_session_to_the
     assert results[1].output == "Paid 1."
 
 
-@pytest.mark.parametrize("hangs_at", ["audit.append1", "audit.append2"])
+@pytest.mark.parametrize("hangs_at", ["audit.append1", "audit.end1"])
 async def test_an_audit_entry_that_was_written_as_the_process_ended_is_there_once(
     tmp_path: Path, hangs_at: str
 ) -> None:
