@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
 from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections import deque
@@ -233,6 +234,8 @@ KEY_VARIABLE = "REACTIVE_AGENTS_RUNS_KEY"
 """The environment variable of the keys in base64."""
 
 _SEALED = "sealed:"
+_SEALED_TEXT = re.compile(r"sealed:[A-Za-z0-9+/]{38,}=*")
+"""A nonce and a tag at least, so that a plain text that begins with the same word is none."""
 
 
 class Seal:
@@ -263,7 +266,7 @@ class Seal:
         Raises:
             ValueError: there is no key, or none is the right one.
         """
-        if not text.startswith(_SEALED):
+        if not text.startswith(_SEALED) or not _SEALED_TEXT.fullmatch(text):
             return text
         if self._key is None:
             raise ValueError(f"it is encrypted, and there is no key: see {KEY_VARIABLE}")
@@ -276,6 +279,11 @@ class Seal:
                 opened: bytes = cipher.decrypt(sealed[:12], sealed[12:], None)
                 return opened.decode(errors="surrogatepass")
         raise ValueError("it is encrypted with another key; to change keys, give the new and the old one")
+
+    @property
+    def has_key(self) -> bool:
+        """Whether texts are encrypted."""
+        return self._key is not None
 
     def check(self) -> None:
         """Raise ``ValueError`` if the keys cannot be used."""

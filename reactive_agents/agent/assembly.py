@@ -137,6 +137,7 @@ def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgen
             "patterns": Object(agent.config.redaction.patterns),
             "subscribers": Object(subscribers),
             "run_log_config": Object(agent.config.run_log),
+            "run_log_key": Object(agent.components.record_key),
             **core,
         },
         services=partial(_services, agent),

@@ -164,7 +164,8 @@ def build_app(
     twice = next((each for each in names if names.count(each) > 1), None)
     if twice is not None:
         return Failure(InvalidConfig("name", repr(twice), "another name for each agent"))
-    library = RunLibrary(log, read_only=not agents)
+    keys = [agent.container.core.run_log_key() for agent in given.built]
+    library = RunLibrary(log, read_only=not agents, key=next(filter(None, keys), None))
     for path in given.runs:
         try:
             anyio.run(library.open, path.read_text(encoding="utf-8"))

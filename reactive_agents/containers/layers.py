@@ -80,14 +80,16 @@ def build_events(
     return bus
 
 
-def open_run_log(config: RunLogConfig | None, lifetimes: Lifetimes) -> SqliteRunLog | None:
+def open_run_log(
+    config: RunLogConfig | None, key: RecordKey | None, lifetimes: Lifetimes
+) -> SqliteRunLog | None:
     """Return the run log in a file; ``None`` without a configuration."""
     checked("core.run_log_config", config, RunLogConfig, NoneType)
     if config is None:
         return None
     from reactive_agents.adapters.telemetry.run_log import SqliteRunLog  # by agents with a run log
 
-    run_log = SqliteRunLog(config.path, keep_days=config.keep_days, keep_runs=config.keep_runs)
+    run_log = SqliteRunLog(config.path, keep_days=config.keep_days, keep_runs=config.keep_runs, key=key)
     return lifetimes.keep(run_log)
 
 
@@ -96,7 +98,7 @@ class CoreLayer(Layer):
 
     ``patterns`` and ``secrets`` are redacted besides the secrets that the redactor knows by itself.
     ``subscribers`` are handlers of the events of all runs. ``run_log`` keeps the events in a file, as
-    ``run_log_config`` configures it.
+    ``run_log_config`` configures it, encrypted with ``run_log_key``.
     """
 
     def __init__(self, given: Providers = EMPTY) -> None:
@@ -111,8 +113,10 @@ class CoreLayer(Layer):
         self.subscribers: Provider[tuple[ports.EventHandler, ...]] = given.get("subscribers") or Object(())
         self.lifetimes: Provider[Lifetimes] = given.get("lifetimes") or Singleton(Lifetimes)
         self.run_log_config: Provider[RunLogConfig | None] = given.get("run_log_config") or Object(None)
+        self.run_log_key: Provider[RecordKey | None] = given.get("run_log_key") or Object(None)
         self.run_log: Provider[Maybe[SqliteRunLog]] = OptionalService(
-            given.get("run_log") or Singleton(open_run_log, self.run_log_config, self.lifetimes)
+            given.get("run_log")
+            or Singleton(open_run_log, self.run_log_config, self.run_log_key, self.lifetimes)
         )
         self.events: Provider[ports.EventBus] = given.get("events") or Singleton(
             build_events, self.redactor, self.subscribers, self.run_log

@@ -290,6 +290,11 @@ class LoggedRun(Value):
         """Wall-clock seconds; ``None`` while no end is logged."""
         return None if self.ended_at is None else (self.ended_at - self.started_at).total_seconds()
 
+    def contains(self, text: str) -> bool:
+        """Return whether its task, reason or names contain a text, in capitals or not."""
+        words = (self.task, self.detail, self.run_id, self.agent, self.user or "", self.session or "")
+        return text.lower() in "\n".join((*words, *self.tags)).lower()
+
 
 @frozen(eq=False, repr=False)
 class LoggedRunFilter(Value):

@@ -17,7 +17,7 @@ import anyio.to_thread
 from attrs import define, evolve, field
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.run_record import states_in
+from reactive_agents.adapters.run_record import RecordKey, states_in
 from reactive_agents.adapters.sql import is_made, shown_place
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog
 from reactive_agents.core.codec import decode, encode
@@ -62,14 +62,15 @@ class RunLibrary:
     Args:
         path: the file of a run log, which need not exist yet, or a Postgres URL.
         read_only: never create or change the file, for a studio that begins no runs.
+        key: decrypts the run log; by default that of the environment.
     """
 
-    def __init__(self, path: str | Path, *, read_only: bool = True) -> None:
+    def __init__(self, path: str | Path, *, read_only: bool = True, key: RecordKey | None = None) -> None:
         self.place = shown_place(path)
         self._is_made = partial(is_made, path, RUN_LOG)
         self._has_log = not read_only
         self._path = path
-        self._log = SqliteRunLog(path, read_only=read_only)
+        self._log = SqliteRunLog(path, read_only=read_only, key=key)
         self._opened: OrderedDict[str, tuple[LoggedRun, tuple[LoggedEvent, ...]]] = OrderedDict()
         self._known: OrderedDict[str, KnownRun] = OrderedDict()
 
@@ -246,7 +247,6 @@ def run_document(run: LoggedRun) -> JsonObject:
 
 
 def _fits(run: LoggedRun, chosen: LoggedRunFilter) -> bool:
-    words = (run.task, run.detail, run.run_id, run.agent, run.user or "", run.session or "", *run.tags)
     names = ("agent", "user", "session", "status", "parent")
     return (
         all(getattr(chosen, name) in (None, getattr(run, name)) for name in names)
@@ -255,7 +255,7 @@ def _fits(run: LoggedRun, chosen: LoggedRunFilter) -> bool:
         and (chosen.since is None or run.started_at >= chosen.since)
         and (chosen.before is None or run.started_at < chosen.before)
         and (chosen.least_cost_usd is None or run.cost_usd >= chosen.least_cost_usd)
-        and (chosen.text is None or chosen.text.lower() in "\n".join(words).lower())
+        and (chosen.text is None or run.contains(chosen.text))
         and (chosen.children or chosen.parent is not None or run.parent is None)
     )
 

@@ -285,6 +285,24 @@ def test_an_approval_without_the_key_of_the_record_says_so(tmp_path: Path) -> No
     assert b"violet" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
 
 
+def test_with_a_key_the_run_log_in_the_file_of_the_record_is_encrypted_too(tmp_path: Path) -> None:
+    record, keyed = tmp_path / "runs.db", {"REACTIVE_AGENTS_RUNS_KEY": urlsafe_b64encode(bytes(32)).decode()}
+    line = ("run", "What is 17 * 23, violet-harbour?", "--tools", "calculator", "--runs", record)
+    ran = command(*line, "--run-id", "sum", **keyed, REACTIVE_AGENTS_RUN_LOG="")
+    assert ran.exit_code == 0
+    stored = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    assert [word for word in (b"violet", b"17 * 23", b"391") if word in stored] == []
+    line = ("runs", "show", "sum", "--runs", record, "--requests", "--results")
+    for denied in (command(*line), command(*line, REACTIVE_AGENTS_RUNS_KEY="2" * 43)):
+        assert denied.exit_code == 1
+        assert "it is encrypted" in denied.stderr
+        assert "391" not in denied.stdout
+    assert "it is encrypted" in command("runs", "list", "--runs", record).stdout
+    shown = command(*line, **keyed).stdout
+    assert [word for word in ("violet-harbour", "17 * 23", "391") if word not in shown] == []
+    assert "violet" in command("runs", "list", "--runs", record, **keyed).stdout
+
+
 def test_a_run_of_another_version_of_the_agent_is_accepted_by_the_command(tmp_path: Path) -> None:
     record = tmp_path / "runs.db"
     anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann"))))

@@ -4,6 +4,7 @@ The handler only puts an event into a queue; a thread writes the queue every few
 that neither the event loop nor the run waits for a disk. A killed run is in the log up to then. Each message
 of a run is stored once, even if many requests contain it, so that the file grows only with new content.
 
+With a key, tasks, reasons, events and texts are encrypted as in the record of runs; other columns are plain.
 The bus has redacted the events. Deltas of streamed texts are omitted, since the whole texts follow.
 """
 
@@ -19,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from operator import methodcaller
 from typing import Any
 
@@ -29,6 +31,7 @@ from returns.result import Failure, Result
 
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.postgres import table_of
+from reactive_agents.adapters.run_record import KEY_VARIABLE, RecordKey, Seal
 from reactive_agents.core import VERSION, events
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
@@ -144,6 +147,7 @@ class SqliteRunLog:
         keep_days, keep_runs: as in ``RunLogConfig``.
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write or create the file.
+        key: encrypts what runs say; by default that of the environment, as for the record of runs.
 
     Attributes:
         wants_requests: whether the bus passes it requests to models.
@@ -159,7 +163,11 @@ class SqliteRunLog:
         keep_runs: int | None = None,
         patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
+        key: RecordKey | None = None,
     ) -> None:
+        self._seal = Seal(os.environ.get(KEY_VARIABLE) if key is None else key)
+        # a digest of an encrypted text would tell whether a guess of it is right
+        self._salt = os.urandom(16) if self._seal.has_key else b""
         self._file = sql.open_database(
             path, RUN_LOG, RunLogFailed, patience_s=patience_s, read_only=read_only
         )
@@ -243,9 +251,10 @@ class SqliteRunLog:
                 _log.warning("The run log could not be written: %d events are lost.", lost, exc_info=True)
                 return len(batch)
             self._failures = self._failures + 1 if isinstance(written, Failure) else 0
-            if self._failures >= _ATTEMPTS:
+            if isinstance(written, Failure) and self._failures >= _ATTEMPTS:
                 self._failures = 0
-                _log.warning("The run log could not be written: %d events are lost.", len(batch))
+                why = written.failure().message
+                _log.warning("The run log could not be written: %d events are lost. %s", len(batch), why)
             elif self._failures:
                 with self._changing:  # the next round tries again
                     self._waiting.extendleft(reversed(batch))
@@ -263,7 +272,7 @@ class SqliteRunLog:
             for each in rows:
                 event = each.event
                 if isinstance(event, events.TaskStarted):
-                    _insert_run(file, event)
+                    _insert_run(file, event, self._seal)
                 if event.run_id not in there:
                     if not file.execute(self._is_there, (event.run_id,)).fetchone():
                         self._texts.pop(event.run_id, None)
@@ -274,14 +283,14 @@ class SqliteRunLog:
                         "SELECT coalesce(max(sequence), 0) FROM run_events WHERE run_id = ?", (event.run_id,)
                     ).fetchone()
                 if isinstance(event, events.TaskCompleted | events.TaskFailed):
-                    _end_run(file, event)
+                    _end_run(file, event, self._seal)
                 kind = type(event)
                 subject = str(getattr(event, _SUBJECTS.get(kind, ""), ""))
-                body = json.dumps(each.body, ensure_ascii=False)
+                body = self._seal.close(json.dumps(each.body, ensure_ascii=False))
                 number = event.sequence + self._before.get(event.run_id, 0)
                 file.executemany(
                     "INSERT INTO run_texts VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                    map(_storable, each.texts),
+                    (_storable((*names, self._seal.close(text))) for *names, text in each.texts),
                 )
                 file.execute(
                     "INSERT INTO run_events VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -333,8 +342,8 @@ class SqliteRunLog:
         texts = self._texts.setdefault(run_id, _Texts())
         short = encode(evolve(request, messages=(), tools=()))
         assert isinstance(short, dict)
-        texts.messages = _digests(request.messages, texts.messages, texts, rows, Message)
-        texts.tools = _digests(request.tools, texts.tools, texts, rows)
+        texts.messages = _digests(request.messages, texts.messages, texts, rows, self._salt, Message)
+        texts.tools = _digests(request.tools, texts.tools, texts, rows, self._salt)
         short["messages"] = [digest for _, digest in texts.messages]
         short["tools"] = [digest for _, digest in texts.tools]
         return short
@@ -350,6 +359,9 @@ class SqliteRunLog:
     async def runs(self, chosen: LoggedRunFilter) -> Result[tuple[LoggedRun, ...], RunLogFailed]:
         """Return the matching runs, latest first."""
 
+        text = chosen.text or ""
+        in_file = not text or not self._seal.has_key
+
         def work(file: sql.Transaction) -> tuple[LoggedRun, ...]:
             wanted: dict[str, object] = {
                 "agent = ?": chosen.agent,
@@ -363,16 +375,21 @@ class SqliteRunLog:
                 "started_us < ?": None if chosen.before is None else sqlite.microseconds(chosen.before),
                 "cost_usd >= ?": chosen.least_cost_usd,
                 "parent = ?": chosen.parent,
-                f"replace(lower({_SEARCHED}), lower(?), '') <> lower({_SEARCHED})": chosen.text or None,
+                f"replace(lower({_SEARCHED}), lower(?), '') <> lower({_SEARCHED})": text or None
+                if in_file
+                else None,
             }
             where, values = sql.where(wanted)
             root = "" if chosen.children or chosen.parent is not None else "AND parent IS NULL"
             rows = file.execute(
                 f"SELECT {_COLUMNS} FROM logged_runs WHERE {where} {root}"
                 " ORDER BY started_us DESC, run_id DESC LIMIT ?",
-                (*values, sql.row_limit(chosen.limit)),
+                (*values, sql.row_limit(chosen.limit if in_file else None)),
             )
-            return tuple(_run_of(row) for row in rows)
+            found = (_run_of(row, self._seal) for row in rows)
+            return tuple(
+                found if in_file else islice((each for each in found if each.contains(text)), chosen.limit)
+            )
 
         return await self._file.read("runs", work)
 
@@ -388,7 +405,7 @@ class SqliteRunLog:
             ).fetchall()
             if not rows or (len(rows) > 1 and rows[0][0] != run_id):
                 return None
-            return _run_of(rows[0])
+            return _run_of(rows[0], self._seal)
 
         return await self._file.read("run", work)
 
@@ -412,13 +429,13 @@ class SqliteRunLog:
                 (run_id, after, sql.row_limit(limit or None)),
             )
             for sequence, at_us, kind, subject, text in rows:
-                body = json.loads(text)
+                body = json.loads(self._seal.open(text))
                 if kind == "ModelCallStarted" and not with_requests:
                     body.pop("request", None)
                 if isinstance(body.get("request"), dict):
                     for name in ("messages", "tools"):
                         body["request"][name] = [
-                            _text(file, run_id, each, texts) for each in body["request"][name]
+                            _text(file, run_id, each, texts, self._seal) for each in body["request"][name]
                         ]
                 found.append(LoggedEvent(run_id, sequence, sqlite.moment_of(at_us), kind, subject, body))
             return tuple(found)
@@ -476,6 +493,7 @@ def _digests(
     before: Sequence[tuple[object, str]],
     texts: _Texts,
     rows: _Rows,
+    salt: bytes,
     kind: Any = None,
 ) -> Sequence[tuple[object, str]]:
     """Return the parts of a request with their digests; write the new ones."""
@@ -484,7 +502,7 @@ def _digests(
         earlier, digest = before[place] if place < len(before) else (None, "")
         if part != earlier:
             body = json.dumps(encode(part, kind), ensure_ascii=False, sort_keys=True)
-            digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            digest = hashlib.sha256(salt + body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             if digest not in texts.stored:
                 texts.stored.add(digest)
                 rows.texts.append((rows.event.run_id, digest, body))
@@ -500,7 +518,7 @@ _GOES_ON = "logged_runs.status NOT IN ('completed', 'partial', 'abstained')"
 """The condition on runs that can continue: a failed durable run can, one with a result cannot."""
 
 
-def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
+def _insert_run(file: sql.Transaction, event: events.TaskStarted, seal: Seal) -> None:
     file.execute(  # an attempt that did nothing, as while a service was away; its task may have been another
         "DELETE FROM logged_runs WHERE run_id = ? AND EXISTS (SELECT 1 FROM run_events"
         " WHERE run_id = logged_runs.run_id AND sequence = 2 AND kind = 'TaskFailed')",
@@ -517,7 +535,7 @@ def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
                 event.session,
                 event.user,
                 json.dumps(list(event.tags)),
-                event.input,
+                seal.close(event.input),
                 sqlite.microseconds(event.at),
                 VERSION,
             )
@@ -525,7 +543,7 @@ def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
     )
 
 
-def _end_run(file: sql.Transaction, event: events.TaskCompleted | events.TaskFailed) -> None:
+def _end_run(file: sql.Transaction, event: events.TaskCompleted | events.TaskFailed, seal: Seal) -> None:
     """Set the outcome and the figures of a run; an interrupted one has no outcome yet."""
     status: str
     if isinstance(event, events.TaskCompleted):
@@ -540,7 +558,7 @@ def _end_run(file: sql.Transaction, event: events.TaskCompleted | events.TaskFai
                 None if status == "interrupted" else sqlite.microseconds(event.at),
                 status,
                 told.terminated_by,
-                detail or "",
+                seal.close(detail or ""),
                 told.model_calls,
                 told.tokens_used,
                 told.cost_usd,
@@ -569,27 +587,37 @@ _SEARCHED = " || '\n' || ".join(
 )
 
 
-def _run_of(row: tuple[Any, ...]) -> LoggedRun:
-    run_id, agent, started, task, status, parent, session, user, tags, ended, *rest = row
+def _run_of(row: tuple[Any, ...], seal: Seal) -> LoggedRun:
+    run_id, agent, started, task, status, parent, session, user, tags, ended, by, detail, *rest = row
     return LoggedRun(
         RunId(run_id),
         agent,
         sqlite.moment_of(started),
-        task,
+        _readable(task, seal),
         status,
         None if parent is None else RunId(parent),
         session,
         user,
         tuple(json.loads(tags)),
         None if ended is None else sqlite.moment_of(ended),
+        by,
+        _readable(detail, seal),
         *rest,
     )
 
 
-def _text(file: sql.Transaction, run_id: RunId, digest: str, texts: dict[str, Json]) -> Json:
+def _readable(text: str, seal: Seal) -> str:
+    """Return a text, or why it cannot be read: such a run is listed too."""
+    try:
+        return seal.open(text)
+    except ValueError as problem:
+        return f"({problem})"
+
+
+def _text(file: sql.Transaction, run_id: RunId, digest: str, texts: dict[str, Json], seal: Seal) -> Json:
     if digest not in texts:
         row = file.execute(
             "SELECT body FROM run_texts WHERE run_id = ? AND digest = ?", (run_id, digest)
         ).fetchone()
-        texts[digest] = None if row is None else json.loads(row[0])
+        texts[digest] = None if row is None else json.loads(seal.open(row[0]))
     return texts[digest]

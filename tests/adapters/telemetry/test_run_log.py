@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import signal
 import sqlite3
@@ -37,7 +38,7 @@ from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, sa
 from reactive_agents.testing.core import START
 from tests.support.command_line import command
 from tests.support.fakes import refuse_thread
-from tests.support.sqlite_files import counted_work
+from tests.support.sqlite_files import counted_work, sqlite_file
 from tests.support.waiting import until_blocking
 
 
@@ -98,6 +99,40 @@ def test_a_run_is_there_with_every_event_and_its_requests(tmp_path: Path) -> Non
     event = event_of(made, run)
     assert isinstance(event, ToolCallCompleted)
     assert (event.tool_name, event.result, event.run_id) == ("add", 3, run.run_id)
+
+
+def test_the_key_of_the_record_encrypts_the_log_wherever_it_is(tmp_path: Path) -> None:
+    path, key = tmp_path / "log.db", bytes(32)
+    plain = logging_agent(path, say("sealed: as you say.")).build()
+    plain.run_sync("sealed: bids for the harbour", tags=["a"])
+    built = logging_agent(path, *SUM).with_durability(tmp_path / "runs.db", key=key).build()
+    built.run_sync("Add 1 and 2 for violet-harbour.", user="ada", tags=["b"])
+    assert b"violet" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    sealed, readable = runs_in(path)
+    assert (sealed.user, sealed.tags, sealed.status) == ("ada", ("b",), "completed")
+    assert sealed.task == "(it is encrypted, and there is no key: see REACTIVE_AGENTS_RUNS_KEY)"
+    assert readable.task == "sealed: bids for the harbour"
+
+    async def found(text: str, limit: int | None = None) -> Any:
+        log = SqliteRunLog(path, read_only=True, key=key)
+        return await attempt(log.runs(LoggedRunFilter(text=text, limit=limit)))
+
+    assert [len(anyio.run(found, text).unwrap()) for text in ("VIOLET", "harbour", "boat")] == [1, 2, 0]
+    assert [each.tags for each in anyio.run(found, "harbour", 1).unwrap()] == [("b",)]
+    with sqlite_file(path) as file:
+        digests = {each for (each,) in file.execute("SELECT digest FROM run_texts")}
+    text = json.dumps({"content": "Add 1 and 2 for violet-harbour.", "tag": "UserMessage"}, sort_keys=True)
+    assert hashlib.sha256(text.encode()).hexdigest()[:32] not in digests, "a guess could be checked"
+
+
+def test_a_log_that_cannot_be_encrypted_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "log.db"
+    log = SqliteRunLog(path, key="short")
+    log(TaskStarted(RunId("r1"), TaskId("t1"), 1, START, AgentId("a1"), "Add."))
+    for _ in range(3):
+        anyio.run(log.flush)
+    assert "its key does not have 32 bytes" in caplog.messages[-1]
+    assert b"Add." not in path.read_bytes()
 
 
 def test_a_run_is_logged_after_the_system_gave_no_thread(
