@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
@@ -272,6 +273,31 @@ def cancel_on_sigterm() -> Iterator[None]:
         yield
 
 
+_last_writes: list[Callable[[], object]] = []
+
+
+def call_before_end(write: Callable[[], object]) -> None:
+    """Call a function before the process ends, by itself or by a SIGTERM handled here."""
+    atexit.register(write)
+    _last_writes.append(write)
+
+
+def not_before_end(write: Callable[[], object]) -> None:
+    """Undo :func:`call_before_end`."""
+    atexit.unregister(write)
+    with suppress(ValueError):
+        _last_writes.remove(write)
+
+
+def _end_by_signal() -> None:
+    """Do the last writes, and let SIGTERM end the process."""
+    for write in tuple(_last_writes):
+        last = threading.Thread(target=write)  # it may use an event loop, which this thread may be in
+        last.start()
+        last.join()
+    signal.raise_signal(signal.SIGTERM)
+
+
 @contextmanager
 def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
     """Call a function on SIGTERM, and let the signal end the process after the block.
@@ -297,7 +323,7 @@ def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
     if received:
         from reactive_agents.effects import after_other_tasks
 
-        after_other_tasks(lambda: signal.raise_signal(signal.SIGTERM))
+        after_other_tasks(_end_by_signal)
         sys.exit(128 + signal.SIGTERM)  # ends the event loop, or the thread has blocked the signal
 
 

@@ -32,7 +32,7 @@ from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import runs
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import InvalidConfig, RunInterrupted, RunRefused
-from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
+from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.governance import ApprovalDecision, described_request
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject, abbreviated
@@ -412,11 +412,16 @@ def worker(
     """Run queued and interrupted runs."""
     agent = _agent(file, config, None, None, allow_tools_from, engine=engine)
     ended: Counter[str] = Counter()
+    under_way: dict[RunId, None] = {}
 
     def count(event: AgentEvent) -> None:
-        if isinstance(event, TaskCompleted):
+        if isinstance(event, TaskStarted) and event.parent_run_id is None:
+            under_way[event.run_id] = None
+        elif isinstance(event, TaskCompleted):
+            under_way.pop(event.run_id, None)
             ended[event.result.status] += 1
         elif isinstance(event, TaskFailed) and not isinstance(event.error, RunInterrupted | RunRefused):
+            under_way.pop(event.run_id, None)
             ended[event.status] += 1
 
     agent.subscribe(count)
@@ -433,7 +438,7 @@ def worker(
                     until_idle=until_idle,
                 )
             except anyio.get_cancelled_exc_class():
-                told(())  # before the signal ends the process
+                told(tuple(under_way))  # before the signal ends the process
                 raise
 
     def told(left: Sequence[RunId]) -> None:

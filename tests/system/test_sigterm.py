@@ -10,8 +10,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 
+from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.governance.audit_log import read_entries, unfinished_runs, verify
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -102,6 +104,45 @@ def test_the_command_records_its_run(tmp_path: Path) -> None:
     assert document["metadata"]["usage"]["reported"] is False  # the call may be charged
     assert rows(tmp_path / "cost.db", "spending_runs") == 1
     assert rows(tmp_path / "audit.db", "entries") == 2
+
+
+@pytest.mark.parametrize("name", ["run", "worker", "evaluate"])
+def test_the_run_log_has_the_end_of_a_run_that_a_command_interrupts(name: str, tmp_path: Path) -> None:
+    record, config, cases = tmp_path / "runs.db", tmp_path / "agent.toml", tmp_path / "cases.toml"
+    with OpenAIServer(Answer("late", delay_s=3_600)) as server:
+        config.write_text(
+            f'[model]\nmodel = "openai/gpt-4o-mini"\nbase_url = "{server.base_url}"\napi_key = "none"\n'
+            f'[run_log]\npath = "{record}"\n'
+        )
+        cases.write_text('[[cases]]\ntask = "Say hello."\n')
+        line = {
+            "run": ("run", "Say hello.", "--config", config, "--runs", record, "--json"),
+            "worker": ("worker", config, "--runs", record, "--finish", "0", "--json"),
+            "evaluate": ("evaluate", cases, "--config", config, "--json"),
+        }[name]
+        if name == "worker":
+            anyio.run(submit, config, record)
+        command = [sys.executable, "-m", "reactive_agents", *map(str, line)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+            assert server.asked.wait(60)
+            process.send_signal(signal.SIGTERM)
+            printed = process.communicate(timeout=60)[0]
+        assert process.returncode == -signal.SIGTERM
+    with closing(sqlite3.connect(record)) as file:
+        (kind,) = file.execute("SELECT kind FROM run_events ORDER BY sequence DESC LIMIT 1").fetchone()
+        (status,) = file.execute("SELECT status FROM logged_runs").fetchone()
+    expected = "interrupted" if name in ("run", "worker") else "cancelled"
+    assert (kind, status) == ("TaskFailed", expected)
+    if name == "worker":
+        assert json.loads(printed) == {"queue": "default", "ended": {}, "left": ["handed-over"]}
+
+
+async def submit(config: Path, record: Path) -> None:
+    """Put a run into the queue."""
+    agent = ReactiveAgents.from_config(config).with_durability(record, recover=False).build()
+    agent.runs.ensure_worker = lambda *_: None  # type: ignore[method-assign]
+    await agent.submit("Say hello.", run_id="handed-over")
+    await agent.aclose()
 
 
 def test_a_run_whose_process_was_killed_shows_as_one_without_an_end(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ The bus has redacted the events. Deltas of streamed texts are omitted, since the
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import json
 import logging
@@ -32,6 +31,7 @@ from returns.result import Failure, Result
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.postgres import table_of
 from reactive_agents.adapters.run_record import KEY_VARIABLE, RecordKey, Seal
+from reactive_agents.adapters.system import call_before_end, not_before_end
 from reactive_agents.core import VERSION, events
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
@@ -203,7 +203,7 @@ class SqliteRunLog:
                 writer = threading.Thread(target=self._write_batches, name="run-log", daemon=True)
                 writer.start()  # if that fails, the next event tries again
                 self._writer = writer
-                atexit.register(self._write_waiting)
+                call_before_end(self._write_waiting)
 
     async def flush(self) -> None:
         """Write the queued events."""
@@ -231,7 +231,7 @@ class SqliteRunLog:
                 with self._changing:
                     if not self._waiting:
                         self._writer = None
-                        atexit.unregister(self._write_waiting)
+                        not_before_end(self._write_waiting)
                         return
 
     def _write_waiting(self) -> int:
