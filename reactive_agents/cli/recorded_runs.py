@@ -6,10 +6,9 @@ The commands belong to the group of ``cli/runs.py``, which shows past runs.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from enum import StrEnum
@@ -21,7 +20,7 @@ import typer
 from attrs import evolve
 from returns.result import Result, Success
 
-from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
+from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock, cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import AgentConfig, ReactiveAgent
@@ -29,14 +28,14 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.runs import exported, settle_question
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
-from reactive_agents.cli.runs import runs
+from reactive_agents.cli.runs import ask_record, runs
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import InvalidConfig, RunInterrupted, RunRefused
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.governance import ApprovalDecision, described_request
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject, abbreviated
-from reactive_agents.core.run_record import RecordedRun, RunFilter, RunOrder
+from reactive_agents.core.run_record import RunOrder
 from reactive_agents.core.texts import escaped
 from reactive_agents.effects import Effect
 
@@ -72,52 +71,6 @@ class Engine(StrEnum):
 
     RECORD = "record"
     DBOS = "dbos"
-
-
-_OF_RECORD = (
-    "--agent, --user, --state, --children or --limit: the runs of a record are listed, not of a run log"
-)
-
-
-def list_recorded(place: str, chosen: RunFilter, of_log: Mapping[str, object]) -> None:
-    """List the runs of a record; refuse the options of a run log, ``of_log``."""
-    for name, value in of_log.items():
-        if value is not None:
-            raise output.bad_usage(name, repr(value), _OF_RECORD)
-    found = _ask(place, lambda record: record.runs(chosen))
-    if output.is_json():
-        output.print_json([_listed(each) for each in found])
-        return
-    rows = [
-        (
-            each.run_id,
-            "" if each.created_at is None else f"{each.created_at:%Y-%m-%d %H:%M:%S}",
-            each.agent_id,
-            each.state,
-            str(each.attempt),
-            each.queue,
-            output.one_line(each.task.input)[:60],
-        )
-        for each in found
-    ]
-    output.print_table(("run", "began", "agent", "state", "tries", "queue", "task"), rows, right=("tries",))
-
-
-def _listed(run: RecordedRun) -> JsonObject:
-    return {
-        "run_id": run.run_id,
-        "agent": run.agent_id,
-        "state": run.state,
-        "task": run.task.input,
-        "user": run.task.user,
-        "session": run.task.session,
-        "created_at": None if run.created_at is None else run.created_at.isoformat(),
-        "updated_at": None if run.updated_at is None else run.updated_at.isoformat(),
-        "attempt": run.attempt,
-        "queue": run.queue,
-        "parent": run.parent,
-        "origin": run.origin,
-    }
 
 
 @runs.command()
@@ -504,9 +457,7 @@ def _ask(
     file: str, question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]]
 ) -> _T:
     output.check_there("--runs", file, "a record of runs")
-    return output.ask_store(
-        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
-    )
+    return ask_record(file, question)
 
 
 def _order(file: str, run: str, order: RunOrder, told: str) -> None:

@@ -103,46 +103,133 @@ def list_runs(
     children: Annotated[bool, output.option("--children", help="Include the runs that tools began.")] = False,
     limit: Annotated[int, output.option("--limit", "-n", metavar="N", min=1, help="The most runs.")] = 20,
 ) -> None:
-    """List runs, latest first; from the record if there is no run log in its place."""
-    if state is not None or (file is not None and _is_record_alone(file)):
-        from reactive_agents.cli.recorded_runs import list_recorded  # it adds to the commands of this module
-
-        of_log = {
-            "--session": session,
-            "--status": status,
-            "--tag": tag,
-            "--tool": tool,
-            "--since": since,
-            "--before": before,
-            "--min-cost": least_cost,
-        }
-        chosen_runs = RunFilter(
+    """List runs of the log and the record, latest first."""
+    of_log = {
+        "--session": session,
+        "--status": status,
+        "--tag": tag,
+        "--tool": tool,
+        "--since": since,
+        "--before": before,
+        "--min-cost": least_cost,
+    }
+    given = [name for name, value in of_log.items() if value is not None]
+    has_record = _has(_place(file), RUNS, "runs")
+    if given and (state is not None or (file is not None and _is_record_alone(file))):
+        raise output.bad_usage(given[0], repr(of_log[given[0]]), _OF_RECORD)
+    recorded: tuple[RecordedRun, ...] = ()
+    if state is not None or (has_record and not given):
+        output.check_there("--runs", _place(file), "a record of runs")
+        wanted = RunFilter(
             None if agent is None else AgentId(agent), state, user, limit=limit, children=children
         )
-        list_recorded(_place(file), chosen_runs, of_log)
-        return
-    chosen = LoggedRunFilter(
-        agent, user, session, status, tag, tool, since, before, least_cost, children, limit
-    )
-    found, problems = _as_recorded(file, _runs(file, chosen))
+        recorded = ask_record(_place(file), lambda record: record.runs(wanted))
+    logged: tuple[LoggedRun, ...] = ()
+    if state is None and not (file is not None and _is_record_alone(file)):
+        chosen = LoggedRunFilter(
+            agent, user, session, status, tag, tool, since, before, least_cost, children, limit
+        )
+        logged = _runs(file, chosen)
+    runs_, known, problems = _joined(file, logged, recorded, has_record=has_record)
+    latest = sorted(runs_, key=lambda run: (run.started_at, run.run_id), reverse=True)[:limit]
     if output.is_json():
-        output.print_json([_document(each, problems) for each in found])
+        output.print_json([_listed(each, known.get(each.run_id), problems) for each in latest])
         return
-    rows = [
-        (
+    rows = []
+    for each in latest:
+        found = known.get(each.run_id)
+        row = (
             each.run_id,
             f"{each.started_at:%Y-%m-%d %H:%M:%S}",
             each.agent,
-            each.status,
+            each.status if found is None else found.state,
+            *((("", "") if found is None else (str(found.attempt), found.queue)) if has_record else ()),
             "" if each.duration_s is None else f"{each.duration_s:.1f} s",
             str(each.tokens),
             dollars(each.cost_usd),
             output.one_line(each.task)[:60],
         )
-        for each in found
-    ]
-    heads = ("run", "began", "agent", "status", "took", "tokens", "cost", "task")
-    output.print_table(heads, rows, right=("took", "tokens", "cost"))
+        rows.append(row)
+    of_run = ("state", "tries", "queue") if has_record else ("status",)
+    heads = ("run", "began", "agent", *of_run, "took", "tokens", "cost", "task")
+    output.print_table(heads, rows, right=("tries", "took", "tokens", "cost"))
+
+
+_OF_RECORD = (
+    "--agent, --user, --state, --children or --limit: the runs of a record are listed, not of a run log"
+)
+
+
+def _joined(
+    file: str | None, logged: tuple[LoggedRun, ...], recorded: tuple[RecordedRun, ...], *, has_record: bool
+) -> tuple[list[LoggedRun], dict[RunId, RecordedRun], dict[RunId, Json]]:
+    """Return the runs of the log and the record, those of the record by id, and problems by id."""
+    known = {each.run_id: each for each in recorded}
+    names = {each.run_id for each in logged}
+    unlogged = [each for each in recorded if each.run_id not in names]
+    unrecorded = [each.run_id for each in logged if each.run_id not in known]
+
+    async def find_logged(log: SqliteRunLog) -> Result[list[LoggedRun], RunLogFailed]:
+        read: list[tuple[RunId, Result[Any, Any]]] = [
+            (each.run_id, await attempt(log.run(each.run_id))) for each in unlogged
+        ]
+        found = [(name, run.value_or(None)) for name, run in read]
+        return Success([run for name, run in found if run is not None and run.run_id == name])
+
+    async def find_recorded(record: SqliteRunRecord) -> Result[list[RecordedRun], RunLogFailed]:
+        read: list[Result[Any, Any]] = [await attempt(record.find(each)) for each in unrecorded]
+        found = [each.value_or(None) for each in read]  # one may be encrypted with another key
+        return Success([each for each in found if each is not None])
+
+    if unlogged and _has(_place(file), RUN_LOG, "logged_runs"):
+        logged += tuple(_ask(file, find_logged))
+    if unrecorded and has_record:
+        known |= {each.run_id: each for each in ask_record(_place(file), find_recorded)}
+    current, problems = _as_recorded(file, logged)
+    names = {each.run_id for each in logged}
+    return [*current, *(_unlogged(each) for each in recorded if each.run_id not in names)], known, problems
+
+
+def _unlogged(run: RecordedRun) -> LoggedRun:
+    """Return a run of which only the record has something, such as a queued one."""
+    moment = run.created_at or SystemClock.now()
+    is_ended = run.status not in ("open", "queued")
+    task, ended = run.task, run.updated_at if is_ended else None
+    return LoggedRun(
+        run.run_id,
+        run.agent_id,
+        moment,
+        task.input,
+        run.state,
+        run.parent,
+        task.session,
+        task.user,
+        task.tags,
+        ended,
+    )
+
+
+def _listed(run: LoggedRun, known: RecordedRun | None, problems: dict[RunId, Json]) -> JsonObject:
+    """Return the document of a run in a list, with what the record has of it."""
+    updated = None if known is None else known.updated_at
+    return {
+        "state": run.status if known is None else known.state,
+        "created_at": (run.started_at if known is None else known.created_at or run.started_at).isoformat(),
+        "updated_at": None if updated is None else updated.isoformat(),
+        "attempt": None if known is None else known.attempt,
+        "queue": None if known is None else known.queue,
+        "origin": None if known is None else known.origin,
+        **_document(run, problems),
+    }
+
+
+def ask_record(
+    place: str, question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]]
+) -> _T:
+    """Return what a record answers, decrypted with the key of the environment."""
+    return output.ask_store(
+        lambda: SqliteRunRecord(place, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
+    )
 
 
 def _is_record_alone(place: str) -> bool:
@@ -220,9 +307,7 @@ def _left_alone(place: str, run_id: RunId) -> str:
 
     known = None
     if _has(place, RUNS, "runs"):
-        known = output.ask_store(
-            lambda: SqliteRunRecord(place, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), find
-        )
+        known = ask_record(place, find)
     if known is None or known.status != "open" or known.is_held:
         return ""
     return (
@@ -289,6 +374,11 @@ def _find_run(file: str | None, run: str) -> LoggedRun:
     if found is None:
         every = _runs(file, LoggedRunFilter(children=True, limit=2**31))
         meant = [each.run_id for each in every if each.run_id.startswith(run)]
+        known = None
+        if not meant and _has(_place(file), RUNS, "runs"):
+            known = ask_record(_place(file), lambda record: record.find(RunId(run)))
+        if known is not None:
+            return _unlogged(known)
         problem = f"There is no run {run!r} in the log."
         if meant:
             problem = f"{len(meant)} runs in the log begin with {run!r}, such as {' and '.join(meant[:2])}."

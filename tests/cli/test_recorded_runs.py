@@ -98,17 +98,49 @@ def test_the_runs_of_a_record_without_a_run_log_are_listed(tmp_path: Path) -> No
     assert "--tag: got 'x', expected --agent, --user, --state" in refused.stderr
 
 
-def test_a_record_with_a_run_log_lists_what_the_log_has_unless_a_state_is_asked_for(tmp_path: Path) -> None:
+def test_a_record_with_a_run_log_lists_what_both_have_in_one_shape(tmp_path: Path) -> None:
     record = tmp_path / "runs.db"
-    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).with_run_log(record)
-    agent.with_durability(record).build().run_sync("Greet me.", run_id="one")
-    (logged,) = json.loads(command("runs", "list", "--runs", record, "--json").stdout)
-    assert (logged["run_id"], logged["status"]) == ("one", "completed")
-    (recorded,) = json.loads(
-        command("runs", "list", "--runs", record, "--state", "completed", "--json").stdout
-    )
-    assert (recorded["run_id"], recorded["state"], recorded["attempt"]) == ("one", "completed", 1)
-    assert json.loads(command("runs", "list", "--runs", record, "--state", "queued", "--json").stdout) == []
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hello."))).with_run_log(record)
+    described.build().run_sync("Greet her.")
+    agent = described.with_llm(ScriptedLLM(say("Hello."))).with_durability(record, recover=False).build()
+
+    async def begin() -> None:
+        agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
+        await agent.run("Greet me.", run_id="one", tags=["x"])
+        for name in ("job", "job2", "job3"):
+            await agent.submit("Greet.", run_id=name, queue="slow")
+        await agent.aclose()
+
+    anyio.run(begin)
+
+    def listed(*line: object) -> list[Any]:
+        found: list[Any] = json.loads(command("runs", "list", "--runs", record, *line, "--json").stdout)
+        return found
+
+    every = listed()
+    assert [(each["state"], each["queue"]) for each in every] == [
+        ("queued", "slow"),
+        ("queued", "slow"),
+        ("queued", "slow"),
+        ("completed", ""),
+        ("completed", None),  # is not recorded
+    ]
+    assert [each["run_id"] for each in every[:4]] == ["job3", "job2", "job", "one"]
+    assert [each["attempt"] for each in every] == [0, 0, 0, 1, None]
+    assert [(each["status"], each["model_calls"]) for each in every[2:4]] == [("queued", 0), ("completed", 1)]
+    assert listed("--limit", 2) == every[:2]
+    assert listed("--state", "queued") == every[:3]
+    assert listed("--state", "completed") == listed("--tag", "x") == every[3:4]
+    assert {frozenset(each) for each in every} == {frozenset(every[0])}
+    text = command("runs", "list", "--runs", record).stdout
+    assert [line.split("\t")[3] for line in text.splitlines()][:4] == [
+        "queued",
+        "queued",
+        "queued",
+        "completed",
+    ]
+    shown = command("runs", "show", "job", "--runs", record)
+    assert (shown.exit_code, ": queued" in shown.stdout) == (0, True)
 
 
 def test_a_run_whose_sessions_cannot_be_used_is_interrupted_and_can_be_cancelled(tmp_path: Path) -> None:
@@ -287,19 +319,19 @@ def test_an_approval_without_the_key_of_the_record_says_so(tmp_path: Path) -> No
 
 def test_with_a_key_the_run_log_in_the_file_of_the_record_is_encrypted_too(tmp_path: Path) -> None:
     record, keyed = tmp_path / "runs.db", {"REACTIVE_AGENTS_RUNS_KEY": urlsafe_b64encode(bytes(32)).decode()}
-    line = ("run", "What is 17 * 23, violet-harbour?", "--tools", "calculator", "--runs", record)
+    line = ("run", "What is 17171 * 23232, violet-harbour?", "--tools", "calculator", "--runs", record)
     ran = command(*line, "--run-id", "sum", **keyed, REACTIVE_AGENTS_RUN_LOG="")
     assert ran.exit_code == 0
     stored = b"".join(each.read_bytes() for each in tmp_path.iterdir())
-    assert [word for word in (b"violet", b"17 * 23", b"391") if word in stored] == []
+    assert [word for word in (b"violet", b"17171 * 23232", b"398916672") if word in stored] == []
     line = ("runs", "show", "sum", "--runs", record, "--requests", "--results")
     for denied in (command(*line), command(*line, REACTIVE_AGENTS_RUNS_KEY="2" * 43)):
         assert denied.exit_code == 1
         assert "it is encrypted" in denied.stderr
-        assert "391" not in denied.stdout
+        assert "398916672" not in denied.stdout
     assert "it is encrypted" in command("runs", "list", "--runs", record).stdout
     shown = command(*line, **keyed).stdout
-    assert [word for word in ("violet-harbour", "17 * 23", "391") if word not in shown] == []
+    assert [word for word in ("violet-harbour", "17171 * 23232", "398916672") if word not in shown] == []
     assert "violet" in command("runs", "list", "--runs", record, **keyed).stdout
 
 
