@@ -787,9 +787,23 @@ def migrate(connection: sqlite3.Connection, store: Store, *, to: int | None = No
 def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:
     """Describe a failure of a file in a sentence."""
     named = f"The {store.name} file {str(path)!r}"
-    known = _SENTENCES.get(primary_code(error)) if isinstance(error, sqlite3.Error) else None
+    code = primary_code(error) if isinstance(error, sqlite3.Error) else 0
+    known = _SENTENCES.get(code)
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
+        known = _what_is_at(path) or known
     said = str(error).rstrip(".") or type(error).__name__
     return f"{named} {known or f'cannot be used: {said}'}."
+
+
+def _what_is_at(path: DatabasePath) -> str:
+    """Return why no file can be opened at a path; empty if that is not seen."""
+    if os.path.isdir(path):
+        return "cannot be opened: it is a directory"
+    folder = os.path.dirname(os.path.abspath(path))
+    with suppress(OSError, AttributeError):  # Windows has no such function
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return "cannot be opened for writing: its file system is read-only"
+    return ""
 
 
 def failure_of(service: str) -> Callable[[str, str], ServiceFailed]:

@@ -832,6 +832,9 @@ class ReactiveAgent(Generic[R, D]):
         if not isinstance(new_task, Success):
             return Failure(new_task.failure())
         ready = new_task.unwrap()
+        if queued and not ready.input.strip():  # it would fail when a worker begins it
+            blank = "The task's input is blank; expected a description of the task."
+            return Failure(errors.TaskError(blank, ready.id))
         if options.get("deps") is None and self.deps_function is not None and not queued:
             options = {**options, "deps": self.deps_function}
         deps_type = None if queued and options.get("deps") is None else self.deps_type

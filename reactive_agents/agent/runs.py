@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, get_args
 
 import anyio
 import anyio.to_thread
@@ -113,6 +113,7 @@ class Runs(Generic[R]):
             limit: the most that are returned, 1 or more.
         """
         _refuse(wrong_value("limit", limit, int, "a whole number, 1 or more", is_count))
+        _refuse(wrong_value("state", state, RunState | None, f"one of {', '.join(get_args(RunState))}"))
         chosen = RunFilter(self.engine.settings.agent_id, state, user, limit=limit)
         return await value_of(self._record.runs(chosen))
 
@@ -541,14 +542,32 @@ class Runs(Generic[R]):
         return await value_of(self._record.entries(RunId(run_id)))
 
     async def _order(self, run_id: str, order: RunOrder) -> None:
-        await self.find(run_id)
-        if not await value_of(self._record.order(RunId(run_id), order)):
-            raise AgentError(errors.RunRefused(run_id, "has ended, or is being cancelled"))
+        value_or_raise(await give_order(self._record, RunId(run_id), order))
 
     async def _settle(self, run_id: str, key: str | None, given: JsonObject | ApprovalDecision) -> None:
         await self.find(run_id)
         now = self.engine.ports.clock.now()
         value_or_raise(await settle_question(self._record, RunId(run_id), key, given, now))
+
+
+async def give_order(
+    record: RunRecord, run_id: RunId, order: RunOrder
+) -> Result[None, errors.RunRefused | errors.RecordErrors]:
+    """Order a run to pause, cancel or continue; fails with the reason why it cannot."""
+    taken = await attempt(record.order(run_id, order))
+    if isinstance(taken, Failure):
+        return Failure(taken.failure())
+    if taken.unwrap():
+        return Success(None)
+    found = await attempt(record.find(run_id))
+    if isinstance(found, Failure):
+        return Failure(found.failure())
+    run = found.unwrap()
+    if run is None:
+        return Failure(errors.RunRefused(run_id, "is not in the record"))
+    is_under_way = run.status in ("open", "queued")
+    problem = "is being cancelled" if is_under_way else f"has ended: it is {run.status}"
+    return Failure(errors.RunRefused(run_id, problem))
 
 
 async def settle_question(

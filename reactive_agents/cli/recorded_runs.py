@@ -25,7 +25,7 @@ from reactive_agents.adapters.system import SystemClock, cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import AgentConfig, ReactiveAgent
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.runs import exported, settle_question
+from reactive_agents.agent.runs import exported, give_order, settle_question
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import ask_record, runs
@@ -461,8 +461,7 @@ def _ask(
 
 
 def _order(file: str, run: str, order: RunOrder, told: str) -> None:
-    if not _ask(file, lambda record: record.order(RunId(run), order)):
-        raise output.fail(RunRefused(run, "is not in the record, has ended, or is being cancelled"))
+    _ask(file, lambda record: give_order(record, RunId(run), order))
     output.report({"run_id": run, "order": order}, f"{told} {run}.")
 
 

@@ -163,7 +163,7 @@ _OF_RECORD = (
 def _joined(
     file: str | None, logged: tuple[LoggedRun, ...], recorded: tuple[RecordedRun, ...], *, has_record: bool
 ) -> tuple[list[LoggedRun], dict[RunId, RecordedRun], dict[RunId, Json]]:
-    """Return the runs of the log and the record, those of the record by id, and problems by id."""
+    """Return the runs of log and record, those of the record, and problems by id."""
     known = {each.run_id: each for each in recorded}
     names = {each.run_id for each in logged}
     unlogged = [each for each in recorded if each.run_id not in names]

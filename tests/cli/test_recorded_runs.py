@@ -501,3 +501,39 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
     assert json.loads(command(*worker, "--json").stdout)["error"]["tag"] == "InvalidConfig"
     never = command("worker", described, "--runs", record, "--rate", "5/0", "--until-idle")
     assert (never.exit_code, "rate: got (5, 0.0), expected" in never.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("order", ["cancel", "pause", "unpause"])
+def test_an_order_that_comes_too_late_says_why(tmp_path: Path, order: str) -> None:
+    record = tmp_path / "runs.db"
+    assert (
+        command("run", QUESTION, "--tools", "calculator", "--runs", record, "--run-id", "sum").exit_code == 0
+    )
+    for run, why in (("nope", "is not in the record"), ("sum", "has ended: it is completed")):
+        refused = command("runs", order, run, "--runs", record)
+        assert (refused.exit_code, refused.stderr) == (1, f"error: Run {run!r} {why}.\n")
+
+
+def test_a_directory_is_no_record(tmp_path: Path) -> None:
+    refused = command("runs", "list", "--runs", tmp_path, "--state", "queued")
+    assert (refused.exit_code, "cannot be opened: it is a directory." in refused.stderr) == (1, True)
+
+
+def test_a_blank_task_is_not_put_into_a_queue(tmp_path: Path) -> None:
+    agent = mailer(tmp_path / "runs.db", ScriptedLLM())
+
+    async def begin() -> None:
+        for begun in (agent.submit(" "), agent.schedule("nightly", "0 2 * * *", "\n")):
+            with pytest.raises(AgentError, match="The task's input is blank"):
+                await begun
+        assert (await agent.runs.list(), await agent.runs.schedules()) == ((), ())
+        with pytest.raises(AgentError, match="state: got 'bogus', expected one of queued, running"):
+            await agent.runs.list(state="bogus")  # type: ignore[arg-type]
+        await agent.aclose()
+
+    anyio.run(begin)
+    line = ("runs", "schedule", "nightly", "0 2 * * *", " ", "--runs", tmp_path / "runs.db")
+    described = tmp_path / "agent.toml"
+    described.write_text('[model]\nmodel = "offline"\n')
+    refused = command(*line, "--config", described)
+    assert (refused.exit_code, "input is blank" in refused.stderr) == (1, True)
