@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.agent.test_queue_worker import until_paused
 from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.anyio
 
 
@@ -90,6 +92,45 @@ async def test_a_worker_that_is_stopped_hands_its_run_over(tmp_path: Path) -> No
     assert (done, events.of(ToolCallInDoubt)) == ([1], [])
     for each in (stopped, other, later):
         await each.aclose()
+
+
+_HANGING = """
+import sys
+import anyio
+from pathlib import Path
+from reactive_agents.testing import ScriptedLLM, call
+from tests.system.test_dbos_queues import agent
+
+async def hang() -> str:
+    print("begun", flush=True)
+    await anyio.sleep_forever()
+
+anyio.run(agent(Path(sys.argv[1]), ScriptedLLM(call("hang")), hang).runs.work)
+"""
+
+
+async def test_a_worker_leaves_the_runs_of_another_process_alone(tmp_path: Path) -> None:
+    record = tmp_path / "r.db"
+    worker = agent(record, ScriptedLLM(answer("Hello there.")))
+    await worker.submit("Hang.", run_id="r1")
+    of_r1 = "SELECT status, executor_id FROM workflow_status WHERE workflow_uuid = 'r1'"
+    line = [sys.executable, "-c", _HANGING, str(record)]
+    async with await anyio.open_process(line, stderr=None, cwd=ROOT) as other:
+        try:
+            assert other.stdout is not None
+            assert await other.stdout.receive() in (b"begun", b"begun\n")
+            with sqlite_file(f"{record}-dbos") as file:
+                before = file.execute(of_r1).fetchone()
+            await worker.submit("Greet me.", run_id="r2", queue="other")
+            await worker.runs.work("other", until_idle=True)
+            with sqlite_file(f"{record}-dbos") as file:
+                assert file.execute(of_r1).fetchone() == before
+                _, own = file.execute(of_r1.replace("'r1'", "'r2'")).fetchone()
+            assert (before[0], own == before[1]) == ("PENDING", False)
+            assert (await worker.runs.find("r1")).attempt == 1
+        finally:
+            other.kill()
+    await worker.aclose()
 
 
 async def test_a_run_that_is_in_the_record_alone_is_queued_again(tmp_path: Path) -> None:
