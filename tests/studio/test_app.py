@@ -720,10 +720,18 @@ async def test_a_store_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 async def test_a_run_whose_record_cannot_be_read_is_shown_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     builder = ReactiveAgents.create().with_name("sums").with_llm(ScriptedLLM(*SUM)).with_reasoning()
-    sealed = builder.with_tools(add).with_run_log(path).with_durability(path, key=bytes(32)).build()
-    await sealed.run("Add 1 and 2.", run_id="r")
+    described = builder.with_tools(add).with_run_log(path)
+    plain = described.with_durability(path).build()
+    await plain.run("Add 1 and 2.", run_id="r")
+    await plain.aclose()
+    sealed = described.with_llm(ScriptedLLM(*SUM)).with_durability(path, key=bytes(32)).build()
+    await sealed.run("Add 1 and 2.", run_id="sealed")
     await sealed.aclose()
+    with sqlite_file(path) as file:
+        file.execute("UPDATE runs SET task = (SELECT task FROM runs WHERE run_id = 'sealed')")
     async with studio(path, summing(path)) as client:
+        refused = await client.get("/api/runs/sealed")  # its log has the same key
+        assert "it is encrypted, and there is no key" in refused.json()["detail"]
         run = (await client.get("/api/runs/r")).json()
         assert "it is encrypted, and there is no key" in run["can"]["reason"]
         (tool,) = [each for each in run["document"]["rows"] if each["kind"] == "tool"]
