@@ -654,7 +654,8 @@ async def to_the_end(work: Callable[[], Awaitable[_A]]) -> _A:
         finally:
             ended.set()
 
-    task = _begun_task(do())
+    context = contextvars.copy_context()
+    task = _begun_task(do(), context)
     cancelled: asyncio.CancelledError | None = None
     forget: Callable[[], object] = bool
     if not ended.is_set():
@@ -670,6 +671,9 @@ async def to_the_end(work: Callable[[], Awaitable[_A]]) -> _A:
                     asyncio._register_task(task)
                     raise
     forget()
+    for variable, value in context.items():  # such as the current span of a trace, which the work has ended
+        if variable.get(None) is not value:
+            variable.set(value)
     try:
         if raised:
             raise raised[0]
@@ -681,13 +685,13 @@ async def to_the_end(work: Callable[[], Awaitable[_A]]) -> _A:
     return returned[0]
 
 
-def _begun_task(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _begun_task(coroutine: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
     """Run a coroutine up to where it waits, and the rest as a task that is not listed.
 
     The first part runs here and now, as in an eager task of Python 3.12: what need not wait costs no turn of
     the event loop.
     """
-    loop, here, context = asyncio.get_running_loop(), asyncio.current_task(), contextvars.copy_context()
+    loop, here = asyncio.get_running_loop(), asyncio.current_task()
     rest = _Rest[None](coroutine.__await__())
     task: asyncio.Task[None] = asyncio.Task(cast(Any, rest), loop=loop, context=context)
     asyncio._unregister_task(task)

@@ -97,9 +97,10 @@ async def test_every_run_leaves_an_entry_in_the_audit_log_however_it_ends(tmp_pa
         ("run", "completed"),
         ("start", None),
         ("run", "failed"),
+        ("start", None),
         ("run", "failed"),  # it was refused before it began
     ]
-    assert verify(path).unwrap().entries == 5
+    assert verify(path).unwrap().entries == 6
     assert b"sk-abcdefghijklmnop" not in path.read_bytes()
 
 

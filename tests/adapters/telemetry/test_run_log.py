@@ -631,7 +631,7 @@ def test_a_continued_run_keeps_the_events_of_each_attempt(tmp_path: Path) -> Non
 
     anyio.run(interrupt_and_continue)
     (run,) = runs_in(path)
-    assert run.status == "completed"
+    assert run.status == "partial"  # a call is in doubt
     kinds = [each.kind for each in events_of(path, run.run_id)]
     before, after = kinds[: kinds.index("RunContinued")], kinds[kinds.index("RunContinued") :]
     assert (before.count("ModelCallStarted"), after[-1]) == (2, "TaskCompleted")
