@@ -634,7 +634,7 @@ async def to_the_end(work: Callable[[], Awaitable[_A]]) -> _A:
     """Return the result of work that no cancellation cuts off; one is raised after it.
 
     A shield of anyio holds back the scopes around it, but not ``Task.cancel()`` of asyncio, which comes again
-    and again where a scope waits for this task. So there the work is a task of its own that only this one
+    and again where a scope waits for this task. So there the work is a separate task that only this one
     knows: the end of the event loop cancels this one, and waits for it. The work should end by itself; after
     a cancellation it is cut off when minutes have passed.
     """

@@ -579,7 +579,7 @@ class ReactiveAgent(Generic[R, D]):
     async def prune_audit(self, older_than: timedelta) -> int:
         """Delete older entries of the audit log, which still verifies; return how many.
 
-        Entries are deleted up to the first that is not older. An entry of the action ``prune`` says so.
+        Entries are deleted up to the first that is not older. An entry of the action ``prune`` records it.
         """
         audit = self.container.governance.audit().value_or(None)
         return await _prune(audit, "audit", self.container.core.clock().now(), older_than)

@@ -132,7 +132,7 @@ class ApprovalRequest(Value):
         if given == asked:
             return Success(evolve(decision, arguments=None))
         if shown := markers_in(given) - markers_in(asked):  # of events, which a form is filled with
-            expected = "the value itself, which is shown to nobody and has to be given again"
+            expected = "the value itself, which is never shown and has to be given again"
             return Failure(InvalidConfig("arguments", ", ".join(sorted(shown)), expected))
         fits = Success(None) if self.check is None else self.check(copied_json(arguments))
         if isinstance(fits, Failure):

@@ -182,7 +182,7 @@ _OPTIONAL = tuple(each.name for each in fields(EnginePorts) if each.default is N
 
 @define(eq=False)
 class OpenDeps:
-    """Dependencies of a run that are closed after it, in a task of their own.
+    """Dependencies of a run that are closed after it, in a separate task.
 
     The same task enters and leaves the context manager, whose scopes are then none of the run's.
     """
@@ -214,7 +214,7 @@ class OpenDeps:
                         await anyio.to_thread.run_sync(manager.__exit__, None, None, None)
         except anyio.get_cancelled_exc_class():  # as at the end of the event loop
             pass
-        except BaseException as error:  # noqa: BLE001 - nobody waits for the task
+        except BaseException as error:  # noqa: BLE001 - nothing waits for the task
             self.problem = error
         finally:
             self.ready.set()

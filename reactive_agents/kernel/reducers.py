@@ -31,7 +31,7 @@ _TURN = 0.8
 _AFTER_REPAIR = 0.9
 """The factor of that confidence for each repaired call."""
 _SHOWN_ARGUMENTS = 2_000
-"""Characters of the arguments of an approver that are told beside a result."""
+"""Characters of the arguments of an approver that are shown beside a result."""
 
 
 def new_step(
@@ -235,7 +235,7 @@ def absorb_results(
 
 
 def _told_of(result: ToolResult) -> str:
-    """Return what the model is told of arguments that an approver changed."""
+    """Return what the model reads of arguments that an approver changed."""
     if result.arguments is None:
         return ""
     made = shortened(json.dumps(result.arguments, ensure_ascii=False), _SHOWN_ARGUMENTS)

@@ -474,7 +474,7 @@ class AgentService:
                                 self._live[live.run_id] = live
             except AgentError as error:
                 live.refusal = error
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - nobody waits for the task
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - nothing waits for the task
                 _log.error("The run %s was cut off.", live.run_id, exc_info=error)
             finally:
                 live.end(time.monotonic())

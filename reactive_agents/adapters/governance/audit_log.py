@@ -487,7 +487,7 @@ class SqliteAuditLog:
     def _pruned(
         self, connection: sql.Transaction, *, before: datetime, sign: Sign | None
     ) -> tuple[int, AuditHead | None]:
-        """Delete entries and add the one that says so; return their number, and the head."""
+        """Delete entries, and add one that records it; return their number, and the head."""
         count, last = 0, _pruned_head(connection.execute(_LAST_PRUNE).fetchone())
         for row in islice(_pages(connection, _LINK), _MOST_PRUNED):
             number, _, body, hash_, _ = row
@@ -733,7 +733,7 @@ def _verified(
 
 
 def _pruned_head(row: tuple[object, ...] | None) -> AuditHead | None:
-    """Return the head of the pruned entries, from the body of the entry that says so."""
+    """Return the head of the pruned entries, from the body of the entry that records it."""
     found = None if row is None else _PRUNED.search(str(row[0]))
     return None if found is None else AuditHead(int(found[1]), found[2])
 

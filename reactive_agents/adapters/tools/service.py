@@ -290,7 +290,7 @@ class WrappedCall:
         wrappers: the outermost first.
         check: checks changed arguments.
         run: runs the tool for a call with checked arguments.
-        approved: whether somebody approved the call, whose arguments then must not be changed.
+        approved: whether a person approved the call, whose arguments then must not be changed.
     """
 
     def __init__(
@@ -364,7 +364,7 @@ class WrappedCall:
         try:
             if any(map(inspect.iscoroutinefunction, (wrapper, type(wrapper).__call__))):
                 returned = await wrapper(context, given, run)
-            else:  # a thread of its own kind, since it waits for that of the tool
+            else:  # a thread of another kind, since it waits for that of the tool
                 limiter = anyio.CapacityLimiter(1)
                 returned = await call_function(
                     wrapper, context, given, lambda each: anyio.from_thread.run(run, each), limiter=limiter
