@@ -21,6 +21,7 @@ from reactive_agents.core.converter import OMIT, union_members
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.stored_forms import TAG, tag_of
+from reactive_agents.core.values import LIVE
 
 _SCALARS: Mapping[Any, JsonObject] = {
     bool: {"type": "boolean"},
@@ -72,10 +73,8 @@ def _of_container(kind: Any) -> JsonObject:
 
 
 def _of_union(kind: Any, members: tuple[Any, ...]) -> JsonObject:
-    branches: list[Json] = [
-        _tagged(member) if len(members) > 1 and attrs.has(member) else json_schema(member)
-        for member in members
-    ]
+    is_tagged = len(members) > 1 and all(map(attrs.has, members))
+    branches: list[Json] = [_tagged(member) if is_tagged else json_schema(member) for member in members]
     if type(None) in get_args(kind):
         branches.append({"type": "null"})
     return {"anyOf": branches}
@@ -97,6 +96,8 @@ def _of_class(kind: Any) -> JsonObject:
     properties: JsonObject = {}
     required: list[Json] = []
     for field in attrs.fields(kind):
+        if field.metadata == LIVE:
+            continue
         schema = json_schema(hints[field.name])
         schema |= dict(limits_of(field.validator, of_text=schema.get("type") == "string"))
         if about.get(field.name):

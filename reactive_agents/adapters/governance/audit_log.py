@@ -733,7 +733,7 @@ def _verified(
 
 
 def _pruned_head(row: tuple[object, ...] | None) -> AuditHead | None:
-    """Return the head of the pruned entries, from the body of the entry that records it."""
+    """Return the head of the pruned entries, from the entry that records it."""
     found = None if row is None else _PRUNED.search(str(row[0]))
     return None if found is None else AuditHead(int(found[1]), found[2])
 

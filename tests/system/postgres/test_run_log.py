@@ -13,5 +13,7 @@ FILES_ALONE = {
     "test_runs_of_more_than_the_days_to_keep_are_deleted",
     "test_a_file_that_cannot_be_written_fails_no_run",
     "test_a_killed_run_is_there_up_to_the_kill",
+    "test_the_key_of_the_record_encrypts_the_log_wherever_it_is",
+    "test_a_log_that_cannot_be_encrypted_says_why",
 }
 globals().update(contract_of(test_run_log, files_alone=FILES_ALONE))
