@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -24,8 +25,12 @@ from tests.support.postgres import running_server
 
 ROOT, KILLS, ROUND = Path(__file__).parents[2], 12, 40
 AGENT = AgentId("a")
+STORES = ("audit", "cost", "sessions")
+"""The stores in the order in which the program prunes them."""
 
 PROGRAM = """
+import os
+import signal
 import sys
 from datetime import UTC, datetime, timedelta
 import anyio
@@ -63,11 +68,22 @@ async def fill(day, names):
         spent = SpendingRecord(run, task, agent, (RunUsage("m", Usage(1, 1, 2), 0.5, 1),), clock.now())
         (await attempt(costs.record(spent))).unwrap()
 
+def ends_at(write, batches):
+    async def counted(operation, *args, **options):
+        done = await write(operation, *args, **options)
+        batches.append(operation)
+        if batches.count("prune") == 10:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+    return counted
+
 async def main():
     await fill(0, [f"old-{child}-{number}" for number in range(count)])
     await fill(8, [f"new-{child}"])
     print("filled", flush=True)
-    for store in stores(9)[1:]:
+    for number, store in enumerate(stores(9)[1:]):
+        if str(number) in sys.argv[4:]:
+            store._file.write = ends_at(store._file.write, [])
         print("prunes", flush=True)
         (await attempt(store.prune(on_day(5)))).unwrap()
     print("pruned", flush=True)
@@ -86,8 +102,18 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def killed(place: str, child: int, chance: random.Random) -> None:
-    """Fill the place, begin to prune, and be killed after one of the reports and a moment."""
+    """Fill the place, begin to prune, and be killed.
+
+    Every second process ends between two transactions of one of the stores, the others after one of the
+    reports and a moment.
+    """
     arguments = (sys.executable, "-c", PROGRAM, place, str(child), str(ROUND))
+    if child % 2:
+        ended = subprocess.run(
+            (*arguments, str(child // 2 % len(STORES))), cwd=ROOT, timeout=100, check=False
+        )
+        assert ended.returncode == -signal.SIGKILL
+        return
     with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for _ in range(chance.randint(2, 4)):
@@ -122,13 +148,17 @@ async def left(place: str, child: int) -> dict[str, set[str]]:
 
 def test_what_is_newer_stays_and_the_log_is_valid(place: str) -> None:
     chance, partly = random.Random(7), Counter[str]()
+    old: dict[str, set[str]] = {store: set() for store in STORES}
     for child in range(KILLS):
         killed(place, child, chance)
         verify(place).unwrap()
         for store, names in anyio.run(left, place, child).items():
             assert f"new-{child}" in names, store
-            partly[store] += 0 < sum(name.startswith(f"old-{child}-") for name in names) < ROUND
+            before = old[store] | {f"old-{child}-{number}" for number in range(ROUND)}
+            old[store] = names & before
+            partly[store] += 0 < len(old[store]) < len(before)
         verify(place).unwrap()
+    assert all(partly[store] for store in STORES), "no process was killed while it pruned a store"
     subprocess.run((sys.executable, "-c", PROGRAM, place, str(KILLS), "0"), cwd=ROOT, check=True, timeout=100)
     for store, names in anyio.run(left, place, KILLS).items():
         assert names == {f"new-{KILLS}"}, store
