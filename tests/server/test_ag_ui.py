@@ -589,8 +589,9 @@ async def test_a_thread_goes_on_where_the_process_of_its_run_was_killed(tmp_path
         async def kill() -> None:
             assert other.stdout is not None
             said = b""
-            while b"pays" not in said:
+            while not said.endswith(b"\n"):
                 said += await other.stdout.receive()
+            assert said == b"pays\n"
             other.kill()
 
         found: list[Any] = []
