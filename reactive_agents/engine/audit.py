@@ -146,9 +146,11 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
         publish_failure("audit", error, services, fatal=required)
         return Failure(error) if required else DONE
 
+    scope = services.handle.start_scope = anyio.CancelScope()
+
     async def enter() -> None:
         try:
-            with services.handle.start_scope:
+            with scope:
                 entered = await _append(_entry("start", services), services)
                 if isinstance(entered, Failure):
                     error = context.failure_of("audit")(entered.failure())

@@ -162,7 +162,8 @@ class ExecutionEngine:
             with _as_run_under_way(services):
                 return await self._run_and_close(refused, services)
         finally:
-            handle.start_scope.cancel()  # else one that hangs would hold up the end of the event loop
+            if handle.start_scope is not None:  # else one that hangs would hold up the end of the event loop
+                handle.start_scope.cancel()
             handle.control.close()
             if self._running.handles.get(task.id) is handle:
                 del self._running.handles[task.id]

@@ -254,7 +254,8 @@ class RunHandle:
         content: the images, audio and documents of the run; ``None`` for a run of texts.
         state: the state of the session, or of the run.
         start_entered: set when the start of the run is in the audit log, or cannot be; ``None`` before that.
-        start_scope: of the entry of the start, which is given up when the run has ended.
+        start_scope: of the entry of the start, which is given up when the run has ended; ``None`` unless it
+            is written beside the run.
         deps: the dependencies that are closed after the run; ``None`` for none.
     """
 
@@ -287,7 +288,7 @@ class RunHandle:
     content: RunContent | None = None
     state: SessionState = field(factory=SessionState)
     start_entered: anyio.Event | None = None
-    start_scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    start_scope: anyio.CancelScope | None = None
     deps: OpenDeps | None = None
 
     def ending_error(self) -> RuntimeErrors | None:

@@ -694,21 +694,31 @@ def without_written_thinking(response: ModelResponse) -> ModelResponse:
 
 _FINISH_REASONS = get_args(FinishReason)
 _TEXTS = ("content", "model", "thinking")
+_NUMBERS = frozenset({int, float})
 
 
 def response_problem(response: ModelResponse) -> str | None:
     """Return what a custom service did wrong, such as ``returned …``, or ``None``."""
     calls, usage, refused = response.tool_calls, response.usage, response.refused
-    wrong_text = next((each for each in _TEXTS if not isinstance(getattr(response, each), str)), None)
-    if wrong_text is not None:
-        name, expected = wrong_text, "a text, also an empty one"
+    if not (
+        isinstance(response.content, str)
+        and isinstance(response.model, str)
+        and isinstance(response.thinking, str)
+    ):
+        name = next(each for each in _TEXTS if not isinstance(getattr(response, each), str))
+        expected = "a text, also an empty one"
     elif response.finish_reason not in _FINISH_REASONS:
         name, expected = "finish_reason", f"one of {', '.join(_FINISH_REASONS)}"
     elif not isinstance(calls, tuple | Sequence) or not all(map(_is_call, calls)):
         name, expected = "tool_calls", "ToolCall objects, each with a name and with JSON data as arguments"
-    elif not isinstance(usage, Usage) or not all(isinstance(each, int | float) for each in usage.counts):
+    elif not isinstance(usage, Usage) or not (
+        _NUMBERS.issuperset(map(type, usage.counts))  # as nearly always
+        or all(isinstance(each, int | float) for each in usage.counts)
+    ):
         name, expected = "usage", "a Usage of whole numbers"
-    elif not isinstance(refused, tuple | Sequence) or not all(isinstance(each, RunUsage) for each in refused):
+    elif refused != () and not (
+        isinstance(refused, tuple | Sequence) and all(isinstance(each, RunUsage) for each in refused)
+    ):
         name, expected = "refused", "RunUsage objects"
     elif not isinstance(response.cost_usd, int | float | None):
         name, expected = "cost_usd", "US dollars or None"

@@ -492,8 +492,9 @@ class LocalToolService:
         if entry.tool.run_parameter is not None and scope.run_context is None:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
-        # nothing changes approved arguments before the call, and a tool changes no call of the model
-        call = attrs.evolve(call, arguments=copied_json(call.arguments))
+        is_nested = any(isinstance(each, dict | list) for each in call.arguments.values())
+        if needs_approval or is_nested:  # nothing changes approved arguments, and a tool no call of the model
+            call = attrs.evolve(call, arguments=copied_json(call.arguments))
         converted = call_checks.convert_arguments(call.name, entry.tool.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
