@@ -348,10 +348,10 @@ class DepsFunction(Value):
 
         Dependencies that are a context manager themselves are not entered.
         """
-        if isinstance(made, ContextDecorator | AsyncContextDecorator):  # also where any type is declared
-            return isinstance(made, AbstractContextManager | AbstractAsyncContextManager)
         is_manager = isinstance(made, AbstractContextManager | AbstractAsyncContextManager)
-        return is_manager and not is_of_type(made, self.declared)
+        is_of_function = isinstance(made, ContextDecorator | AsyncContextDecorator)
+        # that of a decorated function is entered also where any type is declared
+        return is_manager and (is_of_function or not is_of_type(made, self.declared))
 
 
 def deps_function(given: Callable[..., Any], declared: Any) -> DepsFunction | InvalidConfig:

@@ -215,7 +215,7 @@ class Cycle:
             AgentId(self.settings.id),
             self.meter.models,
             self.services.clock.now(),
-            None if self.claim is None else known_user(self.claim.event),
+            user_of(self.claim),
         )
 
         async def store() -> None:
@@ -397,14 +397,18 @@ def begin_cycle(
     clock, ports = services.clock, domain.engine.ports
     events = RunEvents(services.events, clock, RunId(services.ids.new()), task_id)
     account, settings_of_model = UsageAccount(), domain.engine.settings.model_settings
-    user = None if claim is None else known_user(claim.event)
     budget = ports.budget.map(
         lambda guard: RunBudget(
-            guard, events, prices=ports.prices, counter=ports.counter, account=account, user=user
+            guard, events, prices=ports.prices, counter=ports.counter, account=account, user=user_of(claim)
         )
     ).value_or(None)
     meter = MeteredLLM(ports.llm, events, clock, budget=budget, account=account, settings=settings_of_model)
     return Cycle(settings, services, domain, events, meter, clock.monotonic(), room, claim)
+
+
+def user_of(claim: WorkItem | None) -> str | None:
+    """Return the user for whose event the work is, if that can be the user of a run."""
+    return None if claim is None else known_user(claim.event)
 
 
 def known_user(event: personas.DomainEvent) -> str | None:
