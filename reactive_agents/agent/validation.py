@@ -100,6 +100,7 @@ class ReasoningOptions(TypedDict, total=False):
     parallel_tool_calls: bool
     tool_classifier: config.ToolClassifier
     compaction: config.CompactionConfig | CompactionOptions
+    answer_checks: Sequence[config.AnswerCheck]
 
 
 class ContextProfileOptions(TypedDict, total=False):

@@ -488,6 +488,11 @@ class StrategiesConfig(Value):
 
 
 ToolClassifier: TypeAlias = Literal["off", "heuristic", "model"]
+AnswerCheck: TypeAlias = Literal[
+    "written_call", "failed_call", "left_out", "refusal", "text_answer", "unsupported", "not_done"
+]
+"""A policy that may ask the model about an answer, by its name."""
+ANSWER_CHECKS: Final[tuple[AnswerCheck, ...]] = get_args(AnswerCheck)
 
 
 DEFAULT_KERNEL: Final = "react"
@@ -503,6 +508,8 @@ class ReasoningConfig(Value):
         tool_classifier: whether the tools that a task requires are found by rules (``heuristic``), by one
             model call, or not at all.
         compaction: how the transcript of a long run is shortened.
+        answer_checks: the policies that may ask the model about an answer; without any, each answer stands as
+            the model gives it.
     """
 
     default_strategy: ReasoningStrategy = "reactive"
@@ -512,6 +519,7 @@ class ReasoningConfig(Value):
     parallel_tool_calls: bool = True
     tool_classifier: ToolClassifier = "heuristic"
     compaction: CompactionConfig = CompactionConfig()
+    answer_checks: tuple[AnswerCheck, ...] = ANSWER_CHECKS
 
 
 # --- what the model is shown ----------------------------------------------------------------------------

@@ -202,3 +202,8 @@ class RunSettings(Value):
     def parallel_tool_calls(self) -> bool:
         """Whether the calls of one turn run concurrently, or one after the other."""
         return self.reasoning is None or self.reasoning.parallel_tool_calls
+
+    @property
+    def answer_checks(self) -> tuple[config.AnswerCheck, ...]:
+        """The policies that may ask the model about an answer."""
+        return config.ANSWER_CHECKS if self.reasoning is None else self.reasoning.answer_checks

@@ -140,6 +140,8 @@ def _held_to_orders(
     """
     if result.status != "completed" or not result.output or result.metadata.terminated_by == RETURN_DIRECT:
         return result
+    if NOT_DONE not in given.settings.answer_checks:
+        return result
     tools = [step.metadata.tool_used for step in result.steps if step.type == "observation" and step.metadata]
     if calls > sum(tool not in (None, *RESERVED_NAMES) for tool in tools):
         return result

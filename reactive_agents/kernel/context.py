@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
 from returns.result import Result
 
-from reactive_agents.core.config import CompactionMethod, ContextProfile
+from reactive_agents.core.config import AnswerCheck, CompactionMethod, ContextProfile
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
@@ -378,12 +378,22 @@ def applies_where(condition: Callable[[KernelContext], bool]) -> Callable[[_P], 
     return mark
 
 
+def optional_check(name: AnswerCheck) -> Callable[[_P], _P]:
+    """Mark a policy about answers that the settings of a run may leave out."""
+
+    def mark(policy: _P) -> _P:
+        return _marked(policy, moment="answers", check=name)
+
+    return mark
+
+
 @frozen(eq=False, repr=False)
 class _Marks(Value):
     """Where and when a policy is evaluated; by default everywhere and always."""
 
     applies: Callable[[KernelContext], bool] | None = None
     moment: Literal["always", "between turns", "answers"] = "always"
+    check: AnswerCheck | None = None
 
 
 _UNMARKED = _Marks()
@@ -401,8 +411,11 @@ def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str
     within: list[Policy] = []
     before: list[Policy] = []
     condition, holds = None, True
+    checks = context.input.settings.answer_checks
     for policy in policies:
         marks: _Marks = getattr(policy, "marks", _UNMARKED)
+        if marks.check is not None and marks.check not in checks:
+            continue
         if marks.applies is not None:
             if marks.applies is not condition:  # most stand beside others with the same one
                 condition, holds = marks.applies, marks.applies(context)

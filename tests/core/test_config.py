@@ -10,6 +10,7 @@ from returns.result import Failure
 
 from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.config import (
+    ANSWER_CHECKS,
     AdaptiveConfig,
     CompactionConfig,
     ContentConfig,
@@ -155,6 +156,7 @@ def test_the_defaults_of_the_whole() -> None:
         "parallel_tool_calls": True,
         "tool_classifier": "heuristic",
         "compaction": COMPACTION,
+        "answer_checks": list(ANSWER_CHECKS),
     }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 from returns.result import Success
@@ -41,6 +41,7 @@ from reactive_agents.kernel.context import (
     about_answers,
     applies_where,
     between_turns,
+    optional_check,
 )
 from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.context_window.tool_results import tool_results
@@ -56,12 +57,12 @@ if TYPE_CHECKING:
     from reactive_agents.kernel.ordered_acts import CompletedCall
 
 CUT_OFF = "cut_off"
-WRITTEN_CALL = "written_call"
-TEXT_ANSWER = "text_answer"
-FAILED_CALL = "failed_call"
-LEFT_OUT = "left_out"
-NOT_DONE = "not_done"
-UNSUPPORTED = "unsupported"
+WRITTEN_CALL: Final = "written_call"
+TEXT_ANSWER: Final = "text_answer"
+FAILED_CALL: Final = "failed_call"
+LEFT_OUT: Final = "left_out"
+NOT_DONE: Final = "not_done"
+UNSUPPORTED: Final = "unsupported"
 MOST_CUT_OFF = 2
 """Turns of a run that are asked again because they were cut off at the output limit."""
 MOST_UNSUPPORTED = 3
@@ -142,7 +143,7 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 @_where_tools_answer
-@about_answers
+@optional_check(WRITTEN_CALL)
 def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Reject a text that is what looks like a call, and name the tools.
 
@@ -185,7 +186,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 @_where_tools_answer
-@about_answers
+@optional_check(TEXT_ANSWER)
 def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """Accept a text without a call at once where it plainly is the answer.
 
@@ -241,7 +242,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 @_where_asked_again
-@about_answers
+@optional_check(FAILED_CALL)
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
@@ -372,7 +373,7 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
 
 
 @_where_asked_again
-@about_answers
+@optional_check(LEFT_OUT)
 def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer that comes before all items of a list were looked up.
 
@@ -574,7 +575,7 @@ def _named_arguments_of(call: str) -> dict[str, list[object]]:
 
 
 @_where_asked_again
-@about_answers
+@optional_check(UNSUPPORTED)
 def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question figures that nothing seen supports, and a total that is missing.
 
@@ -631,7 +632,7 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
 
 
 @_where_asked_again
-@about_answers
+@optional_check(NOT_DONE)
 def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer to an order that no call has carried out, once.
 

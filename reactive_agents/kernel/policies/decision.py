@@ -249,7 +249,8 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
                 reason += f" {NOTHING_CALLED}"
             if unsourced := answers.without_source(proposal.text, state, context):
                 reason += f" {unsourced}"
-            undone = answers.undone_act(state, context)
+            checked = answers.FAILED_CALL in context.input.settings.answer_checks
+            undone = answers.undone_act(state, context) if checked else None
             if undone is not None and not answers.is_foreseen(undone, proposal.text, context):
                 return _without_act(undone, proposal.text, state)
             return Stop("final_answer", "completed", proposal.text, reason)

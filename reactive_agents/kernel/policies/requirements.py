@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from reactive_agents.core.languages import alternatives
 from reactive_agents.core.results import failures_in
@@ -24,6 +25,7 @@ from reactive_agents.kernel.context import (
     about_answers,
     applies_where,
     between_turns,
+    optional_check,
 )
 from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
@@ -41,7 +43,7 @@ from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 ABSTENTION = "abstention"
-REFUSAL = "refusal"
+REFUSAL: Final = "refusal"
 _PART = lazy_pattern(r"[,;.!?]\s*")
 _NO_PROBLEM = lazy_pattern(
     rf"\b{alternatives('without_problem')}(?: \w+)? {alternatives('problem')}", re.IGNORECASE
@@ -76,7 +78,7 @@ def abstention(state: KernelState, context: KernelContext) -> Verdict | None:
     return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.could_not, needed))
 
 
-@about_answers
+@optional_check(REFUSAL)
 def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
     """Ask an answer that only says that the model cannot, once; then abstain.
 
