@@ -416,13 +416,6 @@ class SqliteRunRecord:
                 return RunClaim(known, "ended")
             if known.is_held and row.holder != holder:
                 return RunClaim(known, "held")
-            if known.order == "cancel":  # its process died before carrying this out
-                file.execute(
-                    "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0 WHERE id = ?",
-                    (row.id,),
-                )
-                _end_sub_runs(file, run.run_id, now)
-                return RunClaim(evolve(known, status="cancelled"), "ended")
             definition = known.definition or run.definition
             file.execute(
                 "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
@@ -722,13 +715,14 @@ class SqliteRunRecord:
                     "agent = ?": chosen.agent_id,
                     '"user" = ?': chosen.user,
                     "queue = ?": chosen.queue,
+                    "parent = ?": chosen.parent,
                     "status = ?": status,
                     "status IN ('open', 'queued') AND wanted = ?": (
                         "pause" if chosen.state == "paused" else None
                     ),
                 }
             )
-            root = "" if chosen.children else "AND parent IS NULL"
+            root = "" if chosen.children or chosen.parent else "AND parent IS NULL"
             statement = (
                 f"SELECT {_COLUMNS} FROM runs WHERE {where} {root} AND id < ? ORDER BY id DESC LIMIT ?"
             )

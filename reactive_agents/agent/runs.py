@@ -49,6 +49,7 @@ from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_thi
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.durability import (
     arguments_in_doubt,
+    cancel_left,
     engine_definition,
     recorded_outcome,
     task_difference,
@@ -56,7 +57,7 @@ from reactive_agents.engine.durability import (
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.kernel.service_calls import BrokenServiceError
-from reactive_agents.ports import QueueEngine, RunRecord
+from reactive_agents.ports import Clock, QueueEngine, RunRecord
 
 R = TypeVar("R")
 
@@ -542,7 +543,7 @@ class Runs(Generic[R]):
         return await value_of(self._record.entries(RunId(run_id)))
 
     async def _order(self, run_id: str, order: RunOrder) -> None:
-        value_or_raise(await give_order(self._record, RunId(run_id), order))
+        value_or_raise(await give_order(self._record, RunId(run_id), order, self.engine.ports.clock))
 
     async def _settle(self, run_id: str, key: str | None, given: JsonObject | ApprovalDecision) -> None:
         await self.find(run_id)
@@ -551,9 +552,11 @@ class Runs(Generic[R]):
 
 
 async def give_order(
-    record: RunRecord, run_id: RunId, order: RunOrder
+    record: RunRecord, run_id: RunId, order: RunOrder, clock: Clock
 ) -> Result[None, errors.RunRefused | errors.RecordErrors]:
     """Order a run to pause, cancel or continue; fails with the reason why it cannot."""
+    if order == "cancel" and await cancel_left(record, run_id, clock):
+        return Success(None)
     taken = await attempt(record.order(run_id, order))
     if isinstance(taken, Failure):
         return Failure(taken.failure())

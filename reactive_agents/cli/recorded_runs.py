@@ -461,7 +461,7 @@ def _ask(
 
 
 def _order(file: str, run: str, order: RunOrder, told: str) -> None:
-    _ask(file, lambda record: give_order(record, RunId(run), order))
+    _ask(file, lambda record: give_order(record, RunId(run), order, SystemClock()))
     output.report({"run_id": run, "order": order}, f"{told} {run}.")
 
 

@@ -237,7 +237,9 @@ class OpenQuestion(Value):
 class RunFilter(Value):
     """Which runs are listed, the latest first; each field that is given must fit.
 
-    ``children``: whether runs that a tool of another run began are listed too.
+    Attributes:
+        children: whether runs that a tool of another run began are listed too.
+        parent: the run whose tools began them; they are listed whatever ``children`` says.
     """
 
     agent_id: AgentId | None = None
@@ -246,6 +248,7 @@ class RunFilter(Value):
     queue: str | None = None
     limit: int = 100
     children: bool = False
+    parent: RunId | None = None
 
 
 # --- Logged runs and their events, as they are read afterwards -------------------------------------------

@@ -54,7 +54,15 @@ from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.core.run_context import SessionState
-from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
+from reactive_agents.core.run_record import (
+    EntryKind,
+    RecordedRun,
+    RunClaim,
+    RunEntry,
+    RunFilter,
+    RunOrder,
+    RunStatus,
+)
 from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
@@ -63,7 +71,7 @@ from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, eff
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.run_content import with_lasting_content
-from reactive_agents.engine.run_result import place_of_records, sub_run_of
+from reactive_agents.engine.run_result import figures_in, place_of_records, sub_run_of
 from reactive_agents.engine.services import (
     CALLER,
     NO_OVERRIDES,
@@ -140,6 +148,9 @@ _PUBLISHED = "+"
 """Ends the key of the entry that a question was published to the run log."""
 _ACCEPTED = "accepted"
 """Begins the key of the entry that another version of the agent continues the run."""
+_COUNTED = "cost tracking.record1"
+"""The key of the entry that the cost of a run was recorded."""
+_ALL_RUNS = 1_000_000
 _START = "audit.append1"
 """The key of the audit entry of the run's start, which a fork has for itself."""
 _UNPAID: Mapping[str, JsonObject] = {
@@ -186,6 +197,7 @@ class RunJournal:
         state: the state of the session, which is recorded with the results of calls.
         reader: the record in which a replay finds sub-runs.
         elsewhere: unfinished sub-runs in records of their own.
+        reached: the sub-runs that this attempt has reached; ``None`` for those that are counted.
         requests: the number of requests to people in calls that are not made again.
         accepts: how the agent that continues the run differs from the one that began it.
     """
@@ -222,6 +234,7 @@ class RunJournal:
         self.lenient = lenient
         self.reader: RunRecord | None = None
         self.elsewhere: dict[RunId, RunRecord] = {}
+        self.reached: dict[RunId, RunJournal | None] = {}
         self.requests = 0
         self.accepts: tuple[str, ...] = ()
         self._order: RunOrder = ""
@@ -440,10 +453,15 @@ class RunJournal:
             else errors.refused_attempts(answer.failure())
         )
 
-    async def count_rest(self) -> None:
-        """Count the calls in the record that a run which ends has not reached again."""
+    async def count_rest(self, place: object = "") -> None:
+        """Count the calls in the record that a run which ends has not reached again.
+
+        Args:
+            place: of the records of the run's cost, which have what a sub-run has recorded itself.
+        """
         if self.account is None or self.record is None:
             return
+        await self._count_sub_runs(self.account, self.record, place)
         rest = [
             each for each in self._entries.values() if not self.is_shared(each) and each.key not in self._used
         ]
@@ -469,6 +487,28 @@ class RunJournal:
                 await self._take_in(body)
             elif entry.kind == "model" or (entry.kind == "request" and self._is_lost(entry)):
                 self.account.add(self._spent_by(entry))
+
+    async def _count_sub_runs(self, account: UsageAccount, record: RunRecord, place: object) -> None:
+        """Count the sub-runs in the record that no result of a call has."""
+        known = {*self.reached}
+        for entry in self._entries.values():
+            if entry.kind == "result":
+                body: Mapping[str, Any] = _loaded(entry)
+                known.update(body.get("runs", ()), (each["run_id"] for each in body.get("sub_runs", ())))
+        every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
+        runs = await _of_record(record, RunRecord.runs, tuple, every)
+        for run in runs.value_or(()):
+            if run.parent == self.run_id and run.run_id not in known and not run.is_held:
+                entries = await _of_record(record, RunRecord.entries, tuple, run.run_id)
+                left = RunJournal(run, entries.value_or(()), self._clock, record=record)
+                left.account = UsageAccount(account)
+                self.reached[run.run_id] = left
+        for below in self.reached.values():
+            if below is not None and below.account is not None:
+                await below.count_rest(place)
+                caller = CALLER.get()
+                if caller is not None and _COUNTED in below._entries:
+                    caller.take_in((), {place: below.account.models})
 
     # --- tool calls ---------------------------------------------------------------------------------------
 
@@ -934,6 +974,7 @@ async def conduct_durably(
         claim = evolve(claim, run=evolve(claim.run, order="cancel"))
     if claim.state == "ended":
         if parent is not None:
+            parent.reached[run_id] = None
             _count_ended_run(engine, claim.run)
         return _ended_run(engine, task, claim.run, overrides)
     try:
@@ -966,14 +1007,18 @@ async def conduct_durably(
         journal.accepts = definition_changes(claim.run.definition, run.definition)
     engine, is_nested = engine_of(engine, journal), parent is not None
     below: dict[RunId, RunRecord] = {} if parent is None else parent.elsewhere
-    if parent is not None and record is not parent.record:
-        below[run_id] = record
+    if parent is not None:
+        parent.reached[run_id] = journal
+        if record is not parent.record:
+            below[run_id] = record
     try:
         outcome = await _conducted(engine, journal, record, overrides, streaming=streaming, nested=is_nested)
     except BaseException:
         below.update(journal.elsewhere)
         raise
     below.pop(run_id, None)
+    if parent is not None:
+        parent.reached[run_id] = None
     return outcome
 
 
@@ -1205,7 +1250,7 @@ def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> erro
     difference = task_difference(claim.run.task, run.task)
     if difference:
         return errors.RunRefused(run.run_id, difference)
-    if accept_changes:
+    if accept_changes or claim.run.order == "cancel":
         return None
     differences = definition_changes(claim.run.definition, run.definition)
     if not differences:
@@ -1349,6 +1394,46 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
     failed = outcome.failure()
     status: RunStatus = "cancelled" if failed.status == "cancelled" else "failed"
     return status, data_to_json({"failed": encode(failed)})
+
+
+async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
+    """Cancel a run that no process holds, without its agent; it has what its record says of its cost.
+
+    Returns ``False`` if it is no such run, or its record cannot be read: it is as it was then.
+    """
+    found: Result[RecordedRun | None, Any] = await _of_record(record, RunRecord.find, None, run_id)
+    run = found.value_or(None)
+    if run is None or run.status != "open" or run.is_held or not run.attempt:
+        return False
+    claimed = await _of_record(record, RunRecord.claim, RunClaim, run, bool)
+    claim = claimed.value_or(None)
+    if claim is None or not claim.holder:
+        return False
+    is_ended, holder = False, claim.holder
+    try:
+        read = await _of_record(record, RunRecord.entries, tuple, run_id)
+        if isinstance(read, Success):
+            journal = RunJournal(run, read.unwrap(), clock, record=record)
+            journal.account = UsageAccount()
+            await journal.count_rest()
+            metadata = evolve(
+                figures_in(journal.account),
+                terminated_by="cancelled",
+                tags=run.task.tags,
+                given=run.task.metadata,
+            )
+            error = errors.RunCancelled(run.task.id, "bootstrap")
+            failed = TaskFailed(run_id, run.task.id, 1, clock.now(), error, (), metadata)
+            ended = await _of_record(
+                record, RunRecord.end, None, run_id, holder, *stored_outcome(Failure(failed))
+            )
+            is_ended = isinstance(ended, Success)
+    except RunStopped:  # an entry cannot be read
+        return False
+    finally:
+        if not is_ended:
+            await to_the_end(partial(_release, record, run_id, holder))
+    return is_ended
 
 
 def recorded_outcome(

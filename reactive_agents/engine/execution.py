@@ -42,7 +42,13 @@ from reactive_agents.engine.memory import learn_from
 from reactive_agents.engine.pipeline import close_deps, run_pipeline
 from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run, publish_gaps
-from reactive_agents.engine.run_result import figures_of, record_sub_run, run_metadata, steps_taken
+from reactive_agents.engine.run_result import (
+    figures_of,
+    place_of_records,
+    record_sub_run,
+    run_metadata,
+    steps_taken,
+)
 from reactive_agents.engine.services import (
     CALLER,
     NO_OVERRIDES,
@@ -432,7 +438,7 @@ class ExecutionEngine:
             return Success(result)
         error = outcome.failure()
         if isinstance(error, errors.RunCancelled) and services.journal is not None:
-            await services.journal.count_rest()
+            await services.journal.count_rest(place_of_records(services.ports))
         context = handle.fail(error)
         try:
             await end_turn(None, services)

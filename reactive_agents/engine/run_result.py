@@ -30,6 +30,7 @@ from reactive_agents.reasoning.confidence import RunCourse, confidence_in
 
 if TYPE_CHECKING:
     from reactive_agents.core.governance import SpendingRecord
+    from reactive_agents.kernel.context import UsageAccount
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[results.ReasoningStep, ...]:
@@ -81,20 +82,29 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
 
 def figures_of(services: EngineServices) -> TaskResultMetadata:
     """Return what the run has taken until now, by its account alone."""
-    spending = services.llm.usage
-    return TaskResultMetadata(
+    return evolve(
+        figures_in(services.llm.account),
         duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
+        model=services.llm.answered_by or services.llm.model,
+    )
+
+
+def figures_in(account: UsageAccount) -> TaskResultMetadata:
+    """Return what the account of a run has of it."""
+    spending, models = account.total, account.models
+    return TaskResultMetadata(
+        duration_ms=0.0,
         cost_usd=spending.cost_usd,
         tokens_used=spending.usage.total_tokens,
         steps_count=0,
         strategy_used="",
-        model=services.llm.answered_by or services.llm.model,
+        model=models[-1].model if models else "",
         terminated_by="error",
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
         usage=spending.usage,
-        models=services.llm.models,
-        tool_calls=services.llm.account.tool_calls,
+        models=models,
+        tool_calls=account.tool_calls,
     )
 
 

@@ -505,7 +505,8 @@ class RunRecord(Protocol):
     ) -> Effect[RunClaim, RecordErrors]:
         """Begin a run, or continue it where no other process does; return whose it is now.
 
-        The lease of a run that is claimed is renewed until it is ended, released or abandoned.
+        The lease of a run that is claimed is renewed until it is ended, released or abandoned. One that was
+        ordered to cancel is claimed like others: the caller carries out its ``order``.
 
         Args:
             reserved: the holder for which :meth:`dequeue` reserved the run.

@@ -225,7 +225,8 @@ async def test_the_first_answer_holds_and_an_ended_run_takes_none(opened: Open) 
     await record.aclose()
 
 
-async def test_a_cancellation_that_its_process_did_not_live_to_see_is_carried_out(opened: Open) -> None:
+async def test_a_cancellation_that_its_process_did_not_live_to_see_is_left_to_the_next(opened: Open) -> None:
+    """Which counts what the run spent."""
     clock = FakeClock()
     record = opened(clock)
     await add(record, queued("a"))
@@ -234,7 +235,11 @@ async def test_a_cancellation_that_its_process_did_not_live_to_see_is_carried_ou
     record.abandon(begun.holder)
     clock.advance(LEASE_S + 1)
     again = await claim(record, "a")
-    assert (again.state, again.run.status) == ("ended", "cancelled")
+    assert (again.state, again.run.order) == ("taken", "cancel")
+    ended = record.end(RunId("a"), again.holder, "cancelled", "{}")
+    assert (await attempt(ended)).unwrap() is None
+    last = await claim(record, "a")
+    assert (last.state, last.run.status, last.run.order) == ("ended", "cancelled", "")
     await record.aclose()
 
 
@@ -251,7 +256,10 @@ async def test_what_a_run_has_begun_and_cut_off_ends_with_it(opened: Open, ends_
             record.abandon(holder)
         assert (await attempt(record.order(RunId("lead"), "cancel"))).unwrap()
         record.abandon(holder)
-        assert (await claim(record, "lead")).state == "ended"
+        again = await claim(record, "lead")
+        assert again.state == ("ended" if ends_by == "cancel" else "taken")
+        if ends_by != "cancel":
+            (await attempt(record.end(RunId("lead"), again.holder, "cancelled", "{}"))).unwrap()
     found = (await attempt(record.runs(RunFilter(AGENT, children=True)))).unwrap()
     ended = "completed" if ends_by == "end" else "cancelled"
     assert {each.run_id: each.status for each in found} == {

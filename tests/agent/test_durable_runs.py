@@ -30,6 +30,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContex
 from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.agent.runs import give_order
 from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import (
     BudgetExceeded,
@@ -57,7 +58,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, TokenPrice
-from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunStatus
+from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunFilter, RunStatus
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, Usage, total_usage
 from reactive_agents.effects import attempt, effect
@@ -1183,6 +1184,59 @@ async def test_what_a_run_spent_whose_process_is_gone_is_counted_when_it_is_canc
     with closing(sqlite3.connect(tmp_path / "audit.db")) as file:
         entered = [json.loads(body)["action"] for (body,) in file.execute("SELECT body FROM entries")]
     assert entered == ["start", *["request"] * waits, "run"]
+
+
+@pytest.mark.parametrize("by", ["its agent", "a program without it", "the next process"])
+@pytest.mark.parametrize("hangs_at", ["in the sub-run", "t1="])
+async def test_what_an_unfinished_sub_run_spent_is_counted_when_its_caller_is_cancelled(
+    tmp_path: Path, by: str, hangs_at: str
+) -> None:
+    within = hangs_at == "in the sub-run"
+    bank, path = Bank(hangs_at=2 if within else 0), tmp_path / "r.db"
+
+    def described(outer: list[Any], inner: list[Any]) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*inner)).with_reasoning()
+        paying = payer.with_tools(tool(bank.pay)).with_cost(tmp_path / "cost.db").build()
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*outer)).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(paying)).with_cost(tmp_path / "cost.db")
+        return clerk.with_durability(path, recover=False).build()
+
+    inner = [call("pay", number=1), call("pay", number=2), answer("Paid.")]
+    first = described([call("payer", task="Pay both.")], inner)
+    record = HangingRecord(path, hangs_at)
+    first.container.memory.record.override(Object(record))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await (bank.hanging if within else record.hanging).wait()
+        group.cancel_scope.cancel()
+    await first.aclose()
+    later = described([], [])
+    if by == "its agent":
+        await later.runs.cancel("order-1")
+    elif by == "the next process":
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute("UPDATE runs SET wanted = 'cancel' WHERE run_id = 'order-1'")
+        with suppress(AgentError):
+            await later.runs.resume("order-1")
+    else:
+        cancelled = await give_order(record, RunId("order-1"), "cancel", SystemClock())
+        assert cancelled == Success(None)
+    record = later.container.memory.record().unwrap()
+    runs = (await attempt(record.runs(RunFilter(children=True)))).unwrap()
+    states = {run.agent_id: run.state for run in runs}
+    assert states == {"agent": "cancelled", "payer": "cancelled" if within else "completed"}
+    with pytest.raises(AgentError) as ended:
+        await later.runs.wait("order-1")
+    await later.aclose()
+    metadata = ended.value.metadata
+    assert isinstance(ended.value.error, RunCancelled)
+    assert metadata is not None
+    assert (metadata.model_calls, metadata.tool_calls) == (3 if within else 4, 1 if within else 2)
+    assert metadata.tokens_used == sum(each.usage.total_tokens for each in metadata.models) > 0
+    if by != "a program without it":  # which knows no place for what it counts
+        with closing(sqlite3.connect(tmp_path / "cost.db")) as file:
+            counted = file.execute("SELECT sum(total_tokens) FROM spending_models").fetchall()
+        assert counted == [(metadata.tokens_used,)]
 
 
 @pytest.mark.parametrize("own_record", [False, True])
