@@ -17,7 +17,7 @@ from reactive_agents.agent.tool_references import imported
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig, ToolFailed, ToolNotApproved, root_cause
 from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
-from reactive_agents.core.results import declined_in
+from reactive_agents.core.results import declined_in, doubt_in
 from reactive_agents.core.run_context import RunContext, can_take, is_of_type, is_subtype, type_name
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage
@@ -106,9 +106,13 @@ def agent_tool(
             else:
                 result = await agent.run(task, deps=ctx.deps)
         except AgentError as error:
-            failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
-            return ToolReport(failed, _usage(error.metadata))
-        answer, usage = _answer(result), _usage(result.metadata)
+            doubt, cause = doubt_in(error.steps), root_cause(error.error).message
+            failed = Failure(ToolFailed(chosen, f"{cause} {doubt}".rstrip(), type(error.error).__name__))
+            return ToolReport(failed, _usage(error.metadata), is_in_doubt=bool(doubt))
+        answer, usage, doubt = _answer(result), _usage(result.metadata), doubt_in(result.steps)
+        if doubt:  # the caller does not know either whether it took effect
+            told = answer if doubt in answer else f"{doubt}\n\n{answer}"
+            return ToolReport(Failure(ToolFailed(chosen, told)), usage, is_in_doubt=True)
         if declined_in(result.steps):  # the caller has not got what it asked for either
             return ToolReport(Failure(ToolNotApproved(chosen, answer)), usage)
         if return_direct and not result.success:

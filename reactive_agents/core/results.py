@@ -151,6 +151,17 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tool for tool, origin in _declines(steps)[0] if origin == "declined"))
 
 
+def doubt_in(steps: Iterable[ReasoningStep]) -> str:
+    """Return which calls are in doubt, and no later call stands for; empty for none."""
+    left = dict.fromkeys(tool for tool, origin in _declines(steps)[0] if origin == "in_doubt")
+    tools = " and of ".join(left)
+    return (
+        f"The call of {tools} is in doubt: the process ended meanwhile, and it may have taken effect."
+        if tools
+        else ""
+    )
+
+
 def replaced_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     """Return the tool of each declined call that a later call stands for."""
     return tuple(tool for tool, origin in _declines(steps)[1] if origin == "declined")
@@ -187,16 +198,13 @@ def _declines(steps: Iterable[ReasoningStep]) -> tuple[list[tuple[str, str]], li
 
 def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tuple[str, str] | None:
     """Return what makes a completed outcome ``partial``, and why; or ``None``."""
-    left = dict.fromkeys(_declines(steps)[0]) if status == "completed" else ()
-    declined = " and of ".join(tool for tool, origin in left if origin == "declined")
-    doubted = " and of ".join(tool for tool, origin in left if origin == "in_doubt")
+    left = tuple(steps) if status == "completed" else ()
+    declined, doubt = " and of ".join(declined_in(left)), doubt_in(left)
     reasons = []
     if declined:
         reasons.append(f"The call of {declined} was not approved, and no later one stands for it.")
-    if doubted:
-        reasons.append(
-            f"The call of {doubted} is in doubt: the process ended meanwhile, and it may have taken effect."
-        )
+    if doubt:
+        reasons.append(doubt)
     ended_by = NOT_APPROVED if declined else IN_DOUBT
     return (ended_by, " ".join((*reasons, "Missing: what it was called for."))) if reasons else None
 

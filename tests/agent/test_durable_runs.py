@@ -55,11 +55,12 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, TokenPrice
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunFilter, RunStatus
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, Usage, total_usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelContext, KernelState, transition_state
@@ -464,6 +465,62 @@ async def test_a_doubt_in_the_run_of_another_agent_stops_its_caller_too(tmp_path
     assert (await later.runs.resume("order-1")).output == "1 is paid."
     assert "receipt 17" in inner.requests[0].messages[-1].content
     assert bank.numbers == []
+
+
+async def keep_error(context: RunContext, made: ToolCall, run: Any) -> ToolResult:
+    """Return the result of a call as it is."""
+    result: ToolResult = await run(made.arguments)
+    return result
+
+
+async def swallow_error(context: RunContext, made: ToolCall, run: Any) -> ToolResult:
+    """Return a result that hides the error of a call."""
+    return evolve(await run(made.arguments), error="", result="All went well.")
+
+
+@pytest.mark.parametrize("wrappers", [(), (keep_error,), (swallow_error,)])
+@pytest.mark.parametrize("ends", ["completed", "at its limit", "with an error"])
+async def test_a_doubt_in_the_run_of_another_agent_is_one_of_its_caller(
+    tmp_path: Path, ends: str, wrappers: tuple[Any, ...]
+) -> None:
+    bank = Bank(hangs_at=1)
+
+    def described(outer: ScriptedLLM, inner: ScriptedLLM) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(inner).with_reasoning()
+        payer = payer.with_tools(bank.pay)
+        payer = payer.with_max_iterations(2) if ends == "at its limit" else payer
+        clerk = ReactiveAgents.create().with_llm(outer).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(payer.build()))
+        for wrapper in wrappers:
+            clerk = clerk.with_tool_wrapper(wrapper)
+        return clerk.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(ScriptedLLM(call("payer", task="Pay 1.")), ScriptedLLM(call("pay", number=1)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    rest: dict[str, list[Any]] = {
+        "completed": [answer("1 may be paid.")],
+        "at its limit": [call("pay", number=3)],
+        "with an error": [],
+    }
+    outer, inner = (
+        ScriptedLLM(*[answer("It is in doubt whether 1 was paid: it may have taken effect.")] * 2),
+        ScriptedLLM(*rest[ends]),
+    )
+    result = await described(outer, inner).runs.resume("order-1")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "in_doubt")
+    assert result.reason.startswith("The call of payer is in doubt: the process ended meanwhile")
+    observed = outer.requests[0].messages[-1].content
+    if wrappers == (swallow_error,):
+        assert observed == "All went well."
+    else:
+        assert "The call of pay is in doubt" in observed
+        assert "may have taken effect" in observed
+    (seen,) = (step.metadata for step in result.steps if step.type == "observation")
+    assert seen is not None
+    assert seen.origin == "in_doubt"
 
 
 async def test_without_an_approver_nobody_is_asked_about_a_doubt(tmp_path: Path) -> None:

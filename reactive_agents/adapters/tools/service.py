@@ -50,6 +50,7 @@ from reactive_agents.core.run_context import RunContext, is_of_type, type_name
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import (
     ANSWER_TIMEOUT_S,
+    CallOrigin,
     KnownText,
     ToolContext,
     ToolDefinition,
@@ -82,8 +83,8 @@ async def run_function(
     *,
     thread: Thread | None,
     timeout_s: float,
-) -> tuple[Result[Returned, ToolErrors], tuple[RunUsage, ...]]:
-    """Return the function's value or failure, and its reported usage.
+) -> tuple[Result[Returned, ToolErrors], ToolReport]:
+    """Return the function's value or failure, and its report.
 
     A thread that does not end in time is abandoned: it continues, and its result is dropped. A run that it
     began is cancelled.
@@ -93,7 +94,7 @@ async def run_function(
         timeout_s: seconds for the call; with 0 or less it is not run.
     """
     if timeout_s <= 0:
-        return Failure(ToolTimedOut(tool_name, 0.0)), ()
+        return Failure(ToolTimedOut(tool_name, 0.0)), _NO_REPORT
     timeout = Timeout()
     token = TIMEOUTS.set((*TIMEOUTS.get(), timeout))
     try:
@@ -103,18 +104,18 @@ async def run_function(
         if not _is_its_own(error):
             timeout.cut_off()
             raise
-        return Failure(_raised(tool_name, error)), ()
+        return Failure(_raised(tool_name, error)), _NO_REPORT
     finally:
         TIMEOUTS.reset(token)
     if value is _NOTHING:
         timeout.cut_off()
-        return Failure(ToolTimedOut(tool_name, timeout_s)), ()
-    usage: tuple[RunUsage, ...] = ()
+        return Failure(ToolTimedOut(tool_name, timeout_s)), _NO_REPORT
+    report = _NO_REPORT
     if isinstance(value, ToolReport):
-        value, usage = value.value, value.usage
+        value, report = value.value, value
     if type(value) not in _DATA and isinstance(value, BaseContainer):  # slow for other types
-        return await _settle(tool_name, value), usage
-    return _as_json(tool_name, value), usage
+        return await _settle(tool_name, value), report
+    return _as_json(tool_name, value), report
 
 
 async def _in_thread(thread: Thread, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -277,10 +278,15 @@ class ToolReport(Value):
     Attributes:
         value: anything that a tool may return, including a failure.
         usage: the usage of runs that the function began, already counted for the run.
+        is_in_doubt: whether a call of these runs is in doubt; the value is a failure then.
     """
 
     value: Any
     usage: tuple[RunUsage, ...]
+    is_in_doubt: bool = False
+
+
+_NO_REPORT = ToolReport(None, ())
 
 
 class WrappedCall:
@@ -313,6 +319,7 @@ class WrappedCall:
         self._approved = approved
         self._ran: list[ToolCall] = []
         self._usage: tuple[RunUsage, ...] = ()
+        self._origin: CallOrigin = "executed"
 
     async def outcome(self) -> Result[ToolResult, ToolErrors]:
         """Run the wrappers; the result has the arguments and the usage of what ran."""
@@ -322,15 +329,16 @@ class WrappedCall:
         ran = None if is_plain else tuple(each.arguments for each in self._ran)
         if isinstance(outcome, Success):
             result = attrs.evolve(outcome.unwrap(), call_id=call.id, tool_name=call.name, arguments=None)
-            made = {"ran": ran, "usage": self._usage, "counted": bool(self._usage), "origin": "executed"}
+            made = {"ran": ran, "usage": self._usage, "counted": bool(self._usage), "origin": self._origin}
             return Success(attrs.evolve(result, **made))
         error = outcome.failure()
         is_refused = isinstance(error, ToolNotApproved)
-        if not self._ran or (is_plain and not self._usage and not is_refused):
+        is_bare = not self._usage and self._origin == "executed"
+        if not self._ran or (is_plain and is_bare and not is_refused):
             return outcome
         told = f"{error.message} It was run before, as it was approved." if is_refused else error.message
         took_ms = (self._clock.monotonic() - begun) * 1000  # a failure value cannot say what ran
-        failed = ToolResult(call.id, call.name, error=told, duration_ms=took_ms, ran=ran)
+        failed = ToolResult(call.id, call.name, None, told, took_ms, self._origin, ran=ran)
         return Success(attrs.evolve(failed, usage=self._usage, counted=bool(self._usage)))
 
     async def _within(self, index: int, call: ToolCall) -> Result[ToolResult, ToolErrors]:
@@ -340,6 +348,7 @@ class WrappedCall:
             outcome = await self._run(attrs.evolve(call, arguments=copied_json(call.arguments)))
             if isinstance(outcome, Success):
                 self._usage += outcome.unwrap().usage
+            self._origin = outcome.unwrap().origin if isinstance(outcome, Success) else "executed"
             return outcome
         wrapper, making, has_ended = self._wrappers[index], self._scope.run_context, False
         name = getattr(wrapper, "__qualname__", type(wrapper).__qualname__).rpartition("<locals>.")[2]
@@ -590,13 +599,13 @@ class LocalToolService:
         if entry.tool.run_parameter is not None:
             arguments[entry.tool.run_parameter] = known
         try:
-            outcome, usage = await run_function(
+            outcome, report = await run_function(
                 call.name, entry.tool.function, arguments, thread=thread, timeout_s=timeout_s
             )
         finally:
             if thread is not None:
                 thread.leave()
-        duration_ms = (self._clock.monotonic() - started) * 1000
+        duration_ms, usage = (self._clock.monotonic() - started) * 1000, report.usage
         if isinstance(outcome, Success):
             value, parts = outcome.unwrap()
             return Success(
@@ -611,16 +620,17 @@ class LocalToolService:
                     known_texts=tuple(texts[len(scope.known_texts) :]),
                 )
             )
-        if not usage:
+        if not usage and not report.is_in_doubt:
             return Failure(outcome.failure())
         error = outcome.failure()
-        return Success(  # a failure value cannot report usage
+        origin: CallOrigin = "declined" if isinstance(error, ToolNotApproved) else "executed"
+        return Success(  # a failure value can report neither usage nor a doubt
             ToolResult(
                 call.id,
                 call.name,
                 error=error.message,
                 duration_ms=duration_ms,
-                origin="declined" if isinstance(error, ToolNotApproved) else "executed",
+                origin="in_doubt" if report.is_in_doubt else origin,
                 usage=usage,
                 counted=True,
             )
