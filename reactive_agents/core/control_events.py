@@ -26,6 +26,13 @@ class RunContinued(Event):
 
 
 @frozen(eq=False, repr=False)
+class SessionAwaited(Event):
+    """The run waits until earlier runs of its session have ended."""
+
+    session: str
+
+
+@frozen(eq=False, repr=False)
 class ToolCallInDoubt(Event):
     """A call was under way when its process ended, so it may have taken effect.
 
@@ -278,6 +285,7 @@ class ModelTextRetracted(Event):
 
 ControlEvent: TypeAlias = (
     RunContinued
+    | SessionAwaited
     | ToolCallInDoubt
     | ExecutionHookFailed
     | DependenciesNotClosed

@@ -154,7 +154,8 @@ _TAGGED: Mapping[str, str] = {
         ContextCompacted ContextLost DependenciesNotClosed ExecutionHookFailed ExecutionPaused
         ExecutionResumed ExecutionStopped GuidanceGiven ModelCallAbandoned ModelCallDelayed
         ModelParameterRefused ModelStreamRestarted ModelTextRetracted ModelTextStreamed
-        ModelThinkingStreamed RunContinued ToolArgumentsStreamed ToolCallInDoubt ToolProgressed
+        ModelThinkingStreamed RunContinued SessionAwaited ToolArgumentsStreamed ToolCallInDoubt
+        ToolProgressed
     """,
     "bases": "DecodeError InvalidConfig ServiceFailed ServiceMissing",
     "events": """

@@ -188,6 +188,10 @@ class RunTimeline:
         note = f"{counted(_integer(body, 'entries'), 'recorded answer')} are used again"
         self._row(event, "attempt", f"Continued, attempt {_integer(body, 'attempt')}", note)
 
+    def _SessionAwaited(self, event: LoggedEvent, body: JsonObject) -> None:
+        note = f"until earlier runs of the session {_text(body, 'session')} have ended"
+        self._row(event, "other", "Waits", note)
+
     def _TaskCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
         result = _object(body, "result")
         figures = _object(result, "metadata")

@@ -16,9 +16,11 @@ from returns.result import Failure, Success
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.memory import sessions
 from reactive_agents.adapters.memory.sessions import LEASE_S, SqliteSessions
+from reactive_agents.adapters.telemetry.console import Line, describe
+from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
 from reactive_agents.core.conversation import History, SessionKey, SessionTurn
 from reactive_agents.core.errors import ExecutionError, SessionRefused
-from reactive_agents.core.events import ExecutionPhaseFailed, TaskFailed
+from reactive_agents.core.events import ExecutionPhaseFailed, SessionAwaited, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId
 from reactive_agents.core.json import Json
@@ -26,6 +28,7 @@ from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessag
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionContext
+from reactive_agents.studio.run_document import timeline_of
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call, calls, forever
 from tests.support.sqlite_files import counting
 from tests.support.waiting import until
@@ -152,6 +155,31 @@ async def test_a_run_waits_for_its_session_until_its_time_limit() -> None:
     assert not model.requests
     await attempt(store.end(key, ONE, None))
     assert (await agent.run("Hello?", session="a")).output == "Yes."
+
+
+async def test_a_run_that_waits_for_its_session_says_so_once(tmp_path: Path) -> None:
+    model, log = ScriptedLLM(forever(answer("Yes."))), tmp_path / "log.db"
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_run_log(log).build()
+    events = EventRecorder()
+    agent.subscribe(events)
+    store, key = agent.container.memory.sessions().unwrap(), SessionKey(agent.agent_id, SessionId("a"))
+    (await attempt(store.begin(key, ONE, size=100, earlier=0))).unwrap()
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: agent.run("Hello?", session="a"))
+        await until(lambda: events.of(SessionAwaited))
+        assert not model.requests
+        await attempt(store.end(key, ONE, None))
+    await agent.run("And now?", session="a")
+    await agent.aclose()
+    (waited,) = events.of(SessionAwaited)
+    assert waited.session == "a"
+    shown = "waits until earlier runs of the session a have ended"
+    assert describe(waited) == Line("phase", shown)
+    run = (await attempt(SqliteRunLog(log, read_only=True).run(waited.run_id))).unwrap()
+    logged = (await attempt(SqliteRunLog(log, read_only=True).events(waited.run_id))).unwrap()
+    assert run is not None
+    rows = timeline_of(run, logged).rows
+    assert [each.note for each in rows if each.title == "Waits"] == [shown.removeprefix("waits ")]
 
 
 async def test_a_turn_that_cannot_be_written_lets_the_next_run_begin(place: str) -> None:

@@ -27,7 +27,9 @@ from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.leases import LeaseRenewal
 from reactive_agents.adapters.memory import contents
 from reactive_agents.adapters.memory.store import microseconds, moment_of
+from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.codec import to_json
+from reactive_agents.core.control_events import SessionAwaited
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
 from reactive_agents.core.errors import SessionErrors, SessionRefused, SessionUnavailable
 from reactive_agents.core.ids import AgentId, RunId, SessionId
@@ -181,7 +183,9 @@ class SqliteSessions:
             if number is not None:
                 read = partial(_history, key=key, turn=number - 1, size=size, earlier=earlier)
                 return await self._file.read("begin", read)
-            waiting = True
+            waiting, publish = True, PUBLISH.get()
+            if publish is not None and pause_s == _FIRST_WAIT_S:
+                publish(SessionAwaited, key.session)
             while waiting:  # reads only, so that many waiting runs do not block the writer
                 await anyio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)

@@ -93,6 +93,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("phase", f"{phase}, skipped: {reason}")
         case events.RunContinued(attempt=attempt):
             return Line("phase", f"the run is continued, attempt {attempt}")
+        case events.SessionAwaited(session=session):
+            return Line("phase", f"waits until earlier runs of the session {session} have ended")
         case events.ExecutionLoopIteration(iteration=iteration):
             return Line("phase", f"think, act, observe: turn {iteration + 1}")
         case events.ExecutionPhaseFailed(phase=phase, error=error, fatal=False):
