@@ -766,6 +766,12 @@ class RunJournal:
         entry = RunEntry(key, "answer", self._clock.now(), data_to_json(body))
         _recorded(self.run_id, await _of_record(self.record, RunRecord.answer, None, self.run_id, entry))
 
+    async def is_deleted(self) -> bool:
+        """Return whether the run was deleted from its record."""
+        if self.record is None:
+            return False
+        return await _of_record(self.record, RunRecord.find, None, self.run_id) == Success(None)
+
     async def flush(self) -> None:
         """Wait until the events so far are stored."""
         if self.events is not None:
@@ -1125,8 +1131,11 @@ async def _conducted(
             stopped.error = evolve(stopped.error, run_id=run_id)
         if nested:
             raise
-        error = stopped.error
-        if isinstance(error, errors.RunInterrupted) and error.run_id != run_id:  # its caller continues it
+        error: errors.RuntimeErrors = stopped.error
+        if stopped.is_lost and await journal.is_deleted():
+            told = f"Run {run_id!r} was deleted from its record while it was under way."
+            error = errors.ExecutionError(told, task.id, "agent-loop", errors.LeaseLost(run_id))
+        elif isinstance(error, errors.RunInterrupted) and error.run_id != run_id:  # its caller continues it
             error = evolve(
                 error, run_id=run_id, reason=f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
             )

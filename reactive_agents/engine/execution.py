@@ -283,13 +283,19 @@ class ExecutionEngine:
             if services.journal is None:
                 interrupted = phase_error(handle.phase, error, services)
                 await to_the_end(partial(self._end, Failure(interrupted), services))
-            elif not (isinstance(error, RunStopped) and error.is_lost):
-                await to_the_end(partial(end_turn, None, services))
+            else:
+                is_lost = isinstance(error, RunStopped) and error.is_lost
+                await to_the_end(partial(self._end_stopped, services, services.journal, is_lost=is_lost))
             raise
         try:
             return await to_the_end(partial(self._end, outcome, services))
         except Exception as error:  # noqa: BLE001 - no defect withholds the last event and the figures of a run
             return Failure(self._fail_now(phase_error(handle.phase, error, services), services))
+
+    async def _end_stopped(self, services: EngineServices, journal: RunJournal, *, is_lost: bool) -> None:
+        """End the session's turn of a recorded run, unless another process has both now."""
+        if not is_lost or await journal.is_deleted():
+            await end_turn(None, services)
 
     async def _end_interrupted(self, services: EngineServices) -> None:
         """End the session's turn of a recorded run, and publish that it stops."""

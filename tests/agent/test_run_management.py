@@ -35,7 +35,6 @@ from reactive_agents.core.errors import (
     LLMErrors,
     RecordFailed,
     RunCancelled,
-    RunInterrupted,
     RunRefused,
     ServiceMissing,
 )
@@ -57,7 +56,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunEntry, RunFilter
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, say
 from tests.support.sqlite_files import audited, sqlite_file
 from tests.support.waiting import until
 
@@ -386,21 +385,46 @@ async def test_a_run_that_waits_for_an_approval_ends_when_it_is_deleted(tmp_path
         """Send a mail."""
         return "sent"
 
-    one = agent(tmp_path / "r.db", ScriptedLLM(call("send", to="Ann")), send, approval=True)
+    turns = [call("send", to="Ann"), answer("Hello there.")]
+    one = agent(tmp_path / "r.db", ScriptedLLM(*turns), send, approval=True)
     asked = asked_of(one)
 
     async def delete() -> None:
         await asked.wait()
         await agent(tmp_path / "r.db", ScriptedLLM(), send).runs.delete("r1")
 
-    lost: list[object] = []
+    lost: list[AgentError] = []
     async with anyio.create_task_group() as group:
         group.start_soon(delete)
         try:
-            await one.run("Send.", run_id="r1")
+            await one.run("Send.", run_id="r1", session="s")
         except AgentError as error:
-            lost.append(type(error.error))
-    assert lost == [RunInterrupted]
+            lost.append(error)
+    (failed,) = lost
+    assert failed.error.message == "Run 'r1' was deleted from its record while it was under way."
+    assert failed.metadata is not None
+    assert (failed.metadata.terminated_by, failed.metadata.model_calls) == ("error", 1)
+    assert (await one.run("Greet me.", session="s")).output == "Hello there."
+
+
+async def test_a_run_that_is_deleted_between_two_steps_says_so_at_the_next(tmp_path: Path) -> None:
+    work = Work()
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), work.step)
+    events = EventRecorder()
+    one.subscribe(events)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: attempted(one))
+        await work.begun.wait()
+        await one.runs.delete("r1")
+        work.may_end.set()
+    (failed,) = events.of(TaskFailed)
+    assert (failed.status, "deleted from its record" in failed.error.message) == ("failed", True)
+    assert await one.runs.list() == ()
+
+
+async def attempted(one: ReactiveAgent) -> None:
+    with suppress(AgentError):
+        await one.run("Do it.", run_id="r1")
 
 
 async def test_a_task_that_is_cancelled_while_several_calls_wait_interrupts_its_run(tmp_path: Path) -> None:
