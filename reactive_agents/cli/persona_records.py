@@ -41,7 +41,9 @@ PersonaOption = Annotated[
 MemoryOption = Annotated[
     str | None,
     option(
-        "--memory", metavar="PLACE", help="The persona's memory, a file or an address, if --persona is an id."
+        "--memory",
+        metavar="FILE_OR_URL",
+        help="The persona's memory: a file, or a Postgres URL; by default that of the persona's file.",
     ),
 ]
 
@@ -110,10 +112,10 @@ class PersonaRecords:
 def records_of(persona: PersonaOption = None, memory: MemoryOption = None) -> PersonaRecords:
     """Return the records for the two options; exit if there are none."""
     settings: PersonaSettings | None = None
-    if persona is not None and memory is None:
+    if persona is not None and (memory is None or Path(persona).is_file()):
         found = read_data(Path(persona), PersonaConfig)  # no tool is run
         read = output.value_or_exit(found)
-        settings, memory = read.settings(), read.memory
+        settings, memory = read.settings(), read.memory if memory is None else memory
     elif persona is not None:
         settings = PersonaSettings(PersonaId(persona), persona)
     if memory is None:

@@ -1,5 +1,8 @@
 """The records and the queue of personas in Postgres keep the contract of those in a file."""
 
+import json
+from typing import Any
+
 import anyio
 import psycopg
 import pytest
@@ -60,6 +63,31 @@ async def test_the_lease_of_another_machine_ends_by_the_clock_of_the_server(
     assert again is not None
     assert (await attempt(store.end_work(again))).unwrap()
     await store.aclose()
+
+
+def test_the_records_of_a_persona_are_shown_from_a_database(place: str, tmp_path_factory: Any) -> None:
+    turns = planned("Refund it."), say("It is refunded."), assessed("Pay back quickly.")
+    agent = ReactiveAgents.create().with_reasoning()
+    described = Personas.create("Ada").with_memory(place).with_llm(ScriptedLLM(*turns, forever(say("[]"))))
+
+    async def answer_one() -> tuple[str, str]:
+        async with described.with_domain("chat", agent).build() as ada:
+            outcome = await ada.send("Refund it.", context="a", author="Bob")
+            assert outcome.plan is not None
+            return ada.persona.settings.id, outcome.plan.id
+
+    persona, plan = anyio.run(answer_one)
+    file = tmp_path_factory.mktemp("persona") / "ada.toml"
+    file.write_text(f'id = "{persona}"\nname = "Ada"\nmemory = "elsewhere.db"\n')
+    for named in (persona, file):
+        chosen = ("--persona", named, "--memory", place)
+        assert f"plan {plan}" in command("plan", *chosen).stdout
+        assert "It is refunded." in command("explain", "--plan-id", plan, *chosen).stdout
+        (learned,) = json.loads(command("learnings", *chosen, "--json").stdout)
+        assert learned["pattern"] == "Pay back quickly."
+        assert command("learnings", "show", learned["id"], *chosen).exit_code == 0
+        kept = command("learnings", "override", learned["id"], "--confidence", "0.5", *chosen)
+        assert "confidence: 0.50 (set by hand)" in kept.stdout
 
 
 def test_all_that_is_kept_of_a_user_is_deleted_also_what_agents_remember(place: str) -> None:
