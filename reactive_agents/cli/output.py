@@ -274,13 +274,15 @@ def number_up_to(most: float, what: str) -> Callable[[str], float]:
     return parse
 
 
-def age_option(*names: str) -> Any:
-    """Return the option of commands that delete old records, by its names."""
-    parser = number_up_to(700_000, "a number of days")
-    return option(*names, metavar="DAYS", parser=parser, help="Delete what is more than so many days old.")
-
-
-OlderThan = Annotated[float, age_option("--older-than")]
+OlderThan = Annotated[
+    float,
+    option(
+        "--older-than",
+        metavar="DAYS",
+        parser=number_up_to(700_000, "a number of days"),
+        help="Delete what is more than so many days old.",
+    ),
+]
 SECONDS = number_up_to(inf, "a number of seconds")
 
 

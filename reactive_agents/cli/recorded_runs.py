@@ -158,10 +158,10 @@ def answer(
 @runs.command()
 def prune(
     file: RecordOption,
-    days: Annotated[float, output.age_option("--older-than", "--days")],
+    older_than: output.OlderThan,
 ) -> None:
     """Delete runs that ended long ago."""
-    before = SystemClock.now() - timedelta(days=days)
+    before = SystemClock.now() - timedelta(days=older_than)
     deleted = _ask(file, lambda record: record.delete(before=before))
     output.report({"deleted": deleted}, f"Deleted {deleted} runs.")
 

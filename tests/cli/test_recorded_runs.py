@@ -47,7 +47,8 @@ def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:
     assert forked.stdout == "again\n"
     again = command("runs", "resume", "again", "--runs", record, "--tools", "calculator", "--json")
     assert json.loads(again.stdout)["output"] == json.loads(first.stdout)["output"]
-    assert command("runs", "prune", "--runs", record, "--days", 1).stdout == "Deleted 0 runs.\n"
+    assert command("runs", "prune", "--runs", record, "--older-than", 1).stdout == "Deleted 0 runs.\n"
+    assert command("runs", "prune", "--runs", record, "--days", 1).exit_code == 2
     with sqlite_file(record) as file:
         file.execute("UPDATE runs SET result = replace(result, '391', '392') WHERE run_id = 'sum'")
     differs = command("runs", "replay", "sum", "--runs", record, "--tools", "calculator")
