@@ -13,7 +13,7 @@ from attrs import field, frozen
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.tools import TRIED, CallOrigin
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import SHARE, Value
 
 StepType: TypeAlias = Literal["thought", "action", "observation", "plan", "reflection", "critique"]
 
@@ -265,8 +265,8 @@ class ReasoningMetadata(Value):
     cost: float
     tokens_used: int
     steps_count: int
-    confidence: float
-    effectiveness: float | None = None
+    confidence: float = field(metadata=SHARE)
+    effectiveness: float | None = field(default=None, metadata=SHARE)
     selected_strategy: ReasoningStrategy | None = None
     iterations: int = 0
     terminated_by: str = ""
@@ -433,12 +433,12 @@ class VerificationReport(Value):
         agreement: 0 to 1, how far further answers of the model agree with this one, if it gave any.
     """
 
-    confidence: float
+    confidence: float = field(metadata=SHARE)
     verified: bool
     findings: tuple[str, ...] = ()
     claims: tuple[ClaimEvidence, ...] = ()
     receipt: Receipt | None = None
-    agreement: float | None = None
+    agreement: float | None = field(default=None, metadata=SHARE)
 
 
 class ModelRetry(Exception):

@@ -20,6 +20,8 @@ OMITTED: Final = {"omitted": True}
 """Metadata of a field that is not written to JSON while it has its default."""
 LIVE: Final = {"live": True}
 """Metadata of a field that is never written to JSON, such as a function."""
+SHARE: Final = {"share": True}
+"""Metadata of a field that custom code sets to 0 to 1, or ``None``."""
 
 
 class Value:
@@ -77,7 +79,7 @@ def replaced(value: _T, **changes: Any) -> _T:
     return made
 
 
-__all__ = ["LIVE", "OMITTED", "Value", "computed", "lazy_pattern", "replaced"]
+__all__ = ["LIVE", "OMITTED", "SHARE", "Value", "computed", "lazy_pattern", "replaced"]
 
 if TYPE_CHECKING:
     from functools import cached_property as computed

@@ -38,7 +38,7 @@ from reactive_agents.core.persistent import (
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import NO_USAGE, RunUsage
-from reactive_agents.core.values import OMITTED, Value, replaced
+from reactive_agents.core.values import OMITTED, SHARE, Value, replaced
 from reactive_agents.kernel.context_window.token_estimate import Transcript, without_counts
 from reactive_agents.kernel.ledger import CallLedger
 
@@ -341,10 +341,18 @@ def wrong_field(kind: type, value: object) -> FieldProblem | None:
 def _in_fields(kind: type, before: object, after: object, path: str) -> FieldProblem | None:
     for name, field_kind in _kinds(kind).items():
         inner = f"{path}.{name}" if path else name
-        problem = wrong_change(field_kind, getattr(before, name, _ABSENT), getattr(after, name), inner)
+        value = getattr(after, name)
+        problem = wrong_change(field_kind, getattr(before, name, _ABSENT), value, inner)
+        if problem is None and name in _shares(kind) and value is not None and not 0 <= value <= 1:
+            problem = FieldProblem(inner, f"got {value}, expected 0 to 1")
         if problem is not None:
             return problem
     return None
+
+
+@cache
+def _shares(kind: type) -> frozenset[str]:
+    return frozenset(each.name for each in attrs.fields(kind) if each.metadata == SHARE)
 
 
 @cache

@@ -44,7 +44,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse, TokenPrice
-from reactive_agents.core.results import ReasoningResult, StrategyEffectiveness
+from reactive_agents.core.results import ReasoningMetadata, ReasoningResult, StrategyEffectiveness
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt, effect
@@ -639,6 +639,19 @@ IS_TOLD: list[tuple[str, str, object, str]] = [
     ("governance.verifier", "verify", VerificationReport(0.9, "no"), "verified: got 'no'"),  # type: ignore[arg-type]
     ("governance.verifier", "verify", VerificationReport("x", True), "confidence: got 'x'"),  # type: ignore[arg-type]
     ("governance.verifier", "verify", VerificationReport(float("nan"), True), "confidence: got nan"),
+    (
+        "governance.verifier",
+        "verify",
+        VerificationReport(1.01, True),
+        "confidence: got 1.01, expected 0 to 1",
+    ),
+    (
+        "governance.verifier",
+        "verify",
+        VerificationReport(-0.5, True),
+        "confidence: got -0.5, expected 0 to 1",
+    ),
+    ("governance.verifier", "verify", VerificationReport(1, True, agreement=2.0), "agreement: got 2.0"),
     ("governance.verifier", "verify", VerificationReport(0.9, True, None), "findings: got None"),  # type: ignore[arg-type]
     ("governance.cost_router", "select_model", ModelRoute(5, "x"), "model: got 5"),  # type: ignore[arg-type]
     ("memory.memory", "bootstrap", MemoryContext("1", episodes=None), "episodes: got None"),  # type: ignore[arg-type]
@@ -773,6 +786,10 @@ async def test_a_wrong_field_of_a_tool_result_names_the_tool_service(field: str,
         ({"status": "nice"}, "status: got 'nice'"),
         ({"output": 7}, "output: got 7"),
         ({"metadata": None}, "metadata: got None"),
+        (
+            {"metadata": ReasoningMetadata(0.0, 0.0, 0, 0, 2.0)},
+            "metadata.confidence: got 2.0, expected 0 to 1",
+        ),
         ({"steps": None}, "steps: got None"),
     ],
 )
