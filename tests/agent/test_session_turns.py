@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -155,6 +155,24 @@ async def test_a_run_waits_for_its_session_until_its_time_limit() -> None:
     assert not model.requests
     await attempt(store.end(key, ONE, None))
     assert (await agent.run("Hello?", session="a")).output == "Yes."
+
+
+async def test_a_session_whose_run_waits_without_a_process_is_not_pruned(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store, gone = (SqliteSessions(tmp_path / "s.db", clock=clock) for _ in range(2))
+    await begun(store, ONE)
+    assert await attempt(store.end(KEY, ONE, turn(ONE))) == Success(None)
+    clock.advance(95 * 86_400)
+    await begun(gone, TWO)
+    assert await attempt(gone.end(KEY, TWO, None)) == Success(None)  # a durable run is interrupted
+    clock.advance(86_400)
+    assert (await attempt(store.prune(clock.now() - timedelta(days=90)))).unwrap() == 0
+    assert (await begun(store, TWO)).messages == turn(ONE).messages
+    assert await attempt(store.end(KEY, TWO, None)) == Success(None)
+    clock.advance(91 * 86_400)
+    assert (await attempt(store.prune(clock.now() - timedelta(days=90)))).unwrap() == 1
+    for each in (store, gone):
+        await each.aclose()
 
 
 async def test_a_run_that_waits_for_its_session_says_so_once(tmp_path: Path) -> None:

@@ -172,7 +172,9 @@ class SqliteSessions:
         while True:
             taken = await self._write(
                 "begin",
-                lambda file: _take_turn(file, key, run_id, self._shared_now(), self._valid_until()),
+                lambda file: _take_turn(
+                    file, key, run_id, self._valid_until(), now=self._now(), shared_now=self._shared_now()
+                ),
                 key,
             )
             if isinstance(taken, Failure):
@@ -405,8 +407,8 @@ class SqliteSessions:
     async def prune(self, before: datetime) -> Result[int, SessionErrors]:
         """Delete the sessions of all agents that were last used before a time.
 
-        Returns their number. One that a run holds or waits for stays. Content of that age that runs without a
-        session left is deleted as well.
+        Returns their number. One that a run holds or waits for stays, and so does one in which a run began
+        since. Content of that age that runs without a session left is deleted as well.
         """
         until = microseconds(before)
         chosen = (
@@ -472,19 +474,24 @@ def _missing(session: SessionId) -> SessionRefused:
 
 
 def _take_turn(
-    file: sql.Transaction, key: SessionKey, run_id: RunId, now: int, until: int
+    file: sql.Transaction, key: SessionKey, run_id: RunId, until: int, *, now: int, shared_now: int
 ) -> int | SessionRefused | None:
-    """Take or renew the ticket of a run; return its number, ``None`` to wait."""
+    """Take or renew the ticket of a run; return its number, ``None`` to wait.
+
+    The session is used from now on, so that it is not pruned, also while no process has the run.
+    """
     if not _belongs_to(file, key):
         return SessionRefused(key.session, "it belongs to another user")
-    file.execute("DELETE FROM conversation_tickets WHERE valid_until_us < ?", (now - _KEPT_US,))
+    used = "UPDATE conversations SET updated_us = ? WHERE agent = ? AND session = ? AND updated_us < ?"
+    file.execute(used, (now, key.agent, key.session, now))
+    file.execute("DELETE FROM conversation_tickets WHERE valid_until_us < ?", (shared_now - _KEPT_US,))
     file.execute(
         'INSERT INTO conversation_tickets (agent, session, "user", run_id, valid_until_us)'
         " VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (run_id) DO UPDATE SET valid_until_us = excluded.valid_until_us",
         (key.agent, key.session, key.user, run_id, until),
     )
-    if _must_wait(file, key, run_id, now):
+    if _must_wait(file, key, run_id, shared_now):
         return None
     (number,) = file.execute(
         # the largest of each, since of their union each turn would be read

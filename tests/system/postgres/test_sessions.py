@@ -1,6 +1,19 @@
 """Sessions in Postgres keep the contract of those in a file."""
 
+import threading
+from datetime import timedelta
+
+import anyio
+import pytest
+from returns.result import Success
+
+from reactive_agents.adapters.memory import sessions
+from reactive_agents.adapters.memory.sessions import SqliteSessions
+from reactive_agents.core.conversation import History
+from reactive_agents.effects import attempt
+from reactive_agents.testing import FakeClock
 from tests.agent import test_conversations, test_session_state, test_session_turns
+from tests.agent.test_session_turns import KEY, ONE, TWO, asked, begun, turn
 from tests.support.postgres import contract_of
 
 OF_TURNS = {
@@ -28,3 +41,34 @@ OF_SESSIONS = (
     "test_sessions_are_renamed_forked_and_deleted",
 )
 globals().update({name: vars(test_conversations)[name] for name in OF_SESSIONS})
+
+
+@pytest.mark.anyio
+async def test_a_run_that_begins_while_its_session_is_pruned_keeps_the_history(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    store = SqliteSessions(place, clock=clock)
+    await begun(store, ONE)
+    assert await attempt(store.end(KEY, ONE, turn(ONE))) == Success(None)
+    clock.advance(95 * 86_400)
+    histories: list[History] = []
+    marks = sessions.sql.marks
+
+    async def begin() -> None:
+        other = SqliteSessions(place, clock=clock)
+        histories.append(await begun(other, TWO))
+        await other.aclose()
+
+    def begin_before_the_deletion(found: list[int]) -> str:
+        if found and not histories:
+            beginning = threading.Thread(target=anyio.run, args=(begin,))
+            beginning.start()
+            beginning.join()
+        return marks(found)
+
+    monkeypatch.setattr(sessions.sql, "marks", begin_before_the_deletion)
+    assert (await attempt(store.prune(clock.now() - timedelta(days=90)))).unwrap() == 0
+    assert [each.messages for each in histories] == [turn(ONE).messages]
+    assert await asked(store) == ["asked run-1"]
+    await store.aclose()
