@@ -581,6 +581,7 @@ async def test_a_thread_goes_on_where_the_process_of_its_run_was_killed(tmp_path
         asked: Any = ()
         while not asked:
             await anyio.sleep(0.05)  # the record sets no event
+            assert other.returncode is None
             with suppress(AgentError):
                 asked = await agent.runs.questions("r")
         interrupt = f"r/{question_id(asked[0])}"
