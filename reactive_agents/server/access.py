@@ -43,7 +43,8 @@ class KeyLimits:
         streams: the maximum of open streams.
         body_bytes: the maximum size of a request body.
         body_s: seconds in which a body must arrive.
-        run_s: seconds after which a run is stopped with its partial result.
+        run_s: seconds after which a run is stopped with its partial result; while it waits for a person, or
+            is paused, they stand still.
     """
 
     requests_per_minute: int = 600

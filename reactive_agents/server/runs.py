@@ -210,6 +210,11 @@ class LiveRun:
             return "failed" if self.refusal is not None else "interrupted"
         return "waiting" if self.requests else "paused" if self.is_paused else "running"
 
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether it goes on only when a person answers or resumes it."""
+        return self.status in ("waiting", "paused")
+
     async def changed(self, seconds: float) -> bool:
         """Wait up to these seconds for the next event or the end; return whether it came."""
         if self.has_ended:
@@ -483,8 +488,15 @@ class AgentService:
                 self.ended[live.status] = self.ended.get(live.status, 0) + 1
 
         async def stop_late() -> None:
-            with anyio.move_on_after(principal.limits.run_s):
-                await live.until_ended()
+            left_s = principal.limits.run_s
+            while not live.has_ended and left_s > 0:
+                while live.waits_for_person:
+                    await live.changed(3_600.0)
+                since = time.monotonic()
+                with anyio.move_on_after(left_s):
+                    while not (live.has_ended or live.waits_for_person):
+                        await live.changed(3_600.0)
+                left_s -= time.monotonic() - since
             if not live.has_ended:
                 agent.stop(live.task_id, "The time limit of the key for a run is exceeded.")
 
@@ -755,7 +767,7 @@ class AgentService:
         """
         self.is_draining = True
         for run in self._under_way():
-            if run.is_durable and run.status in ("waiting", "paused"):
+            if run.is_durable and run.waits_for_person:
                 run.scope.cancel()
         with anyio.move_on_after(seconds):
             for run in self._under_way():
