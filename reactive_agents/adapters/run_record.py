@@ -872,12 +872,15 @@ class SqliteRunRecord:
         return await self._file.write("schedule", work)
 
     @effect
-    async def questions(self, run_id: RunId | None = None) -> Result[tuple[OpenQuestion, ...], RecordErrors]:
+    async def questions(
+        self, run_id: RunId | None = None, *, below: bool = False
+    ) -> Result[tuple[OpenQuestion, ...], RecordErrors]:
         """Return the questions without an answer, oldest first."""
+        chosen = f"asked.run IN ({_BELOW.format('run_id')} SELECT id FROM below)" if below else "run_id = ?"
 
         def work(file: sql.Transaction) -> tuple[OpenQuestion, ...]:
             self._seal.check()
-            where, values = sql.where({"run_id = ?": run_id})
+            where, values = sql.where({chosen: run_id})
             rows = file.execute(
                 'SELECT run_id, key, at_us, body, "user", parent'
                 " FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
@@ -1032,9 +1035,13 @@ _IS_OPEN = (
     " (SELECT 1 FROM run_entries WHERE run = asked.run AND key = asked.key || '=')"
 )
 """The condition that an entry ``asked`` is a question without an answer."""
-_WAITS = (
-    "WITH RECURSIVE below (id, run_id) AS (SELECT id, run_id FROM runs WHERE id = ? UNION"
+_BELOW = (
+    "WITH RECURSIVE below (id, run_id) AS (SELECT id, run_id FROM runs WHERE {} = ? UNION"
     " SELECT runs.id, runs.run_id FROM below JOIN runs ON runs.parent = below.run_id WHERE status = 'open')"
+)
+"""A run, and the open runs that its tools began, by the column that names it."""
+_WAITS = (
+    f"{_BELOW.format('id')}"
     f" SELECT EXISTS (SELECT 1 FROM run_entries AS asked JOIN below ON asked.run = below.id WHERE {_IS_OPEN})"
 )
 """Whether an open run, or a run below it, waits for an answer."""

@@ -125,9 +125,16 @@ class Runs(Generic[R]):
             raise AgentError(errors.RunRefused(run_id, "is not in the record"))
         return run
 
-    async def questions(self, run_id: str | None = None) -> tuple[OpenQuestion, ...]:
-        """Return all that waits for a person: approvals, questions, calls in doubt."""
-        return await value_of(self._record.questions(None if run_id is None else RunId(run_id)))
+    async def questions(self, run_id: str | None = None, *, below: bool = False) -> tuple[OpenQuestion, ...]:
+        """Return all that waits for a person: approvals, questions, calls in doubt.
+
+        Args:
+            run_id: only those of this run.
+            below: also those of the runs that its tools began, each of which is settled under its own run.
+        """
+        if run_id is None or not below:
+            return await value_of(self._record.questions(None if run_id is None else RunId(run_id)))
+        return await value_of(self._record.questions(RunId(run_id), below=True))
 
     async def check(self) -> None:
         """Fail when runs cannot be recorded now, for example on a full disk."""

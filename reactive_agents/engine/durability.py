@@ -1533,6 +1533,11 @@ def _given_options(overrides: RunOverrides) -> dict[str, str]:
     return {f"{_OPTION}{name}": value for name, value in given.items() if value}
 
 
+def names_of_given_tools(definition: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the tools that a run was begun with, beside those of its agent."""
+    return frozenset(filter(None, definition.get(f"{_OPTION}tools", "").split(", ")))
+
+
 def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> tuple[str, ...]:
     """Return the differences between two definitions, a sentence each."""
     changes: list[str] = []

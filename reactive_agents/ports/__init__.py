@@ -617,8 +617,14 @@ class RunRecord(Protocol):
         """Add the run of a schedule and move it on; ``False`` when it was done or changed."""
         ...
 
-    def questions(self, run_id: RunId | None = None) -> Effect[tuple[OpenQuestion, ...], RecordErrors]:
-        """Return the open questions of one run or of all, oldest first."""
+    def questions(
+        self, run_id: RunId | None = None, *, below: bool = False
+    ) -> Effect[tuple[OpenQuestion, ...], RecordErrors]:
+        """Return the open questions of one run or of all, oldest first.
+
+        Args:
+            below: also those of the runs that its tools began.
+        """
         ...
 
     def delete(

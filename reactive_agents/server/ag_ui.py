@@ -9,6 +9,7 @@ Source: the Agent User Interaction Protocol 1.0, by its package ``ag-ui-protocol
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, Final, TypeAlias
@@ -33,6 +34,7 @@ from reactive_agents.core import events
 from reactive_agents.core.errors import RunCancelled, root_cause
 from reactive_agents.core.governance import ApprovalDecision, described_request
 from reactive_agents.core.ids import CallId, RunId
+from reactive_agents.core.json import json_bytes
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun
@@ -77,11 +79,12 @@ class Translation:
     messages: list[Message] = field(factory=list)
     answered: set[_Key] = field(factory=set)
     interrupts: set[str] = field(factory=set)
-    _main: RunId | None = None
+    _main: RunId = field(factory=lambda: RunId(""))
     _text: tuple[str, str] | None = None
     _texts: list[str] = field(factory=list)
     _thinking: str | None = None
     _calls: dict[tuple[RunId, CallId], str] = field(factory=dict)
+    _call_ids: set[str] = field(factory=set)
     _sent_results: set[str] = field(factory=set)
     _subagents: set[RunId] = field(factory=set)
     _made: int = 0
@@ -92,6 +95,14 @@ class Translation:
         self.run_id, self.answered = given.run_id, answered
         self._made = 0
         return self
+
+    @classmethod
+    def after(cls, given: RunAgentInput, main: RunId) -> Translation:
+        """Return the translation for a run whose earlier events only the client has."""
+        made = cls(given.thread_id, given.run_id, list(given.messages), main=main)
+        for each in given.messages:
+            made._call_ids.update(called.id for called in getattr(each, "tool_calls", None) or ())
+        return made
 
     def begin(self, run: RunId) -> list[ui.BaseEvent]:
         """Return the first events of a stream, which may continue a run."""
@@ -143,25 +154,59 @@ class Translation:
 
     def suspended(self, requests: Iterable[tuple[_Key, events.AgentEvent]]) -> list[ui.BaseEvent]:
         """Return the last events of a stream whose run waits for these requests."""
-        interrupts, pending = [], []
+        shown, interrupts, pending = self._close(), list[Interrupt](), list[str]()
         for key, request in requests:
             if isinstance(request, events.ExternalCallRequested):
-                pending.append(self._calls.get((request.run_id, request.call_id), "/".join(key)))
+                run, call, name = request.run_id, request.call_id, request.tool_name
+                shown += self._show_call(run, call, name, request.arguments, str(request.agent))
+                pending.append(self._calls[run, call])
             else:
                 interrupts.append(self._interrupt(key, request))
-                self.interrupts.add("/".join(key))
-        if interrupts:
-            return self._suspended(ui.RunFinishedInterruptOutcome(interrupts=interrupts))
-        return self._suspended(ui.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None))
+        return [*shown, self._suspended(interrupts, pending)]
 
     def suspended_in_record(self, questions: Iterable[OpenQuestion]) -> list[ui.BaseEvent]:
         """Return the last events of a stream whose run waits, as its record says."""
-        interrupts = [_recorded_interrupt(each) for each in questions]
-        return self._suspended(ui.RunFinishedInterruptOutcome(interrupts=interrupts))
+        shown, interrupts, pending = self._close(), list[Interrupt](), list[str]()
+        for each in questions:
+            if each.kind == "call":
+                asked: Any = each.request
+                run, call, name = each.run_id, CallId(str(asked.get("call_id"))), str(asked.get("tool_name"))
+                shown += self._show_call(run, call, name, asked.get("arguments"), str(asked.get("agent_id")))
+                pending.append(self._calls[run, call])
+            else:
+                interrupts.append(_recorded_interrupt(each))
+        return [*shown, self._suspended(interrupts, pending)]
 
-    def _suspended(self, outcome: ui.RunFinishedOutcome) -> list[ui.BaseEvent]:
-        end = ui.RunFinishedEvent(thread_id=self.thread_id, run_id=self.run_id, outcome=outcome)
-        return [*self._close(), end]
+    def _suspended(self, interrupts: list[Interrupt], pending: list[str]) -> ui.BaseEvent:
+        outcome: ui.RunFinishedOutcome = ui.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None)
+        if interrupts:
+            outcome = ui.RunFinishedInterruptOutcome(interrupts=interrupts)
+        self.interrupts.update(each.id for each in interrupts)
+        return ui.RunFinishedEvent(thread_id=self.thread_id, run_id=self.run_id, outcome=outcome)
+
+    def _show_call(
+        self, run: RunId, call: CallId, name: str, arguments: Any, agent: str
+    ) -> list[ui.BaseEvent]:
+        """Return the events of a pending call that the client does not know yet."""
+        if (run, call) in self._calls:
+            return []
+        known = self._known_call(run, call, name)
+        if known is not None:
+            self._calls[run, call] = known
+            return []
+        is_main = run == self._main
+        begun: list[ui.BaseEvent] = []
+        if not is_main and run not in self._subagents:
+            self._subagents.add(run)
+            begun = [ui.SubagentStartedEvent(subagent_run_id=str(run), name=agent)]
+        return [*begun, *self._call(run, call, name, json.dumps(arguments), None if is_main else str(run))]
+
+    def _known_call(self, run: RunId, call: CallId, name: str) -> str | None:
+        """Return the id of a call that the client was shown, perhaps by another process."""
+        known, times = None, 0
+        while (made := _call_id(self._main, run, call, name, times)) in self._call_ids:
+            known, times = made, times + 1
+        return known
 
     def interrupted(
         self, why: str = "The run was interrupted.", code: str = "interrupted"
@@ -178,13 +223,30 @@ class Translation:
         found: list[tuple[_Key, Answer]] = []
         for key, request in requests:
             if isinstance(request, events.ExternalCallRequested):
-                result = results.get(self._calls.get((request.run_id, request.call_id), ""))
+                run, call, name = request.run_id, request.call_id, request.tool_name
+                result = results.get(self._calls.get((run, call)) or self._known_call(run, call, name) or "")
                 if result is not None:
                     self._sent_results.add(result.tool_call_id)
-                    content = result.content if isinstance(result.content, str) else as_text(result.content)
-                    found.append((key, ("call", content, result.error or "")))
+                    found.append((key, _delivery(result)))
             elif (entry := entries.get("/".join(key))) is not None:
                 found.append((key, _answer(entry, to_approve=isinstance(request, events.ApprovalRequested))))
+        return found
+
+    def answers_in_record(
+        self, questions: Iterable[OpenQuestion], given: RunAgentInput
+    ) -> list[tuple[_Key, Answer]]:
+        """Return the answers of a request of the protocol to recorded requests of a run."""
+        entries = {each.interrupt_id: each for each in given.resume or ()}
+        results = {each.tool_call_id: each for each in given.messages if isinstance(each, ToolMessage)}
+        found: list[tuple[_Key, Answer]] = []
+        for each in questions:
+            if each.kind == "call":
+                call, name = CallId(str(each.request.get("call_id"))), str(each.request.get("tool_name"))
+                result = results.get(self._known_call(each.run_id, call, name) or "")
+                if result is not None:
+                    found.append((_key_of(each), _delivery(result)))
+            elif (entry := entries.get("/".join(_key_of(each)))) is not None:
+                found.append((_key_of(each), _answer(entry, to_approve=each.kind != "question")))
         return found
 
     # --- parts ----------------------------------------------------------------------------------------------
@@ -249,7 +311,11 @@ class Translation:
     def _call(
         self, run: RunId, call: CallId, name: str, arguments: str, whose: str | None
     ) -> list[ui.BaseEvent]:
-        made = self._calls[run, call] = self._id()
+        times = 0
+        while (made := _call_id(self._main, run, call, name, times)) in self._call_ids:
+            times += 1
+        self._calls[run, call] = made
+        self._call_ids.add(made)
         function = {"name": name, "arguments": arguments}
         self._add(
             {"role": "assistant", "tool_calls": [{"id": made, "type": "function", "function": function}]}
@@ -321,8 +387,24 @@ class Translation:
         return f"{self._prefix}{self._made}"
 
 
-def _interrupt_id(question: OpenQuestion) -> str:
-    return f"{question.run_id}/{question_id(question)}"
+def _call_id(main: RunId, run: RunId, call: CallId, name: str, times: int) -> str:
+    """Return the id of a call for the client, by which its result is found also after a restart.
+
+    It names the main run, and has at most 40 characters, as providers expect that get it in a history.
+
+    Args:
+        times: how many calls of this run, id and name came before.
+    """
+    return f"{main}-{hashlib.sha256(json_bytes([run, call, name, times])).hexdigest()[:7]}"
+
+
+def _key_of(question: OpenQuestion) -> _Key:
+    return question.run_id, question_id(question)
+
+
+def _delivery(result: ToolMessage) -> Answer:
+    content = result.content if isinstance(result.content, str) else as_text(result.content)
+    return ("call", content, result.error or "")
 
 
 def _recorded_interrupt(question: OpenQuestion) -> Interrupt:
@@ -341,7 +423,7 @@ def _recorded_interrupt(question: OpenQuestion) -> Interrupt:
             str(asked.get("notice") or ""),
         )
     return Interrupt(
-        id=_interrupt_id(question),
+        id="/".join(_key_of(question)),
         reason=reason,
         message=one_line(message),
         response_schema={"type": "object", "properties": answer},
@@ -399,8 +481,8 @@ class AgUiEndpoint:
         with self._service.uses.held(principal, "streams") as held:
             key = _thread(principal, name, given.thread_id)
             taken = await self._taken_up(principal, name, given)
-            if taken is None and given.resume:
-                rest = self._rest(principal, key, await self._settled(principal, name, given), given)
+            if taken is None and (settled := await self._settled(principal, name, given)) is not None:
+                rest = self._rest(principal, key, *settled, given)
                 return web.EndedResponse(web.EventStream(rest), held.pop_all().close)
             run, after, translation = taken or await self._begun(principal, name, given)
             held.callback(self._cancel_unless_waiting, key, run)
@@ -420,9 +502,7 @@ class AgUiEndpoint:
         if not isinstance(last, UserMessage):
             raise web.Problem(422, "no-task", "The last message has to be the user's.")
         *history, task = _messages(given.messages)
-        tools = _tools(given)
-        if tools and guards(self._service.agents[name], "input"):
-            await _refuse_orders(tools)
+        tools = await self._offered(name, given)
         context = "\n".join(f"{each.description}: {each.value}" for each in given.context or ())
         asked = RunRequest(
             f"{task.content}\n\n{context}" if context else task.content,
@@ -433,6 +513,17 @@ class AgUiEndpoint:
         )
         run = await self._service.start_here(principal, name, asked)
         return run, 0, Translation(given.thread_id, given.run_id, list(given.messages))
+
+    async def _offered(self, name: str, given: RunAgentInput) -> list[Tool]:
+        """Return the tools of the interface.
+
+        Raises:
+            Problem: their definitions are wrong, or look like prompt injection.
+        """
+        tools = _tools(given)
+        if tools and guards(self._service.agents[name], "input"):
+            await _refuse_orders(tools)
+        return tools
 
     async def _taken_up(
         self, principal: Principal, name: str, given: RunAgentInput
@@ -462,53 +553,81 @@ class AgUiEndpoint:
             return None
         return run, after, translation.for_request(given, {key for key, _ in answers})
 
-    async def _settled(self, principal: Principal, name: str, given: RunAgentInput) -> RecordedRun:
+    async def _settled(
+        self, principal: Principal, name: str, given: RunAgentInput
+    ) -> tuple[RunId, set[_Key], list[Tool]] | None:
         """Answer requests of a durable run of the thread that this process did not begin.
 
-        Raises:
-            Problem: the thread has no such run, or the answers are refused.
-        """
-        not_waiting = web.Problem(409, "run-not-waiting", "No run of this thread waits for an answer.")
-        settled: RecordedRun | None = None
-        for entry in given.resume or ():
-            run_id, _, request = entry.interrupt_id.rpartition("/")
-            try:
-                found = await self._service.find(principal, run_id)
-            except web.Problem as problem:
-                raise (not_waiting if problem.status == 404 else problem) from None
-            if not isinstance(found, RecordedRun) or self._service.served_name(found) != name:
-                raise not_waiting
-            if found.task.metadata.get("thread_id") != given.thread_id:
-                raise not_waiting
-            settled = found
-            for asked in await self._service.open_questions(found):
-                if question_id(asked) == request:
-                    answer = _answer(entry, to_approve=asked.kind != "question")
-                    await self._service.settle(principal, found, run_id, request, answer)
-        if settled is None:
-            raise not_waiting
-        await self._resume(principal, settled)
-        return settled
+        Returns the run, the answered requests, and the tools of the interface; ``None`` if the request of the
+        protocol has no answers to such a run.
 
-    async def _resume(self, principal: Principal, run: RecordedRun) -> None:
-        if run.status == "open" and not run.is_held:
-            await self._service.order(principal, run, "resume")
+        Raises:
+            Problem: there is no run for its answers, or they are refused.
+        """
+        run = await self._run_of_answers(principal, name, given)
+        if run is None:
+            if given.resume:
+                raise web.Problem(409, "run-not-waiting", "No run of this thread waits for an answer.")
+            return None
+        tools = await self._offered(name, given)
+        translation = Translation.after(given, run.run_id)
+        if isinstance(run, LiveRun):
+            answers = translation.answers(run.requests.items(), given)
+        else:
+            answers = translation.answers_in_record(await self._service.open_questions(run), given)
+        for _, answer in answers:
+            principal.must_settle(answer[0])
+        for asked, answer in answers:
+            await self._service.settle(principal, run, *asked, answer)
+        await self._resume(principal, run, tools)
+        return run.run_id, {asked for asked, _ in answers}, tools
+
+    async def _run_of_answers(
+        self, principal: Principal, name: str, given: RunAgentInput
+    ) -> LiveRun | RecordedRun | None:
+        """Return the durable run of the thread that the answers of a request name."""
+        last = given.messages[-1] if given.messages else None
+        named = [last.tool_call_id.rpartition("-")[0]] if isinstance(last, ToolMessage) else []
+        for each in given.resume or ():  # the id of a request may contain a slash, and that of a run too
+            named += [each.interrupt_id.partition("/")[0], each.interrupt_id.rpartition("/")[0]]
+        for run_id in dict.fromkeys(filter(None, named)):
+            try:
+                run = await self._service.find_main(principal, run_id)
+            except web.Problem as problem:
+                if problem.status != 404:
+                    raise
+                continue
+            metadata = run.metadata if isinstance(run, LiveRun) else run.task.metadata
+            is_durable = isinstance(run, RecordedRun) or run.is_durable
+            is_of_agent = self._service.served_name(run) == name
+            if is_durable and is_of_agent and metadata.get("thread_id") == given.thread_id:
+                return run
+        return None
+
+    async def _resume(self, principal: Principal, run: LiveRun | RecordedRun, tools: Sequence[Tool]) -> None:
+        if isinstance(run, RecordedRun) and run.status == "open" and not run.is_held:
+            await self._service.order(principal, run, "resume", tools=tools)
 
     async def _rest(
-        self, principal: Principal, key: str, settled: RecordedRun, given: RunAgentInput
+        self,
+        principal: Principal,
+        key: str,
+        run_id: RunId,
+        answered: set[_Key],
+        tools: Sequence[Tool],
+        given: RunAgentInput,
     ) -> AsyncGenerator[bytes, None]:
         """Yield the end of a durable run by its record, which has no events of its course."""
-        translation = Translation(given.thread_id, given.run_id, list(given.messages))
-        answered = {each.interrupt_id for each in given.resume or ()}
-        for begun in translation.begin(settled.run_id):
+        translation = Translation.after(given, run_id)
+        for begun in translation.begin(run_id):
             yield self._encoded(begun)
         last: list[ui.BaseEvent] = []
         try:
             while True:
-                run = await self._service.find(principal, settled.run_id)
+                run = await self._service.find(principal, run_id)
                 asked = await self._service.open_questions(run)
-                to_people = [each for each in asked if each.kind in ("approval", "question", "doubt")]
-                new = [each for each in to_people if _interrupt_id(each) not in answered]
+                readable = [each for each in asked if each.kind != "unreadable"]
+                new = [each for each in readable if _key_of(each) not in answered]
                 if (outcome := outcome_of(run)) is not None:
                     last = translation.ended(outcome)
                     break
@@ -516,13 +635,13 @@ class AgUiEndpoint:
                     last = translation.suspended_in_record(new)
                     break
                 if isinstance(run, LiveRun):  # it goes on in this process
-                    open_ones = [each for each in run.requests.items() if "/".join(each[0]) not in answered]
+                    open_ones = [each for each in run.requests.items() if each[0] not in answered]
                     if open_ones:
                         self._waiting.leave(key, run, run.last, translation)
                         last = translation.suspended(open_ones)
                         break
                 else:
-                    await self._resume(principal, run)  # its process may be gone
+                    await self._resume(principal, run, tools)  # its process may be gone
                 yield web.HEARTBEAT
                 await anyio.sleep(_POLL_S)
         except web.Problem as problem:  # it was deleted or refused, or a store failed
@@ -597,16 +716,16 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _tools(given: RunAgentInput) -> tuple[Tool, ...]:
+def _tools(given: RunAgentInput) -> list[Tool]:
     try:
-        return tuple(
+        return [
             external_tool(
                 each.name,
                 each.parameters or {"type": "object", "properties": {}},
                 description=each.description,
             )
             for each in given.tools or ()
-        )
+        ]
     except ToolDefinitionError as error:
         raise web.Problem(422, "invalid-tool", str(error)) from None
 

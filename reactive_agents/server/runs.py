@@ -47,7 +47,7 @@ from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
 from reactive_agents.effects import attempt, spawn_on_this_loop
-from reactive_agents.engine.durability import recorded_outcome
+from reactive_agents.engine.durability import names_of_given_tools, recorded_outcome
 from reactive_agents.engine.guardrail import WITHHELD
 from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
 from reactive_agents.server.web import Problem
@@ -431,7 +431,7 @@ class AgentService:
             known = _of_same_task(self._by_key.get(run_id), asked)
             if known is not None:  # the same request began it meanwhile
                 return known
-        return await self._conduct(principal, name, task, run_id, asked)
+        return await self._conduct(principal, name, task, run_id, asked, asked.tools)
 
     async def _conduct(
         self,
@@ -440,11 +440,12 @@ class AgentService:
         task: Task,
         run_id: RunId | None,
         asked: RunRequest | None = None,
+        tools: Sequence[Tool] = (),
     ) -> LiveRun:
         agent = self.agents[name]
         options: dict[str, Any] = {} if run_id is None else {"run_id": run_id}
-        if asked is not None and asked.tools:
-            options["tools"] = asked.tools
+        if tools:
+            options["tools"] = tools
         if agent.deps_type is not None and self._deps is not None:
             made = self._deps(evolve(principal, user=task.user))
             by = ContextFunction(self._deps, True).name
@@ -542,7 +543,7 @@ class AgentService:
     # --- finding --------------------------------------------------------------------------------------------
 
     async def find(self, principal: Principal, run_id: str) -> LiveRun | RecordedRun:
-        """Return a run; for a sub-run, its main run in this process.
+        """Return a run; for a sub-run of this process, or of an agent that is not served, its main run.
 
         Raises:
             Problem: there is none of this id for the principal.
@@ -556,15 +557,31 @@ class AgentService:
                     return live
             else:
                 raise _not_found()
-        for name, agent in self.agents.items():
-            if not principal.may_use(name) or not _is_durable(agent):
-                continue
-            found = await _of_store(_unless_missing(agent.runs.find(run_id)))
-            if found and found.agent_id == agent.agent_id and principal.may_read(found.task.user):
-                return _without_secrets(found, agent)
+        served = [each for name, each in self.agents.items() if principal.may_use(name) and _is_durable(each)]
+        known = [(each, RunId(run_id)) for each in served]
+        while known:
+            above: list[tuple[ReactiveAgent[Any, Any], RunId]] = []
+            for agent, sought in known:
+                found = await _of_store(_unless_missing(agent.runs.find(sought)))
+                if found and found.agent_id == agent.agent_id and principal.may_read(found.task.user):
+                    return _without_secrets(found, agent)
+                if found and found.parent:
+                    above.append((agent, found.parent))
+            known = above
         if live is not None and live.last:  # it could not even be recorded
             return live
         raise _not_found()
+
+    async def find_main(self, principal: Principal, run_id: str) -> LiveRun | RecordedRun:
+        """Return a run, or the main run of a sub-run.
+
+        Raises:
+            Problem: there is none of this id for the principal.
+        """
+        run = await self.find(principal, run_id)
+        while isinstance(run, RecordedRun) and run.parent is not None:
+            run = await self.find(principal, run.parent)
+        return run
 
     async def recent(
         self, principal: Principal, agent: str | None, user: str | None, state: RunState | None, limit: int
@@ -595,11 +612,11 @@ class AgentService:
         return next(name for name, agent in self.agents.items() if agent.agent_id == run.agent_id)
 
     async def open_questions(self, run: LiveRun | RecordedRun) -> tuple[OpenQuestion, ...]:
-        """Return the open requests to people of a run that is not in this process."""
+        """Return the open requests to people of a run that is not in this process, and of its sub-runs."""
         if isinstance(run, LiveRun) or run.state != "waiting":
             return ()
         agent = self.agents[self.served_name(run)]
-        asked = await _of_store(agent.runs.questions(run.run_id))
+        asked = await _of_store(agent.runs.questions(run.run_id, below=True))
         shown: Callable[[Any], Any] = _redactor(agent).redact_json
         return tuple(evolve(each, request=shown(each.request)) for each in asked)
 
@@ -610,11 +627,19 @@ class AgentService:
     # --- steering -------------------------------------------------------------------------------------------
 
     async def order(
-        self, principal: Principal, run: LiveRun | RecordedRun, order: str, reason: str = ""
+        self,
+        principal: Principal,
+        run: LiveRun | RecordedRun,
+        order: str,
+        reason: str = "",
+        tools: Sequence[Tool] = (),
     ) -> None:
         """Cancel, stop, pause or resume a run.
 
         ``resume`` continues an interrupted run in this process.
+
+        Args:
+            tools: tools that are offered again to a run that was begun with tools of these names.
 
         Raises:
             Problem: the run does not allow it, for example because it has ended.
@@ -641,7 +666,11 @@ class AgentService:
             is_left = run.status == "open" and run.state in ("interrupted", "paused", "waiting")
             if order == "resume" and is_left and not run.is_held:
                 own = await agent.runs.find(run.run_id)  # with what is redacted in the other
-                live = await self._conduct(principal, self.served_name(run), own.task, run.run_id)
+                offered = names_of_given_tools(run.definition)
+                again = [each for each in tools if each.name in offered]
+                live = await self._conduct(
+                    principal, self.served_name(run), own.task, run.run_id, tools=again
+                )
                 while not live.has_ended and live.kept[-1].kind in ("TaskStarted", "RunContinued"):
                     if not await live.changed(_BEGIN_S):  # the next event says whether it is refused
                         break
@@ -696,21 +725,25 @@ class AgentService:
                 raise _not_settled(settled.failure())
             return
         try:
-            asked_ones = await agent.runs.questions(run.run_id)
-            known = (each for each in asked_ones if request in (question_id(each), _digest_of(each)))
+            asked_ones = await agent.runs.questions(run.run_id, below=True)
+            known = (
+                each
+                for each in asked_ones
+                if each.run_id == run_id and request in (question_id(each), _digest_of(each))
+            )
             question = next(known, None)
             if question is None:
                 raise _not_waiting()
             if question.kind == "doubt":
                 principal.must_settle("approval")
-            key = question.key
+            own, key = question.run_id, question.key
             match answer:
                 case ("approval", decision):
-                    await _decided(agent.runs.approve, agent.runs.deny, decision, principal, run.run_id, key)
+                    await _decided(agent.runs.approve, agent.runs.deny, decision, principal, own, key)
                 case ("question", text):
-                    await agent.runs.answer(run.run_id, text, key)
+                    await agent.runs.answer(own, text, key)
                 case ("call", result, error):
-                    await agent.runs.answer(run.run_id, result, key, error=str(error))
+                    await agent.runs.answer(own, result, key, error=str(error))
         except AgentError as failed:
             raise _not_settled(failed.error) from None
 

@@ -605,3 +605,102 @@ async def test_a_thread_goes_on_where_the_process_of_its_run_was_killed(tmp_path
                 other.kill()
     assert text_of(found) == "Nothing is known of it."
     assert found[-1].result["status"] == "partial"
+
+
+MAP = {
+    "name": "show_map",
+    "description": "Shows a map.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+
+
+async def test_a_tool_of_the_interface_gives_its_result_after_a_restart(tmp_path: Path) -> None:
+    def app_of(*turns: Any) -> Any:
+        return paying(tmp_path / "runs.db", *turns)
+
+    def result(pending: str, content: str) -> dict[str, Any]:
+        return {"id": f"of {pending}", "role": "tool", "toolCallId": pending, "content": content}
+
+    app = app_of(call("show_map", city="Rome"))
+    async with asking(app) as client:
+        first = await stream(client, body(user("Show Rome."), tools=[MAP]))
+        (pending,) = first[-1].outcome.pending_tool_call_ids
+        await app.state.service.drain(0)
+    asked = {"id": pending, "type": "function", "function": {"name": "show_map", "arguments": "{}"}}
+    thread = [
+        user("Show Rome."),
+        {"id": "a", "role": "assistant", "toolCalls": [asked]},
+        result(pending, "Rome is shown"),
+    ]
+    app = app_of(call("show_map", city="Oslo"), forever(answer("The maps show Rome and Oslo.")))
+    async with asking(app) as client:
+        second = await stream(client, body(*thread, run="r2", tools=[MAP]))
+        (again,) = second[-1].outcome.pending_tool_call_ids
+        (started,) = [each for each in second if isinstance(each, ui.ToolCallStartEvent)]
+        assert (started.tool_call_name, started.tool_call_id) == ("show_map", again)
+        assert again != pending
+        asked = {"id": again, "type": "function", "function": {"name": "show_map", "arguments": "{}"}}
+        thread += [{"id": "b", "role": "assistant", "toolCalls": [asked]}, result(again, "Oslo is shown")]
+        third = await stream(client, body(*thread, run="r3", tools=[MAP]))
+        assert text_of(third) == "The maps show Rome and Oslo."
+        service = app.state.service
+        (run,) = service._live.values()
+        shown = [each.event for each in run.kept if type(each.event).__name__ == "ToolCallCompleted"]
+    assert [each.result for each in shown] == ["Rome is shown", "Oslo is shown"]
+    assert len(pending) <= 40
+
+
+async def test_a_tool_of_the_interface_without_its_result_is_pending_again_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    app = paying(tmp_path / "runs.db", calls(call("show_map", city="Rome"), call("show_map", city="Oslo")))
+    async with asking(app) as client:
+        first = await stream(client, body(user("Show both."), tools=[MAP]))
+        asked = {each.tool_call_id for each in first if isinstance(each, ui.ToolCallStartEvent)}
+        await app.state.service.drain(0)
+    one, other = asked
+    named = [
+        {"id": each, "type": "function", "function": {"name": "show_map", "arguments": "{}"}}
+        for each in asked
+    ]
+    thread = [user("Show both."), {"id": "a", "role": "assistant", "toolCalls": named}]
+    thread.append({"id": "b", "role": "tool", "toolCallId": one, "content": "shown"})
+    async with asking(paying(tmp_path / "runs.db", forever(answer("Both are shown.")))) as client:
+        second = await stream(client, body(*thread, run="r2", tools=[MAP]))
+        assert second[-1].outcome.pending_tool_call_ids == [other]
+        assert not [each for each in second if isinstance(each, ui.ToolCallStartEvent)]
+        thread.append({"id": "c", "role": "tool", "toolCallId": other, "content": "shown too"})
+        third = await stream(client, body(*thread, run="r3", tools=[MAP]))
+    assert text_of(third) == "Both are shown."
+
+
+async def test_a_request_of_a_sub_agent_is_answered_after_a_restart(tmp_path: Path) -> None:
+    PAID.clear()
+
+    def app_of(outer: list[Any], inner: list[Any]) -> Any:
+        helper = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(*inner)).with_reasoning()
+        helper = helper.with_tools(pay).with_approval(timeout_s=3_600.0)
+        boss = ReactiveAgents.create().with_name("boss").with_llm(ScriptedLLM(*outer)).with_reasoning()
+        boss = boss.with_tools(agent_tool(helper.build(), description="Pays people."))
+        return create_app(boss.with_durability(tmp_path / "runs.db").build(), protocols=["ag-ui"])
+
+    app = app_of([call("helper", task="Pay Ann.")], [call("pay", to="Ann")])
+    async with asking(app) as client:
+        first = await stream(client, body(user("Have Ann paid.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        (run,) = app.state.service._live.values()
+        sub_run = interrupt.id.partition("/")[0]
+        assert sub_run != run.run_id
+        await app.state.service.drain(0)
+    resume = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
+    app = app_of([forever(answer("Ann and Ben are paid."))], [call("pay", to="Ben"), answer("Both paid.")])
+    async with asking(app) as client:
+        other = {**body(user("Have Ann paid."), run="r2", resume=resume), "threadId": "t2"}
+        assert (await client.post("/ag-ui", json=other)).status_code == 409
+        second = await stream(client, body(user("Have Ann paid."), run="r3", resume=resume))
+        (asked,) = second[-1].outcome.interrupts
+        assert (asked.id.partition("/")[0], PAID) == (sub_run, ["Ann"])
+        again = [{"interruptId": asked.id, "status": "resolved", "payload": {"approved": True}}]
+        third = await stream(client, body(user("Have Ann paid."), run="r4", resume=again))
+    assert text_of(third) == "Ann and Ben are paid."
+    assert PAID == ["Ann", "Ben"]
