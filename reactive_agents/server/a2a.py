@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final, TypeAlias
 
@@ -130,44 +130,76 @@ class _Tasks(InMemoryTaskStore):
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         known = await super().get(task_id, context)
-        return known if known or task_id in self.begun else await self._recorded(task_id, context)
+        if known is None:
+            return None if task_id in self.begun else await self._recorded(task_id, context)
+        if known.status.state == TaskState.TASK_STATE_INPUT_REQUIRED:
+            with suppress(Problem):
+                run = await self._service.find(context.state[_PRINCIPAL], task_id)
+                if runs.outcome_of(run) is not None:  # it was settled elsewhere, or too late
+                    self._show_end(known, run)
+        return known
 
     async def _recorded(self, task_id: str, context: ServerCallContext) -> Task | None:
         principal: Principal = context.state[_PRINCIPAL]
         try:
             run = await self._service.find(principal, task_id)
-            if isinstance(run, runs.LiveRun) or self._service.served_name(run) != self._name:
+            if run.run_id != task_id or self._service.served_name(run) != self._name:
                 return None
-            waiting = await self._service.open_questions(run)
+            waiting = await open_requests(self._service, run)
         except Problem as problem:
             if problem.status == 404:
                 return None
             raise errors.InternalError(message=problem.detail) from None
         whose = _session(principal, "")
-        session = runs.shown_name(run.task.user, run.task.session) or ""
-        if run.task.user != principal.user or not session.startswith(whose):
+        if isinstance(run, runs.LiveRun):
+            user, session, text, has_ended = run.user, run.session, run.task, run.has_ended
+        else:
+            user, text, has_ended = run.task.user, run.task.input, run.status not in ("open", "queued")
+            session = runs.shown_name(user, run.task.session)
+        if user != principal.user or not (session or "").startswith(whose):
             return None
-        task = Task(id=task_id, context_id=session.removeprefix(whose))
-        task.history.append(
-            Message(role=Role.ROLE_USER, message_id=task_id, parts=[new_text_part(run.task.input)])
-        )
-        state, told = TaskState.TASK_STATE_WORKING, []
-        if run.order == "cancel":  # requested, but not carried out yet
-            state = TaskState.TASK_STATE_CANCELED
-        elif waiting:
-            state, told = TaskState.TASK_STATE_INPUT_REQUIRED, _recorded_questions(waiting)
-        elif run.status not in ("open", "queued"):
-            state, answered, reason = _end_of(run, self._service.agents[self._name])
-            told = [new_text_part(reason)] if reason else []
-            if answered:
-                task.artifacts.append(Artifact(artifact_id=_ANSWER, parts=answered))
-        task.status.state = state
-        if run.updated_at is not None:
+        task = Task(id=task_id, context_id=(session or "").removeprefix(whose))
+        task.history.append(Message(role=Role.ROLE_USER, message_id=task_id, parts=[new_text_part(text)]))
+        if isinstance(run, RecordedRun) and run.updated_at is not None:
             task.status.timestamp.FromDatetime(run.updated_at)
-        if told:
-            message = Message(role=Role.ROLE_AGENT, message_id=f"{task_id}-{state}", parts=told)
-            task.status.message.CopyFrom(message)
+        if isinstance(run, RecordedRun) and run.order == "cancel":  # requested, but not carried out yet
+            _show(task, TaskState.TASK_STATE_CANCELED, [])
+        elif waiting:
+            told = [part for _, parts in waiting.values() for part in parts]
+            _show(task, TaskState.TASK_STATE_INPUT_REQUIRED, told)
+        elif has_ended:
+            self._show_end(task, run)
+        else:
+            _show(task, TaskState.TASK_STATE_WORKING, [])
         return task
+
+    def _show_end(self, task: Task, run: runs.LiveRun | RecordedRun) -> None:
+        state, answered, reason = _end_of(run, self._service.agents[self._name])
+        if answered:
+            del task.artifacts[:]
+            task.artifacts.append(Artifact(artifact_id=_ANSWER, parts=answered))
+        _show(task, state, [new_text_part(reason)] if reason else [])
+
+
+def _show(task: Task, state: TaskState, told: Sequence[Part]) -> None:
+    """Set the state of a task, with a message of the agent about it."""
+    task.status.state = state
+    task.status.ClearField("message")
+    if told:
+        message = Message(role=Role.ROLE_AGENT, message_id=f"{task.id}-{state}", parts=told)
+        task.status.message.CopyFrom(message)
+
+
+async def open_requests(
+    service: runs.AgentService, run: runs.LiveRun | RecordedRun
+) -> dict[_Key, tuple[str, list[Part]]]:
+    """Return the open requests of a run to people: the kind of each, and how it is shown."""
+    if isinstance(run, runs.LiveRun):
+        return {key: (_kind_of(asked), _questions([asked])) for key, asked in run.requests.items()}
+    asked_ones = await service.open_questions(run)
+    return {
+        (each.run_id, runs.question_id(each)): (each.kind, _recorded_questions([each])) for each in asked_ones
+    }
 
 
 class AgentTasks(AgentExecutor):
@@ -183,9 +215,11 @@ class AgentTasks(AgentExecutor):
         self._service = service
         self._name = name
         self._store = store
-        self._waiting: runs.WaitingRuns[_Waiting] = runs.WaitingRuns(service, ANSWER_S, self._give_up)
+        self._waiting: runs.WaitingRuns[_Waiting] = runs.WaitingRuns(
+            service, ANSWER_S, self._give_up, keeps_durable=True
+        )
         self._runs: dict[str, runs.LiveRun] = {}
-        self._shown: dict[str, frozenset[str]] = {}
+        self._shown: dict[str, frozenset[_Key]] = {}
         self._ended: deque[tuple[str, ServerCallContext]] = deque()
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -255,9 +289,9 @@ class AgentTasks(AgentExecutor):
         if await self._is_recorded(task_id, context):
             principal: Principal = context.state[_PRINCIPAL]
             with suppress(Problem):  # it has no record
-                waiting = await self._service.open_questions(await self._service.find(principal, task_id))
+                waiting = await open_requests(self._service, await self._service.find(principal, task_id))
                 if waiting:
-                    self._shown[task_id] = frozenset(each.key for each in waiting)
+                    self._shown[task_id] = frozenset(waiting)
 
     async def refuse_message(self, task_id: str, context: ServerCallContext) -> None:
         """Refuse a message to a running task: it could only begin another run.
@@ -280,28 +314,25 @@ class AgentTasks(AgentExecutor):
     async def _continue(
         self, principal: Principal, task_id: str, updater: TaskUpdater, context: RequestContext
     ) -> bool:
-        """Settle the waiting request of a recorded run, and report how it continues."""
+        """Settle the waiting requests of a run that no task here waits for, and report how it continues."""
         run = await self._service.find(principal, task_id)
-        open_ones = await self._service.open_questions(run)
-        if isinstance(run, runs.LiveRun) or not open_ones:  # the message came during the run
+        waiting = await open_requests(self._service, run)
+        if not waiting:  # the message came during the run
             raise _not_now()
-        shown = self._shown.pop(task_id, frozenset())
-        waiting = [each for each in open_ones if each.key in shown]
-        if not waiting:  # its sender may mean another request: show the waiting one
-            return await self._ask(task_id, open_ones, updater)
-        for each in waiting:
+        answered = self._shown.pop(task_id, frozenset()) & waiting.keys()
+        if not answered:  # its sender may mean another request: show the waiting ones
+            return await self._ask(task_id, waiting, updater)
+        for key in answered:
             with suppress(Problem):  # it was settled elsewhere meanwhile
-                await self._service.settle(
-                    principal, run, run.run_id, runs.question_id(each), _answer(each.kind, context)
-                )
+                await self._service.settle(principal, run, *key, _answer(waiting[key][0], context))
         await updater.start_work()
-        answered = {each.key for each in waiting}
         while True:
             found = await self._service.find(principal, task_id)
             if isinstance(found, runs.LiveRun):
                 self._runs[task_id] = found
-                return await self._follow(found, 0, set(), updater, context)
-            new = [each for each in await self._service.open_questions(found) if each.key not in answered]
+                return await self._follow(found, 0, set(answered), updater, context)
+            open_ones = await open_requests(self._service, found)
+            new = {key: asked for key, asked in open_ones.items() if key not in answered}
             if new:
                 return await self._ask(task_id, new, updater)
             if found.status not in ("open", "queued"):
@@ -312,10 +343,13 @@ class AgentTasks(AgentExecutor):
             else:  # no process holds it, perhaps since its process ended
                 await self._service.order(principal, found, "resume")
 
-    async def _ask(self, task_id: str, waiting: Sequence[OpenQuestion], updater: TaskUpdater) -> bool:
-        """Show the waiting request of a record; ``False``: no live run waits here."""
-        self._shown[task_id] = frozenset(each.key for each in waiting)
-        await updater.requires_input(updater.new_agent_message(_recorded_questions(waiting)))
+    async def _ask(
+        self, task_id: str, waiting: Mapping[_Key, tuple[str, list[Part]]], updater: TaskUpdater
+    ) -> bool:
+        """Show the waiting requests of a record; ``False``: no live run waits here."""
+        self._shown[task_id] = frozenset(waiting)
+        told = [part for _, parts in waiting.values() for part in parts]
+        await updater.requires_input(updater.new_agent_message(told))
         return False
 
     async def _follow(
@@ -368,17 +402,22 @@ class AgentTasks(AgentExecutor):
         for key, request in tuple(run.requests.items()):
             if key in asked:
                 settled.add(key)
-                kind = "approval" if isinstance(request, events.ApprovalRequested) else "question"
+                kind = _kind_of(request)
                 with suppress(Problem):  # it was settled elsewhere meanwhile
                     principal = context.call_context.state[_PRINCIPAL]
                     await self._service.settle(principal, run, *key, _answer(kind, context))
         return settled
 
     async def _give_up(self, task_id: str, state: _Waiting) -> None:
-        """End a task whose client does not come back."""
-        context = state[1]
-        with suppress(errors.A2AError):
-            await self.handler.on_cancel_task(CancelTaskRequest(id=task_id), context)
+        """End a task whose client does not come back, or whose durable run went on to its end without it."""
+        context, run = state[1], self._runs.get(task_id)
+        if run is not None and run.is_durable:
+            ended = await self._store.get(task_id, context)
+            if ended is not None:
+                await self._store.save(ended, context)
+        else:
+            with suppress(errors.A2AError):
+                await self.handler.on_cancel_task(CancelTaskRequest(id=task_id), context)
         await self._forget(task_id, context)
 
     async def _forget(self, task_id: str, context: ServerCallContext) -> None:
@@ -417,6 +456,12 @@ def _task_of(parts: Iterable[Part]) -> tuple[str, tuple[Content, ...]]:
         else:
             raise errors.InvalidParamsError(message="A file URL is not accepted: send the bytes of the file.")
     return "\n".join(texts), tuple(content)
+
+
+def _kind_of(request: events.AgentEvent) -> str:
+    if isinstance(request, events.ExternalCallRequested):
+        return "call"
+    return "approval" if isinstance(request, events.ApprovalRequested) else "question"
 
 
 def _questions(requests: Iterable[events.AgentEvent]) -> list[Part]:

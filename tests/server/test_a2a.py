@@ -31,6 +31,7 @@ from a2a.utils.errors import A2AError
 from attrs import frozen
 
 from reactive_agents import ReactiveAgents, agent_tool, tool
+from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.server import KeyLimits, Principal, a2a, create_app
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, bearer, keys_in, listening
@@ -276,9 +277,10 @@ async def test_the_task_of_a_durable_run_outlives_its_server(tmp_path: Path) -> 
             await client.get_task(GetTaskRequest(id=shown.id))
 
 
-def paying_clerk(folder: Path, *turns: Any) -> Any:
+def paying_clerk(folder: Path, *turns: Any, recover: bool = True) -> Any:
     """Serve a clerk whose payments need approval, on the durable runs of the folder."""
-    agent = clerk(*turns).with_tools(pay).with_approval().with_durability(folder / "runs.db")
+    agent = clerk(*turns).with_tools(pay).with_approval()
+    agent = agent.with_durability(folder / "runs.db", recover=recover)
     return create_app(agent.build(), protocols=["a2a"])
 
 
@@ -451,6 +453,53 @@ async def test_a_task_whose_client_does_not_come_back_is_cancelled(monkeypatch: 
         task = await client.get_task(GetTaskRequest(id=asked.id))
     assert task.status.state == TaskState.TASK_STATE_CANCELED
     assert app.state.service.started == 1
+
+
+async def test_the_task_of_a_durable_run_waits_for_its_client_as_long_as_its_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PAID.clear()
+    monkeypatch.setattr(a2a, "ANSWER_S", 0.02)
+    app = paying_clerk(tmp_path, call("pay", to="Ann"), forever(answer("Paid Ann.")))
+    async with client_of(app) as client:
+        asked, _ = await give(client, request("Pay Ann."))
+        (run,) = app.state.service._live.values()
+        assert not await run.changed(0.3)  # ten times as long as a run without a record is kept
+        task = await client.get_task(GetTaskRequest(id=asked.id))
+        assert task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        ended, _ = await give(client, request("approve", task=asked))
+    assert (ended.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
+
+
+async def test_a_task_whose_request_was_settled_elsewhere_has_the_end_of_its_run(tmp_path: Path) -> None:
+    PAID.clear()
+    app = paying_clerk(tmp_path, call("pay", to="Ann"), forever(answer("Paid Ann.")))
+    async with client_of(app) as client:
+        asked, _ = await give(client, request("Pay Ann."))
+        service = app.state.service
+        (run,) = service._live.values()
+        (key,) = run.requests
+        await service.settle(service.anybody, run, *key, ("approval", ApprovalDecision(approved=True)))
+        await run.until_ended()
+        task = await client.get_task(GetTaskRequest(id=asked.id))
+    assert (task.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
+    assert get_artifact_text(task.artifacts[0]) == "Paid Ann."
+
+
+async def test_a_task_that_was_resumed_over_runs_takes_its_input_by_a_message(tmp_path: Path) -> None:
+    PAID.clear()
+    async with client_of(paying_clerk(tmp_path, call("pay", to="Ann"))) as client:
+        asked, _ = await give(client, request("Pay Ann."))
+    app = paying_clerk(tmp_path, forever(answer("Paid Ann.")), recover=False)
+    async with client_of(app) as client:
+        service = app.state.service
+        await service.order(service.anybody, await service.find(service.anybody, asked.id), "resume")
+        (run,) = service._live.values()
+        await until(lambda: run.requests)
+        task = await client.get_task(GetTaskRequest(id=asked.id))
+        assert task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        ended, _ = await give(client, request("approve", task=task))
+    assert (ended.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
 
 
 async def test_the_latest_ended_tasks_alone_are_kept_however_they_ended(
