@@ -32,7 +32,7 @@ from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers.layers import find_orders
 from reactive_agents.core import events
 from reactive_agents.core.errors import RunCancelled, root_cause
-from reactive_agents.core.governance import ApprovalDecision, described_request
+from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.json import json_bytes
 from reactive_agents.core.message_formats import messages_from_openai
@@ -54,6 +54,7 @@ from reactive_agents.server.runs import (
     guards,
     outcome_of,
     question_id,
+    question_text,
 )
 
 _POLL_S: Final = 0.5
@@ -408,24 +409,15 @@ def _delivery(result: ToolMessage) -> Answer:
 
 
 def _recorded_interrupt(question: OpenQuestion) -> Interrupt:
-    asked, reason, answer = question.request, "question", {"answer": {"type": "string"}}
-    message = str(asked.get("text", ""))
+    reason, answer = "question", {"answer": {"type": "string"}}
     if question.kind != "question":
         reason, answer = "approval", {"approved": {"type": "boolean"}}
         if question.kind == "approval":  # a call in doubt is made again as it was
             answer["arguments"] = {"type": "object"}
-        copied: Any = asked.get("copied") or ()
-        message = described_request(
-            str(asked.get("tool_name")),
-            asked.get("arguments"),
-            str(asked.get("risk", "")),
-            copied,
-            str(asked.get("notice") or ""),
-        )
     return Interrupt(
         id="/".join(_key_of(question)),
         reason=reason,
-        message=one_line(message),
+        message=question_text(question),
         response_schema={"type": "object", "properties": answer},
     )
 

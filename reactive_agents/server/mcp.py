@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +39,7 @@ from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.json import Json, JsonObject, without_surrogates
+from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.texts import one_line
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
@@ -50,6 +51,13 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 _PRINCIPAL: Final = "reactive_agents.principal"
+_NO_PROGRAM: Final[runs.Answer] = (
+    "call",
+    None,
+    "No program executes this tool for a client of this protocol.",
+)
+_POLL_S: Final = 0.5
+"""Seconds between checks of a run that continues from its record."""
 _Context = ServerRequestContext[Any, Any]
 _Arguments = Mapping[str, Any]
 
@@ -78,7 +86,7 @@ class McpAgents:
 
     def __init__(self, service: runs.AgentService) -> None:
         self._service = service
-        self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service)
+        self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service, keeps_durable=True)
         self.server: Server[Any] = Server(
             "reactive_agents", version=__version__, on_list_tools=self._list, on_call_tool=self._call
         )
@@ -112,9 +120,11 @@ class McpAgents:
         name, arguments = self._agent_of(principal, params.name), params.arguments or {}
         try:
             if params.request_state is not None:
-                followed, asked_again = await self._go_on(
-                    context, params.request_state, params.input_responses or {}
-                )
+                run_id, responses = params.request_state, params.input_responses or {}
+                found = await self._service.find(principal, run_id)  # only the sender's own
+                if self._waiting.look(run_id) is None and self._service.served_name(found) == name:
+                    return await self._go_on_recorded(context, found, responses)
+                followed, asked_again = await self._go_on(context, run_id, responses)
                 if asked_again:
                     return self._ask_for_input(followed, asked_again)
             else:
@@ -166,10 +176,10 @@ class McpAgents:
         except (MCPError, NoBackChannelError):
             await self._settle(context, run, key, _refusal(request))
             return
-        await self._settle(context, run, key, _answer(request, given))
+        await self._settle(context, run, key, _answer(_is_approval(request), given))
 
     async def _settle(
-        self, context: _Context, run: runs.LiveRun, key: tuple[str, str], answer: runs.Answer
+        self, context: _Context, run: runs.LiveRun | RecordedRun, key: tuple[str, str], answer: runs.Answer
     ) -> None:
         with suppress(Problem):  # it was settled elsewhere, or has expired, or another person decides
             await self._service.settle(self._principal(context), run, *key, answer)
@@ -190,19 +200,63 @@ class McpAgents:
         self, context: _Context, run_id: str, responses: Mapping[str, Any]
     ) -> tuple[_Followed, dict[tuple[str, str], events.AgentEvent]]:
         """Settle the client's answers; return the run and the requests without one."""
-        await self._service.find(self._principal(context), run_id)  # only the sender's own
         waiting = self._waiting.take(run_id)
         if waiting is None:
             raise Problem(409, "no-input-needed", "The run waits for no input.")
         followed = waiting[2]
+        return followed, await self._settle_given(context, followed, responses)
+
+    async def _settle_given(
+        self, context: _Context, followed: _Followed, responses: Mapping[str, Any]
+    ) -> dict[tuple[str, str], events.AgentEvent]:
+        """Settle the client's answers to a run of this process; return the requests without one."""
         unanswered: dict[tuple[str, str], events.AgentEvent] = {}
         for key, request in tuple(followed.run.requests.items()):
             response = responses.get("/".join(key))
             if isinstance(response, types.ElicitResult):
-                await self._settle(context, followed.run, key, _answer(request, response))
+                await self._settle(context, followed.run, key, _answer(_is_approval(request), response))
             elif key in followed.asked:
                 unanswered[key] = request
-        return followed, unanswered
+        return unanswered
+
+    async def _go_on_recorded(
+        self, context: _Context, run: runs.LiveRun | RecordedRun, responses: Mapping[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Settle the client's answers to a durable run that no call waits for here, and report its end."""
+        principal, answered = self._principal(context), set[tuple[str, str]]()
+        if isinstance(run, runs.LiveRun) and not run.is_durable:
+            raise Problem(409, "no-input-needed", "The run waits for no input.")
+        while isinstance(run, RecordedRun):
+            asked: types.InputRequests = {}
+            for each in await self._service.open_questions(run):
+                key = each.run_id, runs.question_id(each)
+                response = responses.get("/".join(key))
+                if key in answered or each.kind == "unreadable":
+                    continue
+                if each.kind == "call":
+                    answered.add(key)
+                    await self._settle(context, run, key, _NO_PROGRAM)
+                elif isinstance(response, types.ElicitResult):
+                    answered.add(key)
+                    await self._settle(context, run, key, _answer(each.kind != "question", response))
+                else:
+                    asked["/".join(key)] = types.ElicitRequest(params=_recorded_form(each))
+            if asked:
+                return types.InputRequiredResult(input_requests=asked, request_state=run.run_id)
+            if run.status not in ("open", "queued"):
+                break
+            if run.is_held or run.status == "queued":
+                await anyio.sleep(_POLL_S)
+            else:  # no process holds it, perhaps since its process ended
+                await self._service.order(principal, run, "resume")
+            run = await self._service.find(principal, run.run_id)
+        if isinstance(run, RecordedRun):
+            return _result(run, self._service.agents[self._service.served_name(run)])
+        followed = _Followed(run, seen=run.last, asked=answered | run.requests.keys())
+        unanswered = await self._settle_given(context, followed, responses)
+        if unanswered:
+            return self._ask_for_input(followed, unanswered)
+        return await self._follow(context, followed)
 
 
 async def _report(context: _Context, followed: _Followed, event: events.AgentEvent) -> None:
@@ -266,23 +320,41 @@ def _text(arguments: _Arguments, name: str) -> str:
     return value
 
 
+def _is_approval(request: events.AgentEvent) -> bool:
+    return isinstance(request, events.ApprovalRequested)
+
+
 def _form(request: events.AgentEvent) -> types.ElicitRequestFormParams:
     line = describe(request)
     message = one_line(line.text if line is not None else type(request).__name__)
     if isinstance(request, events.ApprovalRequested):
-        properties: JsonObject = {"approve": {"type": "boolean", "title": f"Let {request.tool_name} run"}}
+        return _form_of(message, tool=request.tool_name)
+    return _form_of(message, options=request.options if isinstance(request, events.QuestionAsked) else ())
+
+
+def _recorded_form(question: OpenQuestion) -> types.ElicitRequestFormParams:
+    asked: Any = question.request
+    if question.kind == "question":
+        return _form_of(runs.question_text(question), options=asked.get("options") or ())
+    return _form_of(runs.question_text(question), tool=str(asked.get("tool_name")))
+
+
+def _form_of(message: str, *, tool: str = "", options: Sequence[str] = ()) -> types.ElicitRequestFormParams:
+    """Return the form for an approval of a tool, or for an answer."""
+    if tool:
+        properties: JsonObject = {"approve": {"type": "boolean", "title": f"Let {tool} run"}}
     else:
         answer: JsonObject = {"type": "string", "title": "Answer"}
-        if isinstance(request, events.QuestionAsked) and request.options:
-            answer["description"] = "such as " + ", ".join(map(one_line, request.options))
+        if options:
+            answer["description"] = "such as " + ", ".join(map(one_line, options))
         properties = {"answer": answer}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "required": list(properties)}
     return types.ElicitRequestFormParams(message=message, requested_schema=schema)
 
 
-def _answer(request: events.AgentEvent, given: types.ElicitResult) -> runs.Answer:
+def _answer(to_approve: bool, given: types.ElicitResult) -> runs.Answer:
     content = given.content if given.action == "accept" and given.content is not None else {}
-    if isinstance(request, events.ApprovalRequested):
+    if to_approve:
         approved = content.get("approve") is True
         reason = "" if approved else "The person at the client did not approve it."
         return ("approval", ApprovalDecision(approved, reason))
@@ -299,25 +371,24 @@ def _refusal(request: events.AgentEvent) -> runs.Answer:
         case events.QuestionAsked():
             return ("question", "The client cannot ask a person: no one answers.")
         case _:
-            return ("call", None, "No program executes this tool for a client of this protocol.")
+            return _NO_PROGRAM
 
 
-def _result(run: runs.LiveRun, agent: ReactiveAgent[Any, Any]) -> types.CallToolResult:
-    match run.outcome:
-        case events.TaskCompleted(result=result):
-            text = result.output or ""
-            shown = text if result.status == "completed" else f"{result.status}: {result.reason}\n\n{text}"
-            output = runs.decoded_output(agent, result.output)
-            found = {"status": result.status, "output": output, "reason": result.reason, "run_id": run.run_id}
-            return types.CallToolResult(
-                content=[types.TextContent(text=shown.strip())],
-                structured_content=found,
-                is_error=result.status == "failed",
-            )
-        case events.TaskFailed(error=error):
-            return _error(root_cause(error).message)
-        case _:
-            return _error("The run was interrupted.")
+def _result(run: runs.LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]) -> types.CallToolResult:
+    outcome = runs.outcome_of(run)
+    if outcome is None:
+        return _error("The run was interrupted.")
+    if isinstance(outcome, events.TaskFailed):
+        return _error(root_cause(outcome.error).message)
+    text = outcome.output or ""
+    shown = text if outcome.status == "completed" else f"{outcome.status}: {outcome.reason}\n\n{text}"
+    output = runs.decoded_output(agent, outcome.output)
+    found = {"status": outcome.status, "output": output, "reason": outcome.reason, "run_id": run.run_id}
+    return types.CallToolResult(
+        content=[types.TextContent(text=shown.strip())],
+        structured_content=found,
+        is_error=outcome.status == "failed",
+    )
 
 
 def _error(text: str) -> types.CallToolResult:

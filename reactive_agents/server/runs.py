@@ -37,7 +37,7 @@ from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.errors import InvalidConfig, InvalidToolArguments
 from reactive_agents.core.events import AgentEvent
-from reactive_agents.core.governance import ApprovalDecision, GuardrailStage
+from reactive_agents.core.governance import ApprovalDecision, GuardrailStage, described_request
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts
 from reactive_agents.core.messages import Message
@@ -46,6 +46,7 @@ from reactive_agents.core.run_context import ContextFunction, DepsFunction, RunC
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
+from reactive_agents.core.texts import one_line
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine.durability import names_of_given_tools, recorded_outcome
 from reactive_agents.engine.guardrail import WITHHELD
@@ -898,6 +899,15 @@ def question_id(question: OpenQuestion) -> str:
     """Return the id of a recorded question: that of its event."""
     own = (question.request.get(name) for name in ("approval_id", "question_id", "tool_call_id"))
     return next((each for each in own if isinstance(each, str)), _digest_of(question))
+
+
+def question_text(question: OpenQuestion) -> str:
+    """Return a recorded question, or the call to decide on, in one line."""
+    asked: Any = question.request
+    if question.kind == "question":
+        return one_line(str(asked.get("text", "")))
+    given = str(asked.get("tool_name")), asked.get("arguments"), str(asked.get("risk", ""))
+    return one_line(described_request(*given, asked.get("copied") or (), str(asked.get("notice") or "")))
 
 
 def _digest_of(question: OpenQuestion) -> str:

@@ -459,30 +459,73 @@ async def test_who_may_not_approve_calls_does_not_at_the_client(mode: str) -> No
     assert result.structured_content["status"] == "partial"
 
 
+NEW_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+}
+NEW_HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2026-07-28",
+    "mcp-method": "tools/call",
+    "mcp-name": "payer",
+}
+
+
+async def call_it(http: httpx.AsyncClient, **more: Any) -> dict[str, Any]:
+    """Call the payer in the protocol that asks for input by a result."""
+    params = {"name": "payer", "arguments": {"task": "Pay Ann."}, "_meta": NEW_META, **more}
+    sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    text = (await http.post("/mcp", json=sent)).text
+    result: dict[str, Any] = json.loads(text[text.index("{") :])["result"]
+    return result
+
+
+@pytest.mark.parametrize("recovers", [True, False], ids=["recovered by the agent", "continued by the call"])
+async def test_a_call_of_a_durable_run_brings_its_input_after_a_restart(
+    tmp_path: Path, recovers: bool
+) -> None:
+    PAID.clear()
+
+    def app_of(*turns: Any) -> Any:
+        agent = named("payer", *turns).with_reasoning().with_tools(pay).with_approval(timeout_s=3_600.0)
+        return create_app(
+            agent.with_ask_user().with_durability(tmp_path / "runs.db", recover=recovers).build(),
+            protocols=["mcp"],
+            drain_s=0.0,
+        )
+
+    def accepted(asked: dict[str, Any], **content: Any) -> dict[str, Any]:
+        given = {key: {"action": "accept", "content": content} for key in asked["inputRequests"]}
+        return {"requestState": asked["requestState"], "inputResponses": given}
+
+    async with (
+        listening(app_of(call("pay", to="Ann"))) as address,
+        httpx.AsyncClient(base_url=address, headers=NEW_HEADERS) as http,
+    ):
+        asked = await call_it(http)
+    turns = call("ask-user", question="Which colour?"), forever(answer("Paid in blue."))
+    async with (
+        listening(app_of(*turns)) as address,
+        httpx.AsyncClient(base_url=address, headers=NEW_HEADERS, timeout=60.0) as http,
+    ):
+        again = await call_it(http, requestState=asked["requestState"], inputResponses={})
+        assert again["inputRequests"].keys() == asked["inputRequests"].keys()
+        (form,) = again["inputRequests"].values()
+        assert 'pay {"to": "Ann"}' in form["params"]["message"]
+        second = await call_it(http, **accepted(again, approve=True))
+        (form,) = second["inputRequests"].values()
+        assert ("Which colour?" in form["params"]["message"], PAID) == (True, ["Ann"])
+        ended = await call_it(http, **accepted(second, answer="blue"))
+    assert ended["structuredContent"]["output"] == "Paid in blue."
+    assert PAID == ["Ann"]
+
+
 async def test_what_a_client_gives_no_response_to_is_asked_again() -> None:
     PAID.clear()
     agent = named("payer", call("pay", to="Ann"), answer("Paid.")).with_reasoning().with_tools(pay)
     app = create_app(agent.with_approval().build(), protocols=["mcp"])
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
-    }
-    headers = {
-        "accept": "application/json, text/event-stream",
-        "mcp-protocol-version": "2026-07-28",
-        "mcp-method": "tools/call",
-        "mcp-name": "payer",
-    }
-
-    async def call_it(http: httpx.AsyncClient, **more: Any) -> dict[str, Any]:
-        params = {"name": "payer", "arguments": {"task": "Pay Ann."}, "_meta": meta, **more}
-        sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        text = (await http.post("/mcp", json=sent)).text
-        result: dict[str, Any] = json.loads(text[text.index("{") :])["result"]
-        return result
-
-    async with listening(app) as address, httpx.AsyncClient(base_url=address, headers=headers) as http:
+    async with listening(app) as address, httpx.AsyncClient(base_url=address, headers=NEW_HEADERS) as http:
         asked = await call_it(http)
         again = await call_it(http, requestState=asked["requestState"], inputResponses={})
         assert again["inputRequests"] == asked["inputRequests"]
