@@ -1534,7 +1534,7 @@ def _given_options(overrides: RunOverrides) -> dict[str, str]:
 
 
 def names_of_given_tools(definition: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the tools that a run was begun with, beside those of its agent."""
+    """Return the names of the tools that were given to a run, not to its agent."""
     return frozenset(filter(None, definition.get(f"{_OPTION}tools", "").split(", ")))
 
 

@@ -193,7 +193,7 @@ def _show(task: Task, state: TaskState, told: Sequence[Part]) -> None:
 async def open_requests(
     service: runs.AgentService, run: runs.LiveRun | RecordedRun
 ) -> dict[_Key, tuple[str, list[Part]]]:
-    """Return the open requests of a run to people: the kind of each, and how it is shown."""
+    """Return the open requests of a run: the kind and the message of each."""
     if isinstance(run, runs.LiveRun):
         return {key: (_kind_of(asked), _questions([asked])) for key, asked in run.requests.items()}
     asked_ones = await service.open_questions(run)
@@ -314,7 +314,7 @@ class AgentTasks(AgentExecutor):
     async def _continue(
         self, principal: Principal, task_id: str, updater: TaskUpdater, context: RequestContext
     ) -> bool:
-        """Settle the waiting requests of a run that no task here waits for, and report how it continues."""
+        """Settle the requests of a run that no task waits for here, and follow it."""
         run = await self._service.find(principal, task_id)
         waiting = await open_requests(self._service, run)
         if not waiting:  # the message came during the run
@@ -409,7 +409,10 @@ class AgentTasks(AgentExecutor):
         return settled
 
     async def _give_up(self, task_id: str, state: _Waiting) -> None:
-        """End a task whose client does not come back, or whose durable run went on to its end without it."""
+        """End a task whose client does not come back.
+
+        A durable run goes on without its client; its task then has the end of the run.
+        """
         context, run = state[1], self._runs.get(task_id)
         if run is not None and run.is_durable:
             ended = await self._store.get(task_id, context)

@@ -389,7 +389,7 @@ class Translation:
 
 
 def _call_id(main: RunId, run: RunId, call: CallId, name: str, times: int) -> str:
-    """Return the id of a call for the client, by which its result is found also after a restart.
+    """Return the id of a call for the client, the same after a restart.
 
     It names the main run, and has at most 40 characters, as providers expect that get it in a history.
 

@@ -209,7 +209,7 @@ class McpAgents:
     async def _settle_given(
         self, context: _Context, followed: _Followed, responses: Mapping[str, Any]
     ) -> dict[tuple[str, str], events.AgentEvent]:
-        """Settle the client's answers to a run of this process; return the requests without one."""
+        """Settle the client's answers to a live run; return the requests without one."""
         unanswered: dict[tuple[str, str], events.AgentEvent] = {}
         for key, request in tuple(followed.run.requests.items()):
             response = responses.get("/".join(key))
@@ -222,7 +222,7 @@ class McpAgents:
     async def _go_on_recorded(
         self, context: _Context, run: runs.LiveRun | RecordedRun, responses: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Settle the client's answers to a durable run that no call waits for here, and report its end."""
+        """Settle answers to a durable run that no call waits for here, and follow it."""
         principal, answered = self._principal(context), set[tuple[str, str]]()
         if isinstance(run, runs.LiveRun) and not run.is_durable:
             raise Problem(409, "no-input-needed", "The run waits for no input.")

@@ -544,7 +544,9 @@ class AgentService:
     # --- finding --------------------------------------------------------------------------------------------
 
     async def find(self, principal: Principal, run_id: str) -> LiveRun | RecordedRun:
-        """Return a run; for a sub-run of this process, or of an agent that is not served, its main run.
+        """Return a run, or the main run of a sub-run.
+
+        A recorded sub-run of an agent that is served here is returned itself.
 
         Raises:
             Problem: there is none of this id for the principal.
@@ -613,7 +615,7 @@ class AgentService:
         return next(name for name, agent in self.agents.items() if agent.agent_id == run.agent_id)
 
     async def open_questions(self, run: LiveRun | RecordedRun) -> tuple[OpenQuestion, ...]:
-        """Return the open requests to people of a run that is not in this process, and of its sub-runs."""
+        """Return the open requests of a run elsewhere, and of its sub-runs."""
         if isinstance(run, LiveRun) or run.state != "waiting":
             return ()
         agent = self.agents[self.served_name(run)]
