@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
 from inspect import isawaitable
+from math import inf
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -398,7 +399,7 @@ class AgentService:
         if asked.key is not None:
             run_id = keyed_run_id(principal, user, name, asked.key)
             known = _of_same_task(self._by_key.get(run_id), asked)
-            if known is not None:
+            if known is not None and (known.last or known.has_ended or not durable):
                 return known
         elif durable and run_id is None:
             run_id = new_run_id()
@@ -432,7 +433,20 @@ class AgentService:
             known = _of_same_task(self._by_key.get(run_id), asked)
             if known is not None:  # the same request began it meanwhile
                 return known
-        return await self._conduct(principal, name, task, run_id, asked, asked.tools)
+        may_be_elsewhere = asked.key is not None and durable and elsewhere
+        wait_s = _BEGIN_S if may_be_elsewhere else inf
+        live = await self._conduct(principal, name, task, run_id, asked, asked.tools, wait_s=wait_s)
+        while run_id is not None and not live.last and not live.has_ended:
+            try:
+                begun = await _begun(served, run_id, task)  # as by the recovery of another process
+            except AgentError as error:
+                raise _refused(error) from None
+            if begun is not None:
+                return _without_secrets(begun, served)
+            await live.changed(_BEGIN_S)
+        if live.refusal is not None:
+            raise _refused(live.refusal)
+        return live
 
     async def _conduct(
         self,
@@ -442,7 +456,14 @@ class AgentService:
         run_id: RunId | None,
         asked: RunRequest | None = None,
         tools: Sequence[Tool] = (),
+        *,
+        wait_s: float = inf,
     ) -> LiveRun:
+        """Run a task here; return the run when it has begun.
+
+        Args:
+            wait_s: seconds after which it is returned all the same, as while another process has it.
+        """
         agent = self.agents[name]
         options: dict[str, Any] = {} if run_id is None else {"run_id": run_id}
         if tools:
@@ -505,7 +526,8 @@ class AgentService:
         spawn_on_this_loop(consume)
         spawn_on_this_loop(stop_late)
         while not live.last and not live.has_ended:
-            await live.changed(3_600.0)
+            if not await live.changed(wait_s):
+                break
         if live.refusal is not None:
             self._live.pop(live.run_id, None)
             self._by_key.pop(live.run_id, None)
@@ -639,7 +661,7 @@ class AgentService:
     ) -> None:
         """Cancel, stop, pause or resume a run.
 
-        ``resume`` continues an interrupted run in this process.
+        ``resume`` continues an interrupted run in this process, or as soon as no other process has it.
 
         Args:
             tools: tools that are offered again to a run that was begun with tools of these names.
@@ -668,13 +690,18 @@ class AgentService:
         try:
             is_left = run.status == "open" and run.state in ("interrupted", "paused", "waiting")
             if order == "resume" and is_left and not run.is_held:
+                pending = self._live.get(run.run_id)
+                if pending is not None and not pending.last and not pending.has_ended:
+                    return  # it is being resumed, or waits for the process that has it
                 own = await agent.runs.find(run.run_id)  # with what is redacted in the other
                 offered = names_of_given_tools(run.definition)
                 again = [each for each in tools if each.name in offered]
                 live = await self._conduct(
-                    principal, self.served_name(run), own.task, run.run_id, tools=again
+                    principal, self.served_name(run), own.task, run.run_id, tools=again, wait_s=_BEGIN_S
                 )
-                while not live.has_ended and live.kept[-1].kind in ("TaskStarted", "RunContinued"):
+                while live.last and not live.has_ended:
+                    if live.kept[-1].kind not in ("TaskStarted", "RunContinued"):
+                        break
                     if not await live.changed(_BEGIN_S):  # the next event says whether it is refused
                         break
                 failed = live.outcome.error if isinstance(live.outcome, events.TaskFailed) else None

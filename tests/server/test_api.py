@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import anyio
 import httpx
 import pytest
+from attrs import evolve
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
@@ -284,6 +285,45 @@ async def test_the_time_of_a_key_stands_still_while_a_run_waits_for_a_person() -
         assert (await client.post(path, json={"kind": "approval", "approved": True})).status_code == 204
         found = await ended(client, run)
     assert (found["status"], "time limit of the key" in found["reason"]) == ("partial", True)
+
+
+@pytest.mark.parametrize("order", ["resume", "the same request"])
+async def test_a_run_that_another_process_took_meanwhile_is_not_waited_for(
+    tmp_path: Path, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recovery elsewhere may take an interrupted run between the look at it and its claim."""
+
+    def app_of(*turns: Any) -> Any:
+        made = builder(*turns).with_tools(delete).with_approval(timeout_s=3_600.0)
+        return create_app(made.with_durability(tmp_path / "runs.db", recover=False).build())
+
+    def as_before(run: Any) -> Any:
+        return run and evolve(run, is_held=False)
+
+    body, key = {"task": "Do it."}, {"idempotency-key": "k1"}
+    here, elsewhere = app_of(), app_of(call("delete", path="a.tmp"), answer("It is gone."))
+    async with asking(elsewhere) as other, asking(here) as client:
+        run = (await other.post("/v1/runs", json=body, headers=key)).json()
+        await waiting(other, run)
+        service = here.state.service
+        if order == "resume":
+            found = await service.find(service.anybody, run["run_id"])
+            await service.order(service.anybody, as_before(found), "resume")
+        else:
+            looks = iter([as_before])
+            really = runs._begun
+
+            async def look(*about: Any) -> Any:
+                found = await really(*about)
+                return None if next(looks, None) else found
+
+            monkeypatch.setattr(runs, "_begun", look)
+            again = await client.post("/v1/runs", json=body, headers=key)
+            assert (again.status_code, again.json()["run_id"]) == (201, run["run_id"])
+        request = await waiting(client, run)
+        path = f"/v1/runs/{request['run_id']}/requests/{request['id']}"
+        assert (await client.post(path, json={"kind": "approval", "approved": True})).status_code == 204
+        assert (await ended(client, run))["output"] == "It is gone."
 
 
 # --- requests to people ---------------------------------------------------------------------------------
