@@ -69,7 +69,7 @@ class Task(Value):
         return tuple(each for each in several if isinstance(each, str))
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class TaskResultMetadata(Value):
     """Figures of a run.
 

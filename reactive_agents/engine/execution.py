@@ -38,7 +38,7 @@ from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
-from reactive_agents.engine.memory import learn_from
+from reactive_agents.engine.memory import learn_from, learns_from
 from reactive_agents.engine.pipeline import close_deps, run_pipeline
 from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run, publish_gaps
@@ -288,7 +288,8 @@ class ExecutionEngine:
                 await to_the_end(partial(self._end_stopped, services, services.journal, is_lost=is_lost))
             raise
         try:
-            return await to_the_end(partial(self._end, outcome, services))
+            ending = partial(self._end, outcome, services)
+            return await (to_the_end(ending) if _has_to_wait(outcome, services) else ending())
         except Exception as error:  # noqa: BLE001 - no defect withholds the last event and the figures of a run
             return Failure(self._fail_now(phase_error(handle.phase, error, services), services))
 
@@ -484,6 +485,14 @@ class ExecutionEngine:
         failed = TaskFailed(*events.stamp(), **events.origin, error=error, steps=steps, metadata=metadata)
         # the caller gets it as well, not only the bus
         return failed if redactor is None else ValueRedactor(redactor).redacted(failed)
+
+
+def _has_to_wait(outcome: Result[TaskResult, RuntimeErrors], services: EngineServices) -> bool:
+    """Return whether the end of a run waits for anything, in which it could be cut off."""
+    handle = services.handle
+    if not isinstance(outcome, Success) or handle.session is not None or handle.content is not None:
+        return True
+    return learns_from(handle.context, services)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from reactive_agents.engine.context import OWNER, ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
-from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.service_calls import call_service, is_built_in
 from reactive_agents.ports import MemoryService
 
 if TYPE_CHECKING:
@@ -136,6 +136,14 @@ def success_of(context: ExecutionContext, services: EngineServices) -> bool | No
         return None
     verified = context.verification is None or context.verification.verified
     return result.status == "completed" and verified
+
+
+def learns_from(context: ExecutionContext, services: EngineServices) -> bool:
+    """Return whether the outcome of the strategy may have to be recorded."""
+    reasoning, result = services.ports.reasoning.value_or(None), context.reasoning
+    if reasoning is None or result is None:
+        return False
+    return not is_built_in(reasoning) or reasoning.learns_from(result)
 
 
 async def learn_from(context: ExecutionContext, services: EngineServices) -> None:

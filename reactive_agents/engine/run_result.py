@@ -62,7 +62,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
     verification = context.verification
     metadata = reasoning.metadata if reasoning is not None else None
     confidence = metadata.confidence if metadata is not None else None
-    return evolve(
+    return replaced(
         figures_of(services),
         steps_count=len(steps_taken(context, services)),
         strategy_used=reasoning.strategy if reasoning is not None else context.selected_strategy or "",
