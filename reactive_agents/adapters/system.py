@@ -132,7 +132,7 @@ class UlidSource:
     """ULIDs: 26 characters that sort by time; thread-safe.
 
     Source: the ULID specification (https://github.com/ulid/spec), 48 bits of Unix time in milliseconds, then
-    80 random bits.
+    80 random bits, which count on within a millisecond.
 
     Args:
         time_ns: the time of day, in nanoseconds since 1970.
@@ -145,9 +145,10 @@ class UlidSource:
 
     def new(self) -> str:
         """Return a new ULID, greater than all before, even if the clock is set back."""
-        drawn = self._time_ns() // 1_000_000 << 80 | int.from_bytes(urandom(10))
+        now = self._time_ns() // 1_000_000 << 80
         with self._making:
-            self._latest = made = drawn if drawn > self._latest else self._latest + 1
+            is_later = now > self._latest
+            self._latest = made = now | int.from_bytes(urandom(10)) if is_later else self._latest + 1
         return bytes_to_ulid(made.to_bytes(16))
 
 

@@ -198,7 +198,9 @@ def _declines(steps: Iterable[ReasoningStep]) -> tuple[list[tuple[str, str]], li
 
 def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tuple[str, str] | None:
     """Return what makes a completed outcome ``partial``, and why; or ``None``."""
-    left = tuple(steps) if status == "completed" else ()
+    if status != "completed":
+        return None
+    left = tuple(steps)
     declined, doubt = " and of ".join(declined_in(left)), doubt_in(left)
     reasons = []
     if declined:

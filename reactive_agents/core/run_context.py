@@ -167,7 +167,7 @@ class SessionState(MutableMapping[str, Any]):
     def snapshot(self) -> JsonObject:
         """Return the present data as a plain copy."""
         with self._lock:
-            return copied_json(dict(self._values))
+            return copied_json(dict(self._values)) if self._values else {}
 
     @property
     def changed(self) -> tuple[str, ...]:

@@ -56,6 +56,9 @@ class Usage(Value):
         )
 
 
+NO_TOKENS = Usage()
+
+
 @frozen(eq=False, repr=False)
 class RunUsage(Value):
     """Tokens and cost of the calls of a run, of a model, a tool or an attempt.
@@ -71,7 +74,7 @@ class RunUsage(Value):
     """
 
     model: str = ""
-    usage: Usage = Usage()
+    usage: Usage = NO_TOKENS
     cost_usd: float = 0.0
     calls: int = 0
     unpriced_calls: int = 0
@@ -87,7 +90,7 @@ class RunUsage(Value):
         """Return the sum, without a model if they are of two."""
         return RunUsage(
             self.model if self.model == other.model else "",
-            self.usage + other.usage,
+            other.usage if self.usage is NO_TOKENS else self.usage + other.usage,
             self.cost_usd + other.cost_usd,
             self.calls + other.calls,
             self.unpriced_calls + other.unpriced_calls,

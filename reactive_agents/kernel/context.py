@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
@@ -23,13 +24,13 @@ from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model, total_usage
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import Value, computed
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.events import KernelHooks, RunEvents
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.kernel.state import KernelState
-from reactive_agents.kernel.toolset import Toolset
+from reactive_agents.kernel.toolset import SameObjects, Toolset
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class CompactionSettings(Value):
     function: CompactionFunction | None = None
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class KernelInput(Value):
     """The input of a kernel run.
 
@@ -273,12 +274,12 @@ class KernelInput(Value):
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
 
-    @property
+    @computed
     def asked(self) -> str:
         """Return the task in the user's words."""
         return self.user_task or self.task
 
-    @property
+    @computed
     def to_do(self) -> str:
         """Return the task of this run, the whole task or its part, as an order.
 
@@ -329,7 +330,9 @@ class KernelContext(Value):
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
 
     def __attrs_post_init__(self) -> None:
-        for name, policies in _by_moment(self.policies, self).items():
+        same = SameObjects(self.policies)
+        met = tuple([condition(self) for condition in _conditions(same)])
+        for name, policies in _by_moment(same, met, self.input.settings.answer_checks).items():
             object.__setattr__(self, name, policies)
 
     @property
@@ -400,33 +403,48 @@ _UNMARKED = _Marks()
 
 
 def _marked(policy: _P, **changes: Any) -> _P:
-    marks: _Marks = getattr(policy, "marks", _UNMARKED)
-    policy.marks = evolve(marks, **changes)  # type: ignore[attr-defined]
+    policy.marks = evolve(_marks_of(policy), **changes)  # type: ignore[attr-defined]
     return policy
 
 
-def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str, tuple[Policy, ...]]:
-    """Return the policies that apply to a run, by the fields of its context."""
+@lru_cache(maxsize=64)
+def _conditions(policies: SameObjects[Policy]) -> tuple[Callable[[KernelContext], bool], ...]:
+    """Return the conditions under which policies apply, each once."""
+    applies = (_marks_of(policy).applies for policy in policies.objects)
+    return tuple(dict.fromkeys(each for each in applies if each is not None))
+
+
+@lru_cache(maxsize=64)
+def _by_moment(
+    policies: SameObjects[Policy], met: tuple[bool, ...], checks: tuple[AnswerCheck, ...]
+) -> Mapping[str, tuple[Policy, ...]]:
+    """Return the policies that apply to a run, by the fields of its context.
+
+    Args:
+        met: which of their conditions the run meets.
+        checks: which of those that can be left out are asked.
+    """
+    holds = dict(zip(_conditions(policies), met, strict=True))
     asked: list[Policy] = []
     within: list[Policy] = []
     before: list[Policy] = []
-    condition, holds = None, True
-    checks = context.input.settings.answer_checks
-    for policy in policies:
-        marks: _Marks = getattr(policy, "marks", _UNMARKED)
+    for policy in policies.objects:
+        marks = _marks_of(policy)
         if marks.check is not None and marks.check not in checks:
             continue
-        if marks.applies is not None:
-            if marks.applies is not condition:  # most stand beside others with the same one
-                condition, holds = marks.applies, marks.applies(context)
-            if not holds:
-                continue
+        if marks.applies is not None and not holds[marks.applies]:
+            continue
         asked.append(policy)
         if marks.moment != "answers":
             before.append(policy)
             if marks.moment == "always":
                 within.append(policy)
     return {"asked": tuple(asked), "within_turns": tuple(within), "before_turns": tuple(before)}
+
+
+def _marks_of(policy: Policy) -> _Marks:
+    marks: _Marks = getattr(policy, "marks", _UNMARKED)
+    return marks
 
 
 @frozen(eq=False, repr=False)

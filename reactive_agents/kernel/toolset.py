@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 from attrs import evolve, frozen
 
@@ -16,6 +17,8 @@ from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel.answer_form import COULD_NOT as COULD_NOT
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL as FINAL_ANSWER_TOOL
 from reactive_agents.kernel.context_window.previews import LONGEST_QUERY
+
+_T = TypeVar("_T")
 
 LONGEST_SENTENCE = 300
 """Characters of a first sentence that are kept at most."""
@@ -253,34 +256,34 @@ def toolset_for(
     Args:
         detail: as in :func:`fit_definitions`; the other arguments are those of :func:`build_toolset`.
     """
-    return _made_once(SameTools(definitions), detail, allowed, answers_by_tool, SameTools((answer,)))
+    return _made_once(SameObjects(definitions), detail, allowed, answers_by_tool, SameObjects((answer,)))
 
 
-class SameTools:
-    """Definitions that are compared by identity, as the key of a cache.
+class SameObjects(Generic[_T]):
+    """Objects that are compared by identity, as the key of a cache.
 
-    Schemas have no hash, and are slow to compare.
+    Definitions of tools have no hash, and are slow to compare; a policy may have none either.
     """
 
-    def __init__(self, definitions: Iterable[ToolDefinition]) -> None:
-        self.definitions = tuple(definitions)
-        self.ids = tuple(map(id, self.definitions))
+    def __init__(self, objects: Iterable[_T]) -> None:
+        self.objects = tuple(objects)
+        self.ids = tuple(map(id, self.objects))
 
     def __hash__(self) -> int:
         return hash(self.ids)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameTools) and self.ids == other.ids
+        return isinstance(other, SameObjects) and self.ids == other.ids
 
 
 @lru_cache(maxsize=64)
 def _made_once(
-    same: SameTools,
+    same: SameObjects[ToolDefinition],
     detail: SchemaDetail,
     allowed: frozenset[str] | None,
     answers_by_tool: bool,
-    answer: SameTools,
+    answer: SameObjects[ToolDefinition],
 ) -> Toolset:
-    fitted = fit_definitions(same.definitions, detail)
-    (delivers,) = fit_definitions(answer.definitions, detail)
+    fitted = fit_definitions(same.objects, detail)
+    (delivers,) = fit_definitions(answer.objects, detail)
     return build_toolset(fitted, allowed=allowed, answers_by_tool=answers_by_tool, answer=delivers)

@@ -34,7 +34,7 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.service_calls import definitions_in
-from reactive_agents.kernel.toolset import SameTools
+from reactive_agents.kernel.toolset import SameObjects
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
 from reactive_agents.reasoning.structured_output.question import Question, ask_structured
 from reactive_agents.reasoning.structured_output.schema import shape_of
@@ -163,13 +163,13 @@ def may_require(task: str, definitions: Sequence[ToolDefinition]) -> bool:
 
     Most tasks have not: then :func:`requirements_in` requires nothing.
     """
-    return len(task) <= _LONGEST_TASK and _signs_of(SameTools(definitions)).search(task) is not None
+    return len(task) <= _LONGEST_TASK and _signs_of(SameObjects(definitions)).search(task) is not None
 
 
 @lru_cache(maxsize=64)
-def _signs_of(same: SameTools) -> re.Pattern[str]:
+def _signs_of(same: SameObjects[ToolDefinition]) -> re.Pattern[str]:
     """Return a pattern for what a task must have that requires any of the tools."""
-    signs = {sign for definition in same.definitions for sign in _signs_of_tool(definition)}
+    signs = {sign for definition in same.objects for sign in _signs_of_tool(definition)}
     return re.compile("|".join(sorted(signs)), re.IGNORECASE)
 
 

@@ -20,7 +20,7 @@ from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of, required_of
 from reactive_agents.kernel.call_parsing.json_extraction import JsonReader, bracket_span
 from reactive_agents.kernel.call_parsing.tool_names import squash, words
-from reactive_agents.kernel.toolset import SameTools
+from reactive_agents.kernel.toolset import SameObjects
 
 _FIRST_KEY = lazy_pattern(r"\{\s*[\"']?(?P<key>[\w-]{1,64})[\"']?\s*:")
 _EMPTY_OBJECT = lazy_pattern(r"[\s:=>*_`\"']{0,8}(?:```\w*\s*)?\{\s*\}")
@@ -73,7 +73,7 @@ def spelled_calls(text: str, definitions: Iterable[ToolDefinition]) -> tuple[Spe
     as a tag, as a function, or beside pairs of parameters and values; but not signatures or objects within
     data. Needs only one scan if the text has no brace and no name of a tool.
     """
-    tools = _prepared(SameTools(definitions))
+    tools = _prepared(SameObjects(definitions))
     found: list[SpelledCall] = []
     reader, position = JsonReader(), 0
     for _ in range(_MOST_SIGNS):
@@ -94,8 +94,8 @@ def spelled_calls(text: str, definitions: Iterable[ToolDefinition]) -> tuple[Spe
 
 
 @lru_cache(maxsize=64)
-def _prepared(same: SameTools) -> _Tools:
-    by_name = {squash(each.name): _prepare(each) for each in same.definitions if squash(each.name)}
+def _prepared(same: SameObjects[ToolDefinition]) -> _Tools:
+    by_name = {squash(each.name): _prepare(each) for each in same.objects if squash(each.name)}
     forms = ("[-_]?".join(map(re.escape, words(each.name))) for each in by_name.values())
     spelled = sorted(forms, key=len, reverse=True)
     names = f"(?<![\\w-])(?P<name>{'|'.join(spelled)})(?![\\w-])" if spelled else r"(?P<name>(?!))"
