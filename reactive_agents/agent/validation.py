@@ -228,7 +228,8 @@ def json_data(option: str, given: object) -> Result[JsonObject, InvalidConfig]:
 def state_data(option: str, given: object) -> Result[JsonObject, InvalidConfig]:
     """Return a copy of the state of a session, or its problem."""
     copy = json_data(option, given)
-    size = state_size(copy.value_or({}))
+    values = copy.value_or({})
+    size = state_size(values) if values else 0
     if size > MOST_STATE:
         return Failure(InvalidConfig(option, f"{size:,} characters of JSON", MOST_EXPECTED))
     return copy

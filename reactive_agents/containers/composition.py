@@ -164,8 +164,9 @@ class Service(Provider[Any]):
                 yield each
 
     def _provide(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = {name: _provided(each) for name, each in self.kwargs.items()}
-        return self.provides(*map(_provided, self.args), *args, **{**given, **kwargs})
+        if self.kwargs:
+            kwargs = {**{name: _provided(each) for name, each in self.kwargs.items()}, **kwargs}
+        return self.provides(*map(_provided, self.args), *args, **kwargs)
 
 
 def _provided(argument: Any) -> Any:
@@ -227,8 +228,9 @@ class OptionalService(Service):
         super().__init__(make or _nothing, *args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        is_own = self.last_overriding is None
-        return as_maybe(self._provide(args, kwargs) if is_own else super().__call__(*args, **kwargs))
+        if self.last_overriding is not None:
+            return as_maybe(super().__call__(*args, **kwargs))
+        return Nothing if self.provides is _nothing else as_maybe(self._provide(args, kwargs))
 
 
 class EngineProvider(Singleton):
@@ -277,19 +279,20 @@ class EngineProvider(Singleton):
             ports()
             self.inputs = ports.inputs
             return
-        services = []
-        for path, each in self._by_path():
-            services.append(each)
+        by_path = tuple(self._by_path())
+        for path, each in by_path:
             given = each.last_overriding
-            if given is not None and path in self._types:
+            if given is None:
+                continue
+            if path in self._types:
                 checked(path, each(), *self._types[path])
             elif isinstance(each, OptionalService) and isinstance(given, providers.Object):
                 as_maybe(given(), f"{path}: ")
-        for each in services:  # some may have been made before, as the bus for its first subscriber
+        for _, each in by_path:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
-            if isinstance(kept, Singleton):
+            if isinstance(kept, Singleton) and kept.inputs is not _NOTHING_MADE:
                 self._refuse_late(kept.inputs)
-        self.inputs = Inputs.of(services)
+        self.inputs = Inputs.of([each for _, each in by_path])
 
     def _refuse_late(self, inputs: Inputs) -> None:
         late = inputs.changed()

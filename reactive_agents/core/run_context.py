@@ -423,6 +423,8 @@ def is_of_type(value: object, kind: Any) -> bool:
 
 def is_subtype(offered: Any, wanted: Any) -> bool:
     """Return whether values of a type are, or may be, of another type."""
+    if wanted is Any:
+        return True
     offered, wanted = _plain(offered), _plain(wanted)
     several = _members(offered)
     if several is not None:

@@ -66,7 +66,7 @@ class RunApprover:
         An approval that cannot be entered into the audit log is a failure, and so the call does not run.
         """
         services = self._services
-        user, parent = services.handle.context.task.user, services.events.origin["parent_run_id"]
+        user, parent = services.handle.context.task.user, services.events.parent_run_id
         request = evolve(request, user=user, parent_run_id=parent)
         own = evolve(request)  # a copy: the handler keeps the other one
         about = request.approval_id, request.call_id, request.tool_name

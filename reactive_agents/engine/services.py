@@ -20,7 +20,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.conversation import SessionKey
 from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.events import TaskStarted
-from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, RunContext, SessionState, can_take
@@ -504,14 +504,15 @@ def events_of(
     task: Task, run_id: RunId, settings: RunSettings, ports: EnginePorts, overrides: RunOverrides
 ) -> RunEvents:
     """Return the events of a run, which the readers of the run above get as well."""
-    caller, handed, redactor = CALLER.get(), overrides.handed, ports.redactor
+    caller, handed = CALLER.get(), overrides.handed
     events = RunEvents(
         ports.events,
         ports.clock,
         run_id,
         task.id,
-        agent=settings.agent_id if redactor is None else AgentId(redactor.redact(settings.agent_id)),
+        agent=settings.agent_id,
         parent_run_id=None if caller is None else caller.run_id,
+        redactor=ports.redactor,
     )
     events.readers = (*(() if caller is None else caller.events.readers), *overrides.readers)
     events.above = None if handed is None else handed.answer

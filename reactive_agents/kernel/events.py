@@ -11,8 +11,10 @@ from reactive_agents.core import events
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, Stamp, ToolCallCompleted
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import declined_end
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.values import computed
 from reactive_agents.kernel.service_calls import is_built_in
 from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
@@ -50,6 +52,7 @@ class RunEvents:
 
     Attributes:
         readers: the readers for whom the run waits when they are slow.
+        parent_run_id: the run whose tool began this one; ``None`` for none.
         answer: the stream of the run's answer; ``None`` if nothing is streamed.
         above: the answer of the run that has handed its conversation over to this one.
         replayed_calls: the calls of tools with an outcome from the record of a durable run, until it is told.
@@ -64,6 +67,7 @@ class RunEvents:
         *,
         agent: AgentId = NO_AGENT,
         parent_run_id: RunId | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self._clock = clock
         has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", lambda _: True)
@@ -73,7 +77,9 @@ class RunEvents:
         self.answer: AnswerStream | None = None
         self.above: AnswerStream | None = None
         self.readers: tuple[EventReader, ...] = ()
-        self.origin: Mapping[str, Any] = {"agent": agent, "parent_run_id": parent_run_id}
+        self._agent = agent
+        self._redactor = redactor
+        self.parent_run_id = parent_run_id
         self.run_id = run_id
         self.task_id = task_id
         self.replayed_calls: set[CallId] = set()
@@ -105,11 +111,11 @@ class RunEvents:
         self._sequence += 1
         return self.run_id, self.task_id, self._sequence, self._clock.now()
 
-    @property
-    def parent_run_id(self) -> RunId | None:
-        """The run whose tool began this one."""
-        parent: RunId | None = self.origin["parent_run_id"]
-        return parent
+    @computed
+    def origin(self) -> Mapping[str, Any]:
+        """The fields of every event beside its stamp."""
+        agent = self._agent if self._redactor is None else AgentId(self._redactor.redact(self._agent))
+        return {"agent": agent, "parent_run_id": self.parent_run_id}
 
     async def keep_up(self) -> None:
         """Wait for readers that are behind."""
