@@ -387,7 +387,6 @@ class Timeout:
 
     def __init__(self) -> None:
         self._call_soon = calls_on_this_loop()
-        self._now = _clock_of_this_loop()
         self._thread = get_ident()
         self._scope: anyio.CancelScope | None = None
         self._left_s = math.inf
@@ -430,13 +429,13 @@ class Timeout:
     def _stop(self) -> None:
         self._stops += 1
         if self._stops == 1 and self._scope is not None:
-            self._left_s = self._scope.deadline - self._now()
+            self._left_s = self._scope.deadline - _time_of_this_loop()
             self._scope.deadline = math.inf
 
     def _go_on(self) -> None:
         self._stops -= 1
         if not self._stops and self._scope is not None:
-            self._scope.deadline = self._now() + self._left_s
+            self._scope.deadline = _time_of_this_loop() + self._left_s
 
 
 TIMEOUTS: ContextVar[tuple[Timeout, ...]] = ContextVar("timeouts", default=())
@@ -558,12 +557,10 @@ async def wait_whatever_happens(event: LoopEvent) -> None:
             await event.wait()
 
 
-def _clock_of_this_loop() -> Callable[[], float]:
-    """Return a function that returns the loop's time, also outside of its tasks."""
+def _time_of_this_loop() -> float:
+    """Return the loop's time, also outside of its tasks."""
     trio = _trio_here()
-    if trio is not None:
-        return trio.current_time  # type: ignore[no-any-return]
-    return asyncio.get_running_loop().time
+    return asyncio.get_running_loop().time() if trio is None else trio.current_time()
 
 
 def call_soon_on_this_loop(function: Callable[[], object]) -> None:

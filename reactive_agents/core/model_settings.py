@@ -187,6 +187,8 @@ class ModelSettings(Value):
     @property
     def window_tokens(self) -> int | None:
         """Return the context window that ``num_ctx`` sets for models of Ollama."""
+        if not self.extra_body:
+            return None
         options = self.extra_body.get("options")
         given = {**self.extra_body, **options} if isinstance(options, Mapping) else self.extra_body
         tokens = given.get("num_ctx")

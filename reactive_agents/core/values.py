@@ -40,11 +40,13 @@ class Value:
             return True
         if other.__class__ is not self.__class__:
             return NotImplemented
-        compared = _compared(type(self))
-        return compared(self) == compared(other)  # type: ignore[no-any-return]
+        kind: Any = type(self)
+        compared = _compared(kind)
+        return bool(compared(self) == compared(other))
 
     def __hash__(self) -> int:
-        return hash((type(self), _compared(type(self))(self)))
+        kind: Any = type(self)
+        return hash((kind, _compared(kind)(self)))
 
     def __repr__(self) -> str:
         """Return the class and its fields, as its call would be written."""
@@ -61,9 +63,9 @@ def _fields(value: object) -> Any:
 
 
 @cache
-def _compared(kind: type) -> Callable[[object], Any]:
+def _compared(kind: Any) -> Callable[[object], Any]:
     """Return the function that reads the fields by which values of a class are equal."""
-    names = [each.name for each in fields(cast(Any, kind)) if each.eq]
+    names = [each.name for each in fields(kind) if each.eq]
     return attrgetter(*names) if names else lambda _: ()
 
 

@@ -112,7 +112,8 @@ class RunTools:
                 account.count_calls(-1)
                 account.ended_by = passed
         if isinstance(executed, Success):
-            await self._take_in(executed.unwrap(), recorded=recorded)
+            if recorded or executed.unwrap().usage:
+                await self._take_in(executed.unwrap(), recorded=recorded)
         elif isinstance(error := executed.failure(), errors.ToolNotApproved):
             await append_denial(call, error, self._services)
         shown = await self._guard(call, executed) if self._guarded else executed
@@ -123,7 +124,7 @@ class RunTools:
     async def _take_in(self, result: ToolResult, *, recorded: bool) -> None:
         """Count the usage of a result, and register the content of one that was recorded."""
         if not recorded:
-            if result.usage and not result.counted:  # at once: the calls beside it may be cancelled
+            if not result.counted:  # at once: the calls beside it may be cancelled
                 await self._services.llm.add(result.usage)
             return
         self._services.llm.account.add(result.usage)

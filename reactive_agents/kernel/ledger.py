@@ -74,7 +74,14 @@ class CallCounts(Value):
                 failed = PersistentMap({each: times for each, times in failed.items() if each != name})
         changed = self.effects | effects if effects else self.effects
         said_no = as_map(_sum(self.declined, Counter(declined))) if declined else self.declined
-        return CallCounts(attempts, succeeded, failed, changed, said_no)
+        return replaced(
+            self,
+            attempts=attempts,
+            succeeded=succeeded,
+            failed_in_a_row=failed,
+            effects=changed,
+            declined=said_no,
+        )
 
     def then(self, later: CallCounts) -> CallCounts:
         """Return these counts and, after them, those of later calls."""
