@@ -514,6 +514,16 @@ async def test_a_file_that_is_written_without_waiting_is_written_back_from_its_l
     await file.aclose()
 
 
+async def test_the_log_of_waiting_writes_is_soon_written_from_its_start_again(tmp_path: Path) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    sizes: list[int] = []
+    for _ in range(200):
+        assert await file.write_soon("note", add_a_note, durable=True) == Success(None)
+        sizes.append(os.stat(tmp_path / "notes.db-wal").st_size)
+    assert sizes[-1] == sizes[60]  # it grew no more, and a file that does not grow is flushed faster
+    await file.aclose()
+
+
 @pytest.mark.parametrize("durable", [False, True])
 async def test_large_entries_do_not_stay_in_the_log(tmp_path: Path, durable: bool) -> None:
     file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
