@@ -80,6 +80,8 @@ _FLUSHED_S = 5.0
 """Seconds after which a server has written everything to disk."""
 _QUICK_ANSWER_S = 0.05
 """Seconds of a request after which it is written by itself, not with its answer."""
+_LATER: Result[RunOrder | None, RecordErrors] = Success(None)
+"""The result of adding entries that are written later."""
 
 _QUEUES = (
     "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
@@ -337,6 +339,8 @@ class _Held:
         waiting: entries to write with the next one.
         is_durable: whether one of these must be on disk when written.
         is_watched: whether they are written as soon as the run waits.
+        sent: when requests were sent, with their entries; those that do not wait any more are discarded late.
+        is_timed: whether a timer looks for requests without an answer.
         is_unsure: whether some of them, or of the recent ones, may have been written already.
         begun: the write in progress of entries to the server.
         writing: the lock for writing entries.
@@ -348,6 +352,8 @@ class _Held:
     waiting: list[RunEntry] = field(factory=list)
     is_durable: bool = False
     is_watched: bool = False
+    sent: deque[tuple[float, RunEntry]] = field(factory=deque)
+    is_timed: bool = False
     is_unsure: bool = False
     begun: Any = None
     writing: anyio.Lock = field(factory=partial(anyio.Lock, fast_acquire=True))
@@ -484,28 +490,32 @@ class SqliteRunRecord:
         if held is None:  # this process gave the run up
             appended = await self._append(run_id, holder, sealed, durable=durable, again=False)
             return _lease(run_id, appended)
+        kind = entries[-1].kind if later and entries else ""
+        is_answer = kind == "model"
         held.waiting += sealed
-        if later and entries[-1:] and entries[-1].kind == "request":
-            call_later_on_this_loop(_QUICK_ANSWER_S, partial(self._write_waiting, run_id, holder, held))
-            return Success(None)
-        is_answer = entries[-1:] and entries[-1].kind == "model"
+        if kind == "request":
+            held.sent.append((time.monotonic(), sealed[-1]))
+            if not held.is_timed:
+                self._write_after(_QUICK_ANSWER_S, run_id, holder, held)
+            return _LATER
         if later and (is_answer or self._server is not None):
             # an answer waits for the intent of its call; a server writes meanwhile
             if (is_answer or not self._begin(run_id, holder, held)) and not held.is_watched:
                 held.is_watched = True
                 call_soon_on_this_loop(partial(self._write_waiting, run_id, holder, held))
-            return Success(None)
+            return _LATER
         held.is_durable |= durable
         try:
             return await self._write(run_id, holder, held)
         finally:
-            held.waiting = [each for each in held.waiting if not any(each is own for own in sealed)]
+            if held.waiting:
+                held.waiting = [each for each in held.waiting if not any(each is own for own in sealed)]
 
     @effect
     async def settle(self, run_id: RunId, holder: str) -> Result[RunOrder | None, RecordErrors]:
         """Write added entries; return the order to the run, if it is known."""
         held = self._leases.get(holder)
-        return Success(None) if held is None else await self._write(run_id, holder, held)
+        return _LATER if held is None else await self._write(run_id, holder, held)
 
     def _begin(self, run_id: RunId, holder: str, held: _Held) -> bool:
         """Send waiting entries to a server, without waiting; ``False`` if impossible."""
@@ -519,6 +529,23 @@ class SqliteRunRecord:
         held.keep(waiting, losses, durable=False)  # written again if the server loses them
         held.waiting = []
         return True
+
+    def _write_after(self, seconds: float, run_id: RunId, holder: str, held: _Held) -> None:
+        """Look later for a request without an answer, by one timer for all requests of a run."""
+        held.is_timed = True
+        call_later_on_this_loop(seconds, partial(self._write_slow, run_id, holder, held))
+
+    def _write_slow(self, run_id: RunId, holder: str, held: _Held) -> None:
+        """Write the waiting entries if a request has waited for its answer for long enough."""
+        held.is_timed = False
+        while held.sent and not any(each is held.sent[0][1] for each in held.waiting):
+            held.sent.popleft()
+        if held.sent:
+            left_s = held.sent[0][0] + _QUICK_ANSWER_S - time.monotonic()
+            if left_s > 0:
+                self._write_after(left_s, run_id, holder, held)
+            else:
+                self._write_waiting(run_id, holder, held)
 
     def _write_waiting(self, run_id: RunId, holder: str, held: _Held) -> None:
         """Write waiting entries while the run waits."""
@@ -541,7 +568,7 @@ class SqliteRunRecord:
             held.writing.acquire_nowait()
         batch, durable = list[RunEntry](), False
         try:
-            settled: Result[RunOrder | None, RecordErrors] = Success(None)
+            settled = _LATER
             if held.begun is not None:
                 settled = await self._settled(run_id, held)
                 if isinstance(settled, Failure):
@@ -1289,8 +1316,7 @@ def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
 def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:
     if isinstance(written, Failure):
         return written
-    order = written.unwrap()
-    return Failure(LeaseLost(run_id)) if order is None else Success(order)
+    return Failure(LeaseLost(run_id)) if written.unwrap() is None else written  # type: ignore[return-value]
 
 
 def _nothing(_: object) -> None:

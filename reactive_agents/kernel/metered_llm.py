@@ -473,7 +473,7 @@ class MeteredLLM:
     ) -> tuple[str, Result[ModelResponse, LLMErrors] | None]:
         """Return a request's key and recorded answer; count what was sent before."""
         key, known, cut_off = record.find_answer(request)
-        answers = [Failure(self._cut_off(request))] * cut_off
+        answers = [Failure(self._cut_off(request))] * cut_off if cut_off else []
         for each in answers if known is None else (*answers, known):
             self._account(request, each, self._clock.monotonic(), self._tell_of(request), replayed=True)
         return key, known

@@ -80,7 +80,8 @@ async def call_outside_record(
         return Failure(broken_service(name, service, operation, problem))
     if own is None:
         return Failure(broken_service(name, service, operation, f"has no {operation!r}."))
-    outcome = await attempt_foreign(own, get_origin(expected) or expected or object, *args, **kwargs)
+    kind = object if expected is None else get_origin(expected) or expected
+    outcome = await attempt_foreign(own, kind, *args, **kwargs)
     if isinstance(outcome, BrokenContract):
         return Failure(broken_service(name, service, operation, outcome.problem))
     if isinstance(outcome, Success) and expected is not None and not is_built_in(service):

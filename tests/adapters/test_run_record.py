@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -371,6 +372,48 @@ async def test_an_answer_is_written_with_the_next_entry_or_when_the_run_waits(
     assert [each.key for each in found] == [key for batch in batches for key in batch] + ["m4"]
     assert [each.number for each in found] == [*range(1, 37)]
     assert all(each.body == f'{{"of": "{each.key}"}}' for each in found)
+    await record.aclose()
+
+
+async def test_one_timer_writes_the_requests_of_a_run_that_wait_for_their_answers(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers: list[tuple[float, Callable[[], object]]] = []
+    monkeypatch.setattr(run_record, "call_later_on_this_loop", lambda *timer: timers.append(timer))
+    now = [100.0]
+    monkeypatch.setattr(run_record, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    record = opened(FakeClock())
+    await add(record, queued("a"))
+    holder, run_id = (await claim(record, "a")).holder, RunId("a")
+    batches = batches_of(record, monkeypatch)
+
+    async def append(key: str, kind: EntryKind, **when: bool) -> None:
+        entry = RunEntry(key, kind, datetime(2026, 1, 1, tzinfo=UTC), "{}")
+        (await attempt(record.append(run_id, holder, entry, **when))).unwrap()
+
+    for number in range(1, 21):  # answers that come at once are written with their requests
+        await append(f"m{number}<", "request", later=True)
+        await append(f"m{number}", "model", later=True)
+        await append(f"t{number}", "intent")
+    assert batches == [[f"m{number}<", f"m{number}", f"t{number}"] for number in range(1, 21)]
+    assert [seconds for seconds, _ in timers] == [0.05]
+    now[0] += 0.03
+    await append("m21<", "request", later=True)
+    now[0] += 0.02
+    timers.pop()[1]()  # the latest request has waited for 20 ms, so it is looked at again
+    ((seconds, look),) = timers
+    assert seconds == pytest.approx(0.03)
+    now[0] += 0.03
+    look()
+    await until(lambda: len(batches) == 21)
+    assert batches[20] == ["m21<"]
+    assert len(timers) == 1, "nothing waits any more"
+    await append("m22<", "request", later=True)
+    assert len(timers) == 2
+    await append("m22", "model", later=True)
+    await attempt(record.settle(run_id, holder))
+    timers.pop()[1]()
+    assert len(timers) == 1
     await record.aclose()
 
 
