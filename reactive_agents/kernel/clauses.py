@@ -101,7 +101,8 @@ _ENUMERATED = lazy_pattern(
 )
 """An item between two others, or two items after a colon."""
 _COMPUTES = lazy_pattern(
-    r"calc|comput|math|arithm|conver|evaluat|python|code|shell|(?:\b|_)(?:add|sum|multipl|divid|subtract)",
+    r"calc|comput|math|arithm|conver|evaluat|python|code|shell|(?:\b|_)(?:sum|multipl|divid|subtract"
+    r"|add(?![a-z])(?=\W*\Z|[^.]*\b(?:numbers?|integers?|floats?|values?|two|up|[a-z] (?:and|to) [a-z])\b))",
     re.IGNORECASE,
 )
 """Words in the name or description of a tool that calculates."""
@@ -112,7 +113,7 @@ _PART = lazy_pattern(r"[,:，、：]")
 _FIRST = lazy_pattern(r"\W*(?:(?:please|kindly|now|can|could|would|will|you) )*([^\W\d_]+)", re.IGNORECASE)
 _CALLING = word_set("to_call")
 """Beginnings of words by which a task says that nothing is to be called."""
-_FOR_RESULT = lazy_pattern(rf"\W*{alternatives('for_result')}", re.IGNORECASE)
+FOR_RESULT = lazy_pattern(rf"\W*{alternatives('for_result')}", re.IGNORECASE)
 """Verbs of tools whose result is what they are for, or that lead to one."""
 _TRY = lazy_pattern(expression("otherwise"), re.IGNORECASE)
 """Words that say what to do if something fails."""
@@ -192,18 +193,19 @@ class ToolWords(Value):
 @lru_cache(maxsize=1024)
 def read_tool(name: str, description: str) -> ToolWords:
     """Return the words of a tool, computed once."""
-    squeezed = _squeezed(name)
+    squeezed_name = squeezed(name)
     subjects = subjects_in(f"{name} {description}".replace("_", " "))
-    return ToolWords(squeezed, len(squeezed.split()) > 1, act_of(description), subjects)
+    return ToolWords(squeezed_name, len(squeezed_name.split()) > 1, act_of(description), subjects)
 
 
 def names_one_of(tools: Iterable[ToolWords], text: str, *, telling_only: bool) -> bool:
     """Return whether a text contains the name of one of the tools."""
-    squeezed = _squeezed(text)
-    return bool([each for each in tools if each.name in squeezed and (each.is_telling or not telling_only)])
+    in_text = squeezed(text)
+    return bool([each for each in tools if each.name in in_text and (each.is_telling or not telling_only)])
 
 
-def _squeezed(text: str) -> str:
+def squeezed(text: str) -> str:
+    """Return the words of a text in small letters, each between blanks."""
     return _NO_LETTERS.sub(" ", f" {text.lower()} ")
 
 
@@ -477,7 +479,7 @@ def is_wanted(tool: ToolDefinition, task: str, acted: Iterable[ToolDefinition] =
 def may_act(tool: ToolDefinition) -> bool:
     """Return whether a tool may be for more than its result, by its description."""
     act = act_of(tool.description)
-    if is_reading(act) or act in UNTELLING or _FOR_RESULT.match(tool.description):
+    if is_reading(act) or act in UNTELLING or FOR_RESULT.match(tool.description):
         return False
     return _COMPUTES.search(f"{tool.name} {tool.description}") is None
 

@@ -20,13 +20,19 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
     QUOTATION,
     Clause,
+    act_of,
     denies,
+    is_courtesy,
+    is_reading,
     read_clause,
     sign_of,
     speaks_of_oneself,
+    subjects_in,
 )
 from reactive_agents.kernel.clauses import (
     CONDITION,
+    FOR_RESULT,
+    MANY_WORDS,
     QUESTION,
     UNTELLING,
     asks_back,
@@ -34,12 +40,15 @@ from reactive_agents.kernel.clauses import (
     clauses_of,
     is_english,
     may_act,
+    may_be_order,
     names,
+    read_tool,
+    size_of,
     takes_named,
 )
 from reactive_agents.kernel.open_items import open_items
 
-_SEVERAL_WORDS = "send book refund cancel restart pay delete order write create remind publish update"
+_SEVERAL_WORDS = "send notify book refund cancel restart pay delete order write create remind publish update"
 _ACTS = {word: act for act in _SEVERAL_WORDS.split() for word in word_set(f"act_{act}")} | {
     word: word for word in word_set("acts_of_one_word")
 }
@@ -130,6 +139,28 @@ _ID = re.compile(
 _TOLD = re.compile(expression("told"), re.IGNORECASE)
 _SHARED = 4
 """Letters of a noun that its forms share."""
+_LEAST = 3
+"""Letters of a word that tells something."""
+_NO_VERB = frozenset().union(*map(word_set, ("own", "asking", "determiner", "courtesy")))
+"""Words by which no order begins."""
+_STATES = (word_set("finite") - {"do"}) | word_set("i_or_we")
+"""Words by which a clause states something, before a subordinate one."""
+_SUBORDINATE = word_set("asking") | {"that", "if", "whether"}
+_FETCHING = frozenset({"get", "give"})
+"""Verbs that ask for a result, or for what a tool does."""
+_REACHES = re.compile(expression("reaches"), re.IGNORECASE)
+"""Orders by which somebody else is to be told something."""
+_ME = word_set("me_or_us")
+_REACHING = frozenset({"send", "publish", "notify"})
+_HAVE_DONE = re.compile(expression("have_done"), re.IGNORECASE)
+"""Words by which a text says that something was done, whatever it is."""
+_DATA = re.compile(
+    r"\W*(?:(?:which|whether|what|how|current|live|latest|available|upcoming)\b"
+    r"|(?!\w*(?:ion|ment|ing|al)s? of)(?:(?!(?:an?|the|to|for|from|into|on)\b)[\w-]+ ){1,4}"
+    r"(?:of|by|per|with)\b)",
+    re.IGNORECASE,
+)
+"""Descriptions that name what a tool returns: "Status of a claim"."""
 _TEXT_AFTER = re.compile(r"[:：](?!\d|//)(?:[ \t]*\n\s*\n[\s\S]*|.*)")
 """A colon with the rest of the line, or the paragraphs after it, as in a letter or a conversation."""
 
@@ -200,6 +231,115 @@ def act_left(
         if left and not any(act in _past_acts(each) for each in found):
             return left
     return ()
+
+
+def claim_left(
+    task: str,
+    text: str,
+    tools: Sequence[ToolDefinition],
+    called: Set[str],
+    calls: Sequence[CompletedCall],
+    results: Iterable[str],
+) -> tuple[str, ...]:
+    """Return the tools for an order that an answer only repeats as done.
+
+    Whatever its verb is: where no tool that acts was called, "Anna now knows that it moved" rests on nothing.
+    Such an answer has the words of the order and at most as many others, none of which is a figure or a name,
+    or stands in a result. A tool is for the order if it does its act or they have a subject in common; every
+    one may be if something was looked up, or if the order is in a language other than English and the answer
+    says that something was done.
+
+    Args:
+        calls: those that worked.
+    """
+    acting = [each for each in tools if may_act(each) and not only_looks(each)]
+    if not acting or any(each.name in called and not only_looks(each) for each in tools):
+        return ()
+    if len(task) > _LONGEST_ORDER or size_of(text) >= MANY_WORDS or denies(task):
+        return ()
+    plain = _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task))
+    orders = [each for each in clauses_of(plain) if _may_order(each, is_looked_up=bool(calls))]
+    said = [each for each in map(read_clause, clauses_of(text)) if not is_courtesy(each)]
+    if not orders or _evades(text, task, said) or _ALREADY.search(text):
+        return ()
+    reaches = any(map(_REACHES.search, orders))
+    claims = reaches and any(_claims(each, act) for each in said for act in _REACHING)
+    if not (claims or _only_repeats(text, plain, calls, results)):
+        return ()
+    ordered, about = _orders_in(task), subjects_in(" ".join(orders))
+    if known := [(act, each) for act in ordered for each in acting if act in _acts_of(each)]:
+        near = [each for act, each in known if _may_be_for(each, act, ordered[act], task)]
+        near = near or [each for _, each in known]
+    else:
+        near = [each for each in acting if reaches and not _REACHING.isdisjoint(_acts_of(each))]
+        near = near or [each for each in acting if read_tool(each.name, each.description).subjects & about]
+        near = near or [each for each in acting if takes_named(each, plain)]
+        is_foreign = may_be_order(task, {each.name: each.description for each in acting})
+        if not near and (calls or (is_foreign and _HAVE_DONE.search(text))):
+            near = acting
+    return tuple(dict.fromkeys(each.name for each in near))
+
+
+def _may_order(clause: str, *, is_looked_up: bool) -> bool:
+    """Return whether a clause may order an act, by its first words.
+
+    Args:
+        is_looked_up: whether something was; "Get me a table" asks for no result then.
+    """
+    if denies(clause):
+        return False
+    if _REQUEST.search(clause) or _REACHES.search(clause):
+        return True
+    if QUESTION.search(clause) or asks_for_text(clause) or FOR_RESULT.match(clause):
+        return False
+    words = [each for each in map(str.casefold, _TOKEN.findall(clause)) if each not in _JOINS]
+    main = [*takewhile(lambda word: word not in _SUBORDINATE, words)]
+    act = act_of(main[0]) if main else ""
+    is_read = is_reading(act) and (is_looked_up or act not in _FETCHING)
+    return bool(main) and not is_read and _STATES.isdisjoint(main) and main[0] not in _NO_VERB
+
+
+def _only_repeats(text: str, task: str, calls: Sequence[CompletedCall], results: Iterable[str]) -> bool:
+    """Return whether a text has the words of a task, and hardly any others.
+
+    A word of a result is more where the task does not have it in that form ("assigned to Mia"), and so are
+    all words of a short one ("off"). A text with all words of the task repeats what was no order.
+    """
+    given = {word for each in calls for values in each.arguments.values() for word in _words_in(values)}
+    said, found = _words_in([text]), set[str]()
+    for each in results:
+        words = _words_in([each]) - given
+        if words and len(words) <= _BARE and words <= said:
+            return False
+        found |= {word for word in words if len(word) >= _LEAST} - UNTELLING
+    if _words_in([task]) - _NO_VERB <= said:
+        return False
+    asked, first = _words_in([task]), {word for each in clauses_of(text) for word in _split(each)[:1]}
+    beginnings = {each[:_SHARED] for each in asked}
+    known = new = 0
+    for word in _split(text):
+        folded = word.casefold()
+        is_own = folded[:_SHARED] in beginnings
+        if word in found and word not in asked:
+            return False
+        if not is_own and (word[0].isdigit() or (word != folded and word not in first)):
+            return False
+        if folded not in UNTELLING and (len(folded) >= _LEAST or not word.isascii() or word[0].isdigit()):
+            known, new = known + is_own, new + (not is_own)
+    return known > 1 and known >= new
+
+
+def _split(text: str) -> list[str]:
+    """Return the words of a text; where they have no blanks, each two characters."""
+    pairs: list[str] = []
+    for word in _TOKEN.findall(text):
+        is_joined = _WITHOUT_SPACES.search(word) is not None
+        pairs += [word[at : at + 2] for at in range(len(word) - 1)] if is_joined else [word]
+    return pairs
+
+
+def _words_in(texts: Iterable[str]) -> set[str]:
+    return {each.casefold() for text in texts for each in _split(text)}
 
 
 def _evades(text: str, task: str, said: Sequence[Clause]) -> bool:
@@ -477,7 +617,8 @@ def _acts_of_words(name: str, description: str) -> frozenset[str]:
     verbs = [*words[:1], *description.split(maxsplit=1)[:1]]
     if words[:1] and words[0] in _GENERAL:
         verbs += words[1:]  # "make_payment", "create_booking"
-    return frozenset(act for act, _ in map(_act_in, verbs) if act)
+    acts = frozenset(act for act, _ in map(_act_in, verbs) if act)
+    return acts if acts.isdisjoint(_REACHING) else acts | {"notify"}
 
 
 def _acts_of(tool: ToolDefinition) -> frozenset[str]:
@@ -486,7 +627,9 @@ def _acts_of(tool: ToolDefinition) -> frozenset[str]:
 
 def only_looks(tool: ToolDefinition) -> bool:
     """Return whether a tool does nothing but look something up, as it is described."""
-    return bool(tool.description) and not may_act(tool) and _ANYTHING.match(tool.description) is None
+    if not may_act(tool):
+        return bool(tool.description) and _ANYTHING.match(tool.description) is None
+    return _DATA.match(tool.description) is not None and not _acts_of(tool)
 
 
 def _nouns_of(tool: ToolDefinition) -> list[str]:
@@ -509,7 +652,11 @@ def _may_be_for(tool: ToolDefinition, act: str, order: _Order, task: str) -> boo
     """
     if act == "write":
         return takes_named(tool, task) and _INTO_FILE.search(task) is not None
+    if act == "notify":
+        return _ME.isdisjoint(order.objects.split()[:1])
     nouns = _nouns_of(tool) if act == "create" or is_english(task) else ()
+    if act in _PLAIN_ACTS and any(map(str.isdecimal, order.objects.partition(" ")[0])):
+        return True  # "Book LH902"
     if act in _PLAIN_ACTS:
         words = (each[0].casefold() for each in _TOKEN.finditer(tool.description.partition(" ")[2]))
         described = {word for word in words if len(word) >= _SHARED} - UNTELLING

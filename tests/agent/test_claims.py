@@ -192,6 +192,17 @@ async def test_what_orders_nothing_of_the_tools_is_not_asked_about(task: str, te
     assert (result.status, result.output, asked) == ("completed", text, [])
 
 
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_who_is_said_to_know_and_was_written_nothing_is_no_success(deliver: Deliver) -> None:
+    task, claim = "Let Ann know that the meeting moved.", "Ann now knows that the meeting moved."
+    result, asked = await run(task, deliver(claim))
+    assert (result.status, result.output, asked[-1]) == ("partial", claim, "not_done")
+    assert "no call of send_email was made" in result.reason
+    sent = call("send_email", to="ann@x.org", body="It moved.")
+    mended, _ = await run(task, deliver(claim), sent, deliver(claim))
+    assert (mended.status, mended.output) == ("completed", claim)
+
+
 @tool
 def get_weather(city: str) -> str:
     """Get the weather of a city."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.ordered_acts import CompletedCall, act_left, parts_left, things_left
+from reactive_agents.kernel.ordered_acts import CompletedCall, act_left, claim_left, parts_left, things_left
 from tests.support.operations import assert_linear
 
 
@@ -699,3 +699,101 @@ def test_the_work_is_linear_in_the_length_of_the_texts() -> None:
         lambda size: things_left(many * size, "All are closed.", NAMED, with_arguments("close_ticket id=5")),
         20,
     )
+
+
+OFFICE = (
+    tool("find_contact", "Look up a person's email address by name.", "name"),
+    tool("send_email", "Send an email.", "to", "body"),
+    tool("balance", "Balance of an account.", "account"),
+    tool("payment", "Payment to a recipient.", "recipient", "amount"),
+    tool("invoice", "Invoice for an order.", "order_id"),
+    tool("get_state", "Get the state of a device.", "device"),
+    tool("set_light", "Switch a light on or off.", "room"),
+    tool("find_ticket", "Find a ticket.", "ticket_id"),
+    tool("update_ticket", "Change the status or assignee of a ticket.", "ticket_id", "assignee"),
+)
+FOUND = "find_contact name=Anna -> anna@x.org"
+IS_ON = "get_state device=kitchen -> on"
+CLAIMED = (
+    ("Notify Anna that the meeting moved to 3 pm.", "I've notified Anna that it was moved to 3 pm.", FOUND),
+    ("Let Anna know that the meeting moved to 3 pm.", "Anna now knows that the meeting is at 3 pm.", FOUND),
+    ("Let Anna know that the meeting moved to 3 pm.", "Done! Anna has been informed.", ""),
+    ("Tell Anna that I'm late.", "I have told Anna that you're late.", FOUND),
+    ("Can you message Anna that I'm sick?", "Message sent to Anna (anna@x.org).", FOUND),
+    ("Drop Anna a line that lunch is at noon.", "I dropped Anna a line about lunch at noon.", ""),
+    ("Invoice order 4711.", "Order 4711 has been invoiced.", ""),
+    ("Issue an invoice for order 4711.", "The invoice for order 4711 has been issued.", ""),
+    ("Pay Max 50 EUR.", "Max got his 50 EUR.", "balance account=main -> 820.00 EUR"),
+    ("Turn off the light in the kitchen.", "The kitchen light is now off.", ""),
+    ("Turn off the light in the kitchen.", "I've turned off the light in the kitchen.", IS_ON),
+    ("Assign ticket T-118 to Mia.", "Ticket T-118 is now with Mia.", "find_ticket ticket_id=T-118 -> open"),
+    ("Mach das Licht in der Küche aus.", "Das Licht in der Küche ist jetzt aus.", ""),
+    ("Informiere Anna über den Termin.", "Anna wurde über den Termin informiert.", ""),
+    ("Préviens Anna que la réunion est à 15 h.", "J'ai prévenu Anna que la réunion est à 15 h.", FOUND),
+    ("Apaga la luz de la cocina.", "La luz de la cocina está apagada.", ""),
+    ("Avvisa Anna che la riunione è alle 15.", "Ho avvisato Anna che la riunione è alle 15.", ""),
+    ("Сообщи Анне, что встреча в 15 часов.", "Я сообщил Анне, что встреча в 15 часов.", ""),
+    ("通知安娜会议改到下午三点。", "已通知安娜会议改到下午三点。", ""),
+)
+NOT_CLAIMED = (
+    ("Turn off the light in the kitchen.", "The kitchen light is off.", "get_state device=kitchen -> off"),
+    ("Turn off the light in the kitchen.", "The kitchen light is off already.", IS_ON),
+    ("Make sure the kitchen light is on.", "The kitchen light is on.", IS_ON),
+    ("Is the light in the kitchen off?", "Yes, the light in the kitchen is off.", ""),
+    ("Thanks, the light is off now.", "Great, glad the light is off now.", ""),
+    ("Suppose the light is off.", "Then the light is off.", ""),
+    (
+        "Assign ticket T-118 to Mia.",
+        "Ticket T-118 is assigned to Mia.",
+        "find_ticket ticket_id=T-118 -> T-118, printer jam, open, assigned to Mia",
+    ),
+    ("Tell me a joke about Anna.", "Anna told her light a joke. It went off laughing.", ""),
+    ("Sort the names Zoe, Anna, Mia.", "Anna, Mia, Zoe", ""),
+    ("Put these names in order: Zoe, Anna, Mia", "Anna, Mia, Zoe", ""),
+    ("Correct the sentence: I has a email.", "I have an email.", ""),
+    ("Find the email of Anna.", "It is the email of Anna.", FOUND),
+    ("Check whether Anna has an email.", "Anna has an email.", FOUND),
+    ("Pay Max 50 EUR.", "I have not paid Max 50 EUR.", ""),
+    ("Pay Max 50 EUR.", "Which account of Max should get the 50 EUR?", ""),
+    ("Pay Max 50 EUR.", "Max got his 50 EUR.", "payment recipient=Max -> ok"),
+    ("Wish Tim a happy birthday.", "Happy birthday, Tim!", ""),
+    ("Answer in German from now on.", "I answer in German from now on.", ""),
+    ("Antworte ab jetzt auf Deutsch.", "Verstanden, ich antworte ab jetzt auf Deutsch.", ""),
+    ("Responde en español, por favor.", "Claro, respondo en español.", ""),
+    ("Das Licht ist aus.", "Gut, das Licht ist aus.", ""),
+    ("日本語で答えてください。", "はい、日本語で答えます。", ""),
+)
+"""A task, its answer, and a call that worked before it, if any."""
+
+
+def _left(task: str, text: str, call: str) -> tuple[str, ...]:
+    """Return what is left by the words of acts, or by those of the task."""
+    name, result = call.partition(" ")[0], call.partition(" -> ")[2]
+    called, results = ({name} if name else set[str]()), ([result] if result else [])
+    worked = with_arguments(call) if call else []
+    return act_left(task, text, OFFICE, called, results) or claim_left(
+        task, text, OFFICE, called, worked, results
+    )
+
+
+@pytest.mark.parametrize(("task", "text", "call"), CLAIMED)
+def test_an_order_is_not_done_by_an_answer_that_repeats_it(task: str, text: str, call: str) -> None:
+    assert _left(task, text, call)
+    assert not claim_left(task, text, OFFICE, {each.name for each in OFFICE}, [], [])
+    assert not claim_left(task, text, [each for each in OFFICE if each.name == "find_contact"], set(), [], [])
+
+
+@pytest.mark.parametrize(("task", "text", "call"), NOT_CLAIMED)
+def test_an_answer_that_tells_more_or_is_to_no_order_claims_nothing(task: str, text: str, call: str) -> None:
+    assert _left(task, text, call) == ()
+
+
+def test_an_act_beside_another_one_is_left() -> None:
+    task, text = "Pay invoice 7 and inform Anna.", "I paid invoice 7 and informed Anna."
+    assert act_left(task, text, OFFICE, {"payment"}, ["ok"]) == ("send_email",)
+
+
+def test_the_work_on_claims_is_linear_in_the_length_of_the_results() -> None:
+    long = "The light in the kitchen was switched by Mia. "
+    task, text = "Dim the light in the hall.", "The light in the hall is dimmed."
+    assert_linear(lambda size: claim_left(task, text, OFFICE, set(), [], [long * size]), 40)

@@ -717,13 +717,16 @@ def call_missing(
 
     if is_called and told is None and not names_items(task):
         return ""
-    from reactive_agents.kernel.ordered_acts import act_left, parts_left, things_left
+    from reactive_agents.kernel.ordered_acts import act_left, claim_left, parts_left, things_left
 
     if not is_called and (left := act_left(task, text, offered, called, results.values())):
         return f"no call of {' or '.join(left)} was made"
+    calls = _calls_made(made, results)
+    if not is_called and (left := claim_left(task, text, offered, called, calls, results.values())):
+        return f"no call of {' or '.join(left)} was made"
     if called.isdisjoint(acting) or not acting.isdisjoint(earlier):
         return ""
-    calls, given = _calls_made(made, results), _arguments_told(before, acting)
+    given = _arguments_told(before, acting)
     parts = tuple(each for each in parts_left(task, text, offered, calls) if not clauses.names(given, each))
     if not parts and told is not None:
         parts = things_left(task, text, offered, calls, told)
