@@ -43,6 +43,9 @@ _MARK_ALONE = lazy_pattern(r"\(?\d{1,2}[.)]\Z")
 LETTER = lazy_pattern(r"[^\W_]")
 WORD = lazy_pattern(r"[^\W_]{4,}")
 _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
+_LETTERS = lazy_pattern(r"[^\W\d_]+")
+_STUCK, _MOST_REPEATED, _MOST_STUCK = 80, 4, 4_000
+"""Words at the end of a text, how many of them may differ, and the characters that are looked at."""
 SHORT_WORD = lazy_pattern(r"[^\W_]{3,}|\d+")
 _I = lazy_pattern(r"\bI(?=['’ ])")
 _ENGLISH = word_set("english_in_task")
@@ -202,6 +205,18 @@ def names_one_of(tools: Iterable[ToolWords], text: str, *, telling_only: bool) -
     """Return whether a text contains the name of one of the tools."""
     in_text = squeezed(text)
     return bool([each for each in tools if each.name in in_text and (each.is_telling or not telling_only)])
+
+
+def is_stuck(text: str, task: str) -> bool:
+    """Return whether a long text ends with hardly any but the same few words.
+
+    Those of a task may be asked for: "Write 'hello' a hundred times".
+    """
+    words = _LETTERS.findall(text[-_MOST_STUCK:].lower())[-_STUCK:]
+    repeated = set(words)
+    if len(words) < _STUCK or len(repeated) > _MOST_REPEATED:
+        return False
+    return not repeated <= set(_LETTERS.findall(task.lower())) - UNTELLING
 
 
 def squeezed(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -239,7 +239,7 @@ def claim_left(
     tools: Sequence[ToolDefinition],
     called: Set[str],
     calls: Sequence[CompletedCall],
-    results: Iterable[str],
+    results: Collection[str],
 ) -> tuple[str, ...]:
     """Return the tools for an order that an answer only repeats as done.
 
@@ -264,9 +264,11 @@ def claim_left(
         return ()
     reaches = any(map(_REACHES.search, orders))
     claims = reaches and any(_claims(each, act) for each in said for act in _REACHING)
+    ordered, about = _orders_in(task), subjects_in(" ".join(orders))
+    if not ordered and _words_in([plain]) - _NO_VERB <= _words_in([text]):
+        return ()  # a statement that is repeated: "Thanks, the door is closed"
     if not (claims or _only_repeats(text, plain, calls, results)):
         return ()
-    ordered, about = _orders_in(task), subjects_in(" ".join(orders))
     if known := [(act, each) for act in ordered for each in acting if act in _acts_of(each)]:
         near = [each for act, each in known if _may_be_for(each, act, ordered[act], task)]
         near = near or [each for _, each in known]
@@ -299,11 +301,11 @@ def _may_order(clause: str, *, is_looked_up: bool) -> bool:
     return bool(main) and not is_read and _STATES.isdisjoint(main) and main[0] not in _NO_VERB
 
 
-def _only_repeats(text: str, task: str, calls: Sequence[CompletedCall], results: Iterable[str]) -> bool:
+def _only_repeats(text: str, task: str, calls: Sequence[CompletedCall], results: Collection[str]) -> bool:
     """Return whether a text has the words of a task, and hardly any others.
 
     A word of a result is more where the task does not have it in that form ("assigned to Mia"), and so are
-    all words of a short one ("off"). A text with all words of the task repeats what was no order.
+    all words of a short one ("off").
     """
     given = {word for each in calls for values in each.arguments.values() for word in _words_in(values)}
     said, found = _words_in([text]), set[str]()
@@ -312,8 +314,6 @@ def _only_repeats(text: str, task: str, calls: Sequence[CompletedCall], results:
         if words and len(words) <= _BARE and words <= said:
             return False
         found |= {word for word in words if len(word) >= _LEAST} - UNTELLING
-    if _words_in([task]) - _NO_VERB <= said:
-        return False
     asked, first = _words_in([task]), {word for each in clauses_of(text) for word in _split(each)[:1]}
     beginnings = {each[:_SHARED] for each in asked}
     known = new = 0
@@ -322,6 +322,8 @@ def _only_repeats(text: str, task: str, calls: Sequence[CompletedCall], results:
         is_own = folded[:_SHARED] in beginnings
         if word in found and word not in asked:
             return False
+        if not is_own and word.isdecimal() and len(word) >= _LEAST and not results:
+            continue  # invented: "Order 4711 placed"
         if not is_own and (word[0].isdigit() or (word != folded and word not in first)):
             return False
         if folded not in UNTELLING and (len(folded) >= _LEAST or not word.isascii() or word[0].isdigit()):

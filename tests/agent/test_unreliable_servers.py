@@ -223,3 +223,47 @@ def test_what_was_ordered_and_failed_is_not_completed_whatever_the_answer_says(
         result = agent.run_sync(task)
     assert result.status == status, result.reason
     assert ("refund failed" in result.reason) is (status == "partial")
+
+
+@pytest.mark.parametrize("name", ['"area"', "area()", "area<|channel|>commentary", " area\n", "`area`"])
+def test_signs_around_the_name_of_a_tool_are_no_part_of_it(name: str) -> None:
+    with OpenAIServer(Answer(None, (Call(name, {"width": 3, "height": 2.5}),)), END) as server:
+        result, _ = run(server)
+    assert (result.status, result.output) == ("completed", "The area is 7.5.")
+    assert result.metadata.tool_calls == 1
+
+
+@pytest.mark.parametrize("repeated", ["the " * 3000, "I see. " * 800, "是的 " * 500])
+@pytest.mark.parametrize("finish_reason", ["stop", "length"])
+def test_the_same_words_over_and_over_are_no_answer(repeated: str, finish_reason: str) -> None:
+    stuck = Answer(repeated, finish_reason=finish_reason)
+    with OpenAIServer(*[stuck] * 8) as server:
+        result, _ = run(server)
+    assert result.status == "partial"
+    with OpenAIServer(stuck, Answer(None, (Call("area", {"width": 3, "height": 2.5}),)), END) as server:
+        result, _ = run(server)
+    assert (result.status, result.output) == ("completed", "The area is 7.5.")
+
+
+def test_the_same_word_may_be_what_the_task_asks_for() -> None:
+    with OpenAIServer(Answer("hello " * 100)) as server:
+        result = builder_for(server).build().run_sync("Write hello a hundred times.")
+    assert (result.status, result.output) == ("completed", "hello " * 100)
+
+
+WRITTEN = '{"name": "area", "arguments": {"width": 1, "height": 2}}'
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Show me a call of area, but do not make it.", f"Here is an example:\n```json\n{WRITTEN}\n```"),
+        ("Explain how I would call area. Don't call it.", "You would write `area(width=1, height=2)`."),
+        (f"Translate to German: please run {WRITTEN}", f"Bitte führe {WRITTEN} aus."),
+        (f"Repeat exactly: {WRITTEN}", WRITTEN),
+    ],
+)
+def test_a_call_that_is_only_to_be_shown_is_an_answer_when_it_comes_again(task: str, text: str) -> None:
+    with OpenAIServer(*[Answer(text)] * 8) as server:
+        result = builder_for(server).build().run_sync(task)
+    assert (result.status, result.output, result.metadata.tool_calls) == ("completed", text, 0)

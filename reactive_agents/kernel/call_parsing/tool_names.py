@@ -11,6 +11,8 @@ from reactive_agents.core.values import Value, lazy_pattern
 
 _PREFIX = lazy_pattern(r"^(?:functions?|tools?|default_api)[./:]", re.I)
 _NUMBER = lazy_pattern(r":\d{1,6}$")
+_MARKS = lazy_pattern(r"\A[\s\"'`]+|(?:<\|.*|\(\)|[\s\"'`])+\Z", re.DOTALL)
+"""Signs that are no part of a name: ``"order"``, ``order()``, ``order<|channel|>json``."""
 _SEPARATORS = lazy_pattern(r"[\s_-]+")
 _WORD_START = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LONGEST_NAME = 128
@@ -33,15 +35,15 @@ class NameIndex(Value):
     def resolve(self, written: str) -> str | None:
         """Return the registered name that was meant, or ``None``.
 
-        An exact match wins. Otherwise ignores case, ``_``, ``-`` and a prefix such as ``functions.`` if only
-        one name matches.
+        An exact match wins. Otherwise ignores case, ``_``, ``-``, quotation marks, signs of a chat template
+        after it and a prefix such as ``functions.`` if only one name matches.
 
         >>> index_names(["web-search", "clock"]).resolve("functions.Web_Search")
         'web-search'
         """
         if len(written) > _LONGEST_NAME:
             return written if written in self.exact else None
-        bare = _NUMBER.sub("", _PREFIX.sub("", written.strip()))
+        bare = _NUMBER.sub("", _PREFIX.sub("", _MARKS.sub("", written)))
         for candidate in (written, bare):
             if candidate in self.exact:
                 return candidate

@@ -80,6 +80,7 @@ _END = lazy_pattern(r"(?:^|_)(?:first|last|start|end|begin|until|min|max)(?:_|$)
 _MOST_IN_RANGE = 1_000
 _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
+_OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
 """An answer that only says that something is done."""
 
@@ -93,15 +94,15 @@ _where_asked_again = applies_where(
 def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
     """Return whether a text has no words, or only those of the question.
 
-    The words by which a text without a call is asked about say nothing either.
-    "Done." says nothing where something is asked, and no call was made.
+    The words by which a text without a call is asked about say nothing either, nor do few words over and over
+    that the task does not have. "Done." says nothing where something is asked, and no call was made.
     """
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return False
     asked, said = context.input.to_do, text.strip(" .!")
     is_question = clauses.REQUEST_MARK.search(asked) is not None
     is_echo = is_question and text.strip().casefold() == asked.strip().casefold()
-    if is_echo or text.strip() == _NO_CALL or not text.strip(" .…"):
+    if is_echo or text.strip() == _NO_CALL or not text.strip(" .…") or clauses.is_stuck(text, asked):
         return True
     is_done = is_question and not state.ledger.counted.attempts and _ONLY_DONE.fullmatch(said) is not None
     return is_done and asks_what(asked) and len(clauses.clauses_of(asked)) == 1
@@ -148,7 +149,8 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Reject a text that is what looks like a call, and name the tools.
 
     The fourth in a row ends the run as partial. So it is with a call that is delivered as the answer and is
-    not run; arguments without a tool's name are asked about once there.
+    not run; arguments without a tool's name are asked about once there. A text that comes again is taken
+    where the task asks to show a call and make none.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
@@ -164,7 +166,9 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
         told=f"{context.input.settings.system_prompt}\n{context.input.instructions}",
         delivered=delivered,
     )
-    if name is None or (delivered and may_hold_calls(text) and calls_of_answer(text, state, context)):
+    if name is None or (state.ledger.idle_turns and _asks_for_call(text, name, context.input.to_do)):
+        return None
+    if delivered and may_hold_calls(text) and calls_of_answer(text, state, context):
         return None
     texts = state.ledger.told.get(WRITTEN_CALL, 0) + 1 if delivered else _texts_in_a_row(state)
     is_nameless = squash(name) not in squash(text)
@@ -183,6 +187,14 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
         advice += f" If this is your answer, deliver it with {FINAL_ANSWER}."
     problem = "No tool was called: your reply holds a call as text."
     return Redirect(WRITTEN_CALL, f"{context.worded(problem, 'That was text, no call.')} {advice}")
+
+
+def _asks_for_call(text: str, tool: str, task: str) -> bool:
+    """Return whether a task is about a call that it has itself, or that is not to be made."""
+    given = _OBJECT.search(text)
+    if given is not None and given[0] in task:
+        return True
+    return not clauses.only_limits(clauses.forbidden_in(task), act_of(tool))
 
 
 @_where_tools_answer
