@@ -21,7 +21,9 @@ _FIGURE = lazy_pattern(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/
 NUMBER = lazy_pattern(r"\d+(?:[.,]\d+)*", re.ASCII)
 COUNTED = lazy_pattern(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
 """A number that can be reckoned with, which that of an identifier cannot."""
-_LONG_NAME, _COMMON_DIGITS = 5, 2
+_LONG_NAME = 5
+_COMMON = lazy_pattern(r"\d{1,2}(?:-?[a-z]{1,6})?", re.ASCII | re.IGNORECASE)
+"""Numbers that are hardly ever looked up, such as 90 in \"a 90-day policy\"."""
 _LATIN = lazy_pattern(r"[A-Za-z]")
 _QUANTITY = lazy_pattern(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 LIST_MARK = lazy_pattern(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
@@ -147,7 +149,7 @@ def _places(part: str, text: str) -> Iterator[tuple[str, str]]:
 
 def is_common(figure: str) -> bool:
     """Return whether a figure beside those found may be one that everybody knows."""
-    return figure.isdecimal() and len(figure) <= _COMMON_DIGITS
+    return _COMMON.fullmatch(figure) is not None
 
 
 def is_within(figure: str, shown: str) -> bool:
@@ -206,11 +208,14 @@ class KnownNumbers:
         if rounded := _ROUNDED.search(written):
             unit = 10 ** sum(map(str.isdecimal, rounded[0]))
             slack = min(0.5 * unit, _ROUNDING * value)
-            reached = sorted(_operations(list(self.numbers)))
-            if self._follows(value, 1e-9) or has_between(reached, value - slack, value + slack):
+            if self._follows(value, 1e-9):
+                return True
+            reached = self._computed or sorted(_operations(list(self.numbers)))  # with sums of all
+            if has_between(reached, value - slack, value + slack):
                 return True
         else:
-            decimals = len(written.replace(",", ".").rpartition(".")[2]) if re.search("[.,]", written) else 0
+            is_whole = value == float(re.sub(r"[.,]", "", written)[:_LONGEST_NUMBER])
+            decimals = 0 if is_whole else len(written.replace(",", ".").rpartition(".")[2])
             slack = 0.5 * 10 ** -min(decimals, 15) + 1e-9
             if self._follows(value, slack):
                 return True
@@ -326,6 +331,7 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
             if b:
                 yield a / b
                 yield a / b * 100
+                yield a / b % 1 * 60  # minutes beside whole hours
 
 
 def column_sums(numbers: Sequence[float]) -> Iterable[float]:
@@ -362,12 +368,12 @@ def _before_last_operation(low: float, high: float, number: float) -> Iterable[t
     yield low - number, high - number
     yield low + number, high + number
     yield number - low, number - high
-    yield low * number, high * number
     if number:
+        yield low * number, high * number
         yield low / number, high / number
         yield low * 100 / number, high * 100 / number
         yield low * number / 100, high * number / 100
-    if low > 0:
+    if number and low > 0:
         yield number / low, number / high
 
 

@@ -267,8 +267,8 @@ def _announces_in_sentence(
     It names a tool, other than in a denial or an answer of yes or no, or it says what comes next.
     """
     sentence = _SENTENCE_END.split(text[: text.rindex(clause) + len(clause)].strip())[-1]
-    asked = squeezed(seen.task)  # a tool "refund" is named where a refund is asked about
-    named = [each for each in tools if each.is_telling or each.name not in asked]
+    asked = squeezed(seen.task)  # an answer about a refund does not name a tool "refund" that makes one
+    named = [each for each in tools if each.is_telling or is_reading(each.act) or each.name not in asked]
     if names_one_of(named, sentence, telling_only=denies(sentence) or says_whether(clause)):
         return True
     return sentence != clause and sign_of(read_clause(sentence), acts, seen.task, seen.found) == "plain"

@@ -44,7 +44,7 @@ LETTER = lazy_pattern(r"[^\W_]")
 WORD = lazy_pattern(r"[^\W_]{4,}")
 _UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _LETTERS = lazy_pattern(r"[^\W\d_]+")
-_STUCK, _MOST_REPEATED, _MOST_STUCK = 80, 4, 4_000
+_STUCK, _MOST_REPEATED, _MOST_STUCK = 80, 2, 4_000
 """Words at the end of a text, how many of them may differ, and the characters that are looked at."""
 SHORT_WORD = lazy_pattern(r"[^\W_]{3,}|\d+")
 _I = lazy_pattern(r"\bI(?=['’ ])")

@@ -39,7 +39,7 @@ from reactive_agents.kernel.open_requirements import (
 )
 from reactive_agents.kernel.policies.answers import call_missing
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
-from reactive_agents.kernel.prompt import fence
+from reactive_agents.kernel.prompt import NUMBER_OF_TURNS, fence
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL, Toolset, toolset_for
 from reactive_agents.reasoning.confidence import rejections_in
@@ -406,7 +406,7 @@ def loop_instructions(turns: int, besides: str = "", *, is_brief: bool = False) 
 
     They state the number of turns, since a model that does not know it may answer too late.
     """
-    number = f"You have {turns} turns." if turns > 1 else ""
+    number = NUMBER_OF_TURNS.format(turns) if turns > 1 else ""
     how = BRIEF_INSTRUCTIONS if is_brief else REACT_INSTRUCTIONS
     return " ".join([part for part in (how, number, besides) if part])
 

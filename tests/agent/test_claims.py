@@ -783,3 +783,27 @@ async def test_a_figure_of_the_data_in_a_task_is_an_answer(deliver: Deliver) -> 
     task = f"{data}\n\nWhat is the total of lamp 1004?"
     result, _ = await run(task, deliver("The total of lamp 1004 is 14.50 EUR."))
     assert (result.status, result.metadata.model_calls <= 2) == ("completed", True)
+
+
+@pytest.mark.parametrize(
+    ("lamp", "said", "is_asked"),
+    [
+        ("39.90 EUR", "49.90 EUR", True),  # by the number of turns in the instructions
+        ("39.90 EUR", "39.90 EUR", False),
+        ("39.90 EUR, 0 in stock", "57.35 EUR", True),
+        ("47005 EUR", "About 47,005 EUR", False),
+    ],
+)
+async def test_the_number_of_turns_and_zero_are_no_source(lamp: str, said: str, is_asked: bool) -> None:
+    @tool
+    def look_up(item: str) -> str:
+        """Get the price of an item."""
+        return lamp
+
+    llm, recorder = ScriptedLLM(call("look_up", item="lamp"), forever(answer(said))), EventRecorder()
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look_up).build()
+    agent.subscribe(recorder)
+    result = await agent.run("What does a lamp cost?")
+    asked = [event.policy for event in recorder.of(GuidanceGiven)]
+    assert asked == (["unsupported"] if is_asked else [])
+    assert ("no source" in result.reason) == is_asked

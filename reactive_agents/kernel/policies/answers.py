@@ -19,7 +19,13 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.figures import gives_figures, has_precise_figures, numbers_and_names, occurs
+from reactive_agents.core.figures import (
+    gives_figures,
+    has_precise_figures,
+    is_common,
+    numbers_and_names,
+    occurs,
+)
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.languages import alternatives
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
@@ -27,7 +33,7 @@ from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import act_of, asks_what, denies, is_reading
+from reactive_agents.kernel.announcements import act_of, asks_what, composes, denies, is_reading
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
@@ -49,6 +55,7 @@ from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import describe_missing, failures_allowed, requirements_of
 from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
+from reactive_agents.kernel.prompt import NUMBER_OF_TURNS
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -81,6 +88,7 @@ _MOST_IN_RANGE = 1_000
 _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
+_TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
 """An answer that only says that something is done."""
 
@@ -628,6 +636,8 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         described = _described(state, context)
         if answer_check.is_told_at_length(proposal.text, evidence.Seen(asked)):
             return None
+        if composes(asked) and all(map(is_common, figures)):
+            return None  # "Up to 50 % off" in a headline
         if clauses.is_beside_tools(asked, described):
             return None  # the model answers from what it knows, as it has to
         if not (clauses.is_english(asked) or clauses.asks_figure(asked)):
@@ -840,7 +850,7 @@ def _seen(state: KernelState, context: KernelContext) -> evidence.Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
     given = context.input
     ours = given.task if given.user_task else None  # it holds answers of the model itself
-    told = [message.content for message in context.prefix if message.content != ours]
+    told = [_TURNS.sub("", message.content) for message in context.prefix if message.content != ours]
     found, worked, calls = [*results_of(state)], list[str](), dict[str | None, str]()
     for step in state.steps:
         about = step.metadata
