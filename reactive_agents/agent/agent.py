@@ -7,8 +7,8 @@ passes on to one of these. It is the one place where typed errors become an exce
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from datetime import datetime, timedelta
 from math import inf
 from types import TracebackType
@@ -24,6 +24,7 @@ from reactive_agents.adapters import system
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, result_or_raise, time_before, value_of, value_or_raise
 from reactive_agents.agent.run_options import (
+    BudgetOptions,
     RunChanges,
     RunOptions,
     TaskInput,
@@ -42,6 +43,7 @@ from reactive_agents.core.conversation import SessionKey, wrong_name
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject, abbreviated
 from reactive_agents.core.messages import Message
+from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.run_context import DepsFunction, checked_deps_function, wrong_deps_type
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import (
@@ -64,6 +66,7 @@ from reactive_agents.engine import ExecutionEngine
 from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.ports import (
+    LLM,
     Approver,
     Clock,
     ContentStore,
@@ -74,7 +77,7 @@ from reactive_agents.ports import (
 )
 
 if TYPE_CHECKING:
-    from reactive_agents.adapters.governance.requests import LocalRequestDesk
+    from reactive_agents.adapters.governance.requests import ApprovalHandler, LocalRequestDesk
     from reactive_agents.agent.config import AgentConfig
     from reactive_agents.agent.output_stream import OutputStream
     from reactive_agents.agent.runs import Runs
@@ -152,6 +155,7 @@ class ReactiveAgent(Generic[R, D]):
         self._reader = reader
         self._subscriptions = Subscriptions()
         self._runs: list[Runs[R]] = []
+        self._overridden: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         """Return the agent in a line: its name, model and tools."""
@@ -389,6 +393,32 @@ class ReactiveAgent(Generic[R, D]):
             changes.present or self.present,
             shape,
         )
+
+    @contextmanager
+    def override(
+        self,
+        *,
+        model: str | LLM | None = None,
+        deps: D | None = None,
+        approver: Approver | ApprovalHandler | None = None,
+        settings: ModelSettings | None = None,
+        budget: BudgetOptions | None = None,
+    ) -> Iterator[None]:
+        """Begin runs with other options meanwhile, over those of their calls, as in tests of an application.
+
+        It applies to all threads, but neither to runs that are submitted to a queue nor to those that
+        continue from a record.
+
+        Args:
+            model, deps, approver, settings, budget: as for :meth:`run`; ``None`` leaves one as it is.
+        """
+        given = {"model": model, "deps": deps, "approver": approver, "settings": settings, "budget": budget}
+        before = self._overridden
+        self._overridden = before | {name: value for name, value in given.items() if value is not None}
+        try:
+            yield
+        finally:
+            self._overridden = before
 
     def new_task(self, task: TaskInput | Task, **options: Unpack[TaskOptions]) -> Task:
         """Return a task for this agent, with the options of its run.
@@ -828,6 +858,8 @@ class ReactiveAgent(Generic[R, D]):
 
         ``queued``: whether it is for workers, which have the dependencies.
         """
+        if self._overridden and not queued:
+            options = options | self._overridden
         new_task = self._task(task, options)
         if not isinstance(new_task, Success):
             return Failure(new_task.failure())

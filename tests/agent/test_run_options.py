@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import anyio.lowlevel
@@ -460,3 +461,47 @@ async def test_an_agent_of_a_container_takes_the_same_options() -> None:
     result = await agent.run("Which?", deps=City("x"), output=City, tags=["a"], model="other/m")
     assert (result.output, result.metadata.tags, model.requests[0].model) == (City("Rome"), ("a",), "other/m")
     assert isinstance(Success(result), Success)
+
+
+# --- options that a test sets over those of the calls ----------------------------------------------------
+
+
+@tool
+def owner(ctx: RunContext[City]) -> str:
+    """Name the city of the caller."""
+    return ctx.deps.name
+
+
+async def test_an_override_comes_before_the_options_of_the_call_and_ends_with_its_block() -> None:
+    own, given = ScriptedLLM(forever(say("Hello."))), ScriptedLLM(forever(say("Not this one.")))
+    double = ScriptedLLM(call("owner"), answer("Oslo."))
+    agent = ReactiveAgents.create(deps=City).with_llm(own).with_reasoning().with_tools(owner).build()
+    with agent.override(model=double, deps=City("Oslo")):
+        result = await agent.run("Which city?", deps=City("Rome"), model=given)
+    assert (result.output, result.tool_results) == ("Oslo.", {"owner-1": "Oslo"})
+    assert (await agent.run("Hello?", deps=City("Rome"))).output == "Hello."
+    assert (double.remaining, len(own.requests), len(given.requests)) == (0, 1, 0)
+
+
+async def test_overrides_apply_inside_each_other_and_to_streams() -> None:
+    first, second = ScriptedLLM(forever(say("One."))), ScriptedLLM(forever(say("Two.")))
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM()).build()
+
+    async def streamed() -> str | None:
+        ended = [each async for each in agent.stream("Count.") if isinstance(each, TaskCompleted)]
+        return ended[0].result.output
+
+    with agent.override(model=first, budget={"requests": 3}):
+        with suppress(ZeroDivisionError), agent.override(model=second):
+            assert await streamed() == "Two."
+            raise ZeroDivisionError
+        assert await streamed() == "One."
+        with agent.override(budget={"requests": 0}), pytest.raises(AgentError, match="1 or more"):
+            await agent.run("Count.")
+
+
+async def test_an_override_gives_dependencies_in_place_of_the_function_that_makes_them() -> None:
+    builder = ReactiveAgents.create(deps=City).with_llm(ScriptedLLM(call("owner"), answer("Oslo.")))
+    agent = builder.with_reasoning().with_tools(owner).with_deps(lambda: City("Rome")).build()
+    with agent.override(deps=City("Oslo")):
+        assert (await agent.run("Which city?")).tool_results == {"owner-1": "Oslo"}

@@ -44,3 +44,14 @@ async def run() -> None:
     result = await agent.run("Hello?", settings=ModelSettings(seed=7))
     assert_type(result.output, str | None)
     await agent.run("Hello?", settings={"seed": 7})  # type: ignore[call-overload]
+
+
+def overridden() -> None:
+    with agents.build().override(model="offline", settings=ModelSettings(seed=7), budget={"requests": 3}):
+        pass
+    with ReactiveAgents.create(deps=int).build().override(deps=3):
+        pass
+    with ReactiveAgents.create(deps=int).build().override(deps="three"):  # type: ignore[arg-type]
+        pass
+    with agents.build().override(modle="offline"):  # type: ignore[call-arg]
+        pass
