@@ -404,9 +404,9 @@ class ReactiveAgent(Generic[R, D]):
         settings: ModelSettings | None = None,
         budget: BudgetOptions | None = None,
     ) -> Iterator[None]:
-        """Begin runs with other options meanwhile, over those of their calls, as in tests of an application.
+        """Set options of the runs that begin meanwhile, over those of their calls.
 
-        It applies to all threads, but neither to runs that are submitted to a queue nor to those that
+        It is for tests of an application. It applies to all threads, but neither to runs that are submitted to a queue nor to those that
         continue from a record.
 
         Args:
