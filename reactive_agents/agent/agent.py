@@ -39,7 +39,16 @@ from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.agent.tool_references import wrong_deps_of
 from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
-from reactive_agents.core.conversation import SessionKey, wrong_name
+from reactive_agents.core.conversation import (
+    SessionKey,
+    SessionTurn,
+    conversation_lines,
+    turns_of,
+    without_instructions,
+    wrong_history,
+    wrong_name,
+)
+from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject, abbreviated
 from reactive_agents.core.messages import Message
@@ -72,6 +81,7 @@ from reactive_agents.ports import (
     ContentStore,
     EventBus,
     EventHandler,
+    IdSource,
     RequestDesk,
     SessionStore,
 )
@@ -406,8 +416,8 @@ class ReactiveAgent(Generic[R, D]):
     ) -> Iterator[None]:
         """Set options of the runs that begin meanwhile, over those of their calls.
 
-        It is for tests of an application. It applies to all threads, but neither to runs that are submitted to a queue nor to those that
-        continue from a record.
+        It is for tests of an application. It applies to all threads, but neither to runs that are submitted
+        to a queue nor to those that continue from a record.
 
         Args:
             model, deps, approver, settings, budget: as for :meth:`run`; ``None`` leaves one as it is.
@@ -448,14 +458,21 @@ class ReactiveAgent(Generic[R, D]):
 
     @property
     def sessions(self) -> Sessions:
-        """The conversations of ``run(session=…)``: list, read, rename, fork, delete them.
+        """The conversations of ``run(session=…)``: list, read, add to, fork, delete them.
 
         Raises:
             AgentError: the container provides no store of sessions; ``.error`` is a ``ServiceMissing``.
         """
         core = self.container.core
         redactor = system.checked_redactor(core.redactor())
-        return Sessions(self._session_store(), self.agent_id, redactor, core.clock())
+        return Sessions(
+            self._session_store(),
+            self.agent_id,
+            redactor,
+            core.clock(),
+            ids=core.ids(),
+            first_state=self.container.settings().session_state,
+        )
 
     @property
     def runs(self) -> Runs[R]:
@@ -913,11 +930,22 @@ class ReactiveAgent(Generic[R, D]):
 class Sessions:
     """The named conversations of an agent; every method may raise ``AgentError``."""
 
-    def __init__(self, store: SessionStore, agent: AgentId, redactor: Redactor, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        agent: AgentId,
+        redactor: Redactor,
+        clock: Clock,
+        *,
+        ids: IdSource,
+        first_state: JsonObject,
+    ) -> None:
         self._store = store
         self._agent = agent
         self._redactor = redactor
         self._clock = clock
+        self._ids = ids
+        self._first_state = first_state
 
     async def list(
         self,
@@ -946,6 +974,37 @@ class Sessions:
     async def read(self, session: str) -> tuple[Message, ...]:
         """Return all messages of a session, oldest first."""
         return await value_of(self._store.messages(self._agent, SessionId(session)))
+
+    async def add_messages(
+        self, session: str, messages: Sequence[Message], *, user: str | None = None
+    ) -> None:
+        """Add messages to a session, such as a conversation of another program.
+
+        The session is begun if there is none. Each message of a user begins a turn, for which this waits as a
+        run does. System messages are left out, and secrets redacted.
+
+        Args:
+            messages: texts, calls of tools and their results, as in ``history=``.
+            user: whose session it is; that of another user is refused.
+        """
+        problem = wrong_name("session", session) or wrong_name("user", user)
+        if problem is None and (isinstance(messages, str) or not isinstance(messages, Sequence)):
+            problem = f"messages: got {abbreviated(messages)}, expected messages"
+        problem = problem or wrong_history(messages)
+        part = None if problem else next(parts_in(messages), None)
+        if part is not None:
+            problem = f"messages: got {part.label}, expected texts: run(history=…) stores content"
+        if problem is not None:
+            raise AgentError(errors.SessionRefused(str(session), problem))
+        key = SessionKey(self._agent, SessionId(session), user)
+        for said in turns_of(without_instructions(messages)):
+            run_id = RunId(self._ids.new())
+            before = await value_of(self._store.begin(key, run_id, size=0, earlier=0))
+            text = "\n".join(conversation_lines(said))
+            initial = self._first_state if before.is_new else {}
+            turn = SessionTurn(run_id, said, text, holder=before.holder, initial=initial)
+            with anyio.CancelScope(shield=True):  # otherwise it would keep its turn
+                await value_of(self._store.end(key, run_id, ValueRedactor(self._redactor).redacted(turn)))
 
     async def state(self, session: str) -> JsonObject:
         """Return the state of a session, which its tools change by ``ctx.state``."""

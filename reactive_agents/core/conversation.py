@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, get_args
 
 from attrs import evolve, field, frozen
@@ -138,6 +139,14 @@ def _called(waiting: Mapping[str, str]) -> str:
 def without_instructions(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Return the messages without the system's."""
     return tuple([each for each in messages if not isinstance(each, SystemMessage)])
+
+
+def turns_of(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
+    """Yield the messages in turns, each of which a message of the user begins."""
+    begins = [index for index, message in enumerate(messages) if index and isinstance(message, UserMessage)]
+    for start, end in pairwise((0, *begins, len(messages))):
+        if start < end:
+            yield tuple(messages[start:end])
 
 
 def messages_of_run(

@@ -109,7 +109,8 @@ class ExecutionContext(Value):
     """The state of a run, as phases and lifecycle hooks see it.
 
     A hook may return a changed context. ``metadata`` and, within the loop, ``messages`` take effect at once;
-    ``memory_context``, ``selected_strategy``, ``selected_model`` and ``max_iterations`` when the loop begins.
+    ``history``, ``memory_context``, ``selected_strategy``, ``selected_model`` and ``max_iterations`` when the
+    loop begins.
 
     Attributes:
         iteration: turns that the model has taken.

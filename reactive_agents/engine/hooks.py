@@ -21,6 +21,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.conversation import wrong_history
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import ExecutionHookFired
 from reactive_agents.core.run_context import can_take
@@ -179,6 +180,10 @@ def _returned_context(returned: object, context: ExecutionContext) -> tuple[Exec
         wrong = wrong_change(kind, getattr(context, name), getattr(returned, name), name)
         if wrong is not None:
             return context, f"returned a context with a wrong {wrong.path}: {wrong.problem}"
+    if returned.history is not context.history:
+        split = wrong_history(returned.history.messages)
+        if split is not None:  # which a provider would refuse
+            return context, f"returned a context with a wrong {split}"
     return returned, ""
 
 

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from attrs import evolve
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, Image, ReactiveAgent, ReactiveAgents
 from reactive_agents.core.errors import ExecutionError, SessionRefused, SessionUnavailable, TaskError
+from reactive_agents.core.events import ExecutionHookFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
+from reactive_agents.engine import ExecutionContext
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, fail, forever, say
 from tests.support.waiting import until
 
 LOOK = ToolCall(CallId("c"), "look")
@@ -381,3 +384,122 @@ async def test_a_wrong_number_of_sessions_is_named(tmp_path: Path, limit: Any) -
     agent = ReactiveAgents.create().with_llm(ScriptedLLM()).with_sessions(tmp_path / "sessions.db").build()
     with pytest.raises(AgentError, match=f"limit: got {limit}, expected a whole number, 1 or more"):
         await agent.sessions.list(limit=limit)
+
+
+# --- messages that a program adds -----------------------------------------------------------------------
+
+IMPORTED = (
+    SystemMessage("Be brief."),
+    UserMessage("My name is Ada. My key is sk-proj-1234567890abcdefghijklmnop."),
+    AssistantMessage("Hello Ada."),
+    UserMessage("What is the weather in Oslo?"),
+    AssistantMessage("", (ToolCall(CallId("c"), "look", {"city": "Oslo"}),)),
+    ToolMessage(CallId("c"), "look", "rain in Oslo"),
+    AssistantMessage("Rain."),
+)
+
+
+async def test_a_session_goes_on_with_messages_of_another_program(place: str) -> None:
+    model = ScriptedLLM(answer("Ada."), answer("It rains."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look)
+    agent = builder.with_sessions(place).with_session_state({"cart": []}).build()
+    async with agent:
+        await agent.sessions.add_messages("a", IMPORTED, user="ada")
+        assert await agent.sessions.state("a") == {"cart": []}
+        (info,) = await agent.sessions.list(user="ada")
+        assert (info.turns, info.messages, info.user) == (2, 6, "ada")
+        await agent.run("What is my name?", session="a", user="ada")
+        shown = model.requests[0].messages
+        assert [each.content for each in shown[2:-1]] == [each.content for each in IMPORTED[2:]]
+        assert "sk-proj" not in shown[1].content
+        thanks = [UserMessage("Thanks."), AssistantMessage("Welcome.")]
+        await agent.sessions.add_messages("a", thanks, user="ada")
+        with pytest.raises(AgentError, match="belongs to another user"):
+            await agent.sessions.add_messages("a", IMPORTED, user="eve")
+        await agent.run("And in Oslo?", session="a", user="ada")  # whose turn nobody holds
+        assert asked(model.requests[1])[-2:] == ["Thanks.", "And in Oslo?"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ("Hello.", "messages: got 'Hello.', expected messages"),
+        ([{"role": "user", "content": "Hello."}], "messages_from_openai reads it"),
+        (IMPORTED[:5], "has no result"),
+        ([UserMessage("Look.", (Image.from_bytes(b"x"),))], "expected texts"),
+    ],
+)
+async def test_messages_that_no_session_can_hold_are_refused(messages: Any, problem: str) -> None:
+    agent = agent_with(ScriptedLLM())
+    with pytest.raises(AgentError, match=problem):
+        await agent.sessions.add_messages("a", messages)
+    assert await agent.sessions.list() == ()
+
+
+async def test_a_long_conversation_that_was_added_is_shown_in_part() -> None:
+    long = [
+        each
+        for number in range(60)
+        for each in (UserMessage(f"{number}. " + "word " * 2_000), *IMPORTED[2:3])
+    ]
+    model = ScriptedLLM(forever(answer("Ada.")))
+    agent = agent_with(model)
+    await agent.sessions.add_messages("a", long)
+    await agent.run("What is my name?", session="a")
+    assert 2 < len(asked(model.requests[0])) < 60
+
+
+async def test_an_addition_waits_for_the_run_under_way(place: str) -> None:
+    going_on = anyio.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        await going_on.wait()
+        return "done"
+
+    model = ScriptedLLM(call("wait"), answer("Done."))
+    agent = (
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wait).with_sessions(place).build()
+    )
+    async with agent, anyio.create_task_group() as group:
+        group.start_soon(lambda: agent.run("Wait.", session="a"))
+        await until(lambda: len(model.requests) == 1)
+        group.start_soon(agent.sessions.add_messages, "a", IMPORTED[1:3])
+        await anyio.lowlevel.checkpoint()
+        going_on.set()
+    assert [each.content[:7] for each in await agent.sessions.read("a")][-2:] == ["My name", "Hello A"]
+
+
+# --- a hook that chooses what is shown ------------------------------------------------------------------
+
+
+async def test_a_hook_chooses_the_earlier_messages_that_a_run_is_shown(place: str) -> None:
+    def last_turn(context: ExecutionContext) -> ExecutionContext:
+        return evolve(context, history=evolve(context.history, messages=context.history.messages[-2:]))
+
+    model = ScriptedLLM(forever(say("Yes.")))
+    builder = ReactiveAgents.create().with_llm(model).with_sessions(place)
+    async with builder.with_hook("bootstrap", "after", last_turn).build() as agent:
+        for number in range(4):
+            await agent.run(f"Task {number}.", session="s")
+        assert [asked(each) for each in model.requests[2:]] == [
+            ["Task 1.", "Task 2."],
+            ["Task 2.", "Task 3."],
+        ]
+        assert len(await agent.sessions.read("s")) == 8  # the session keeps all of them
+
+
+async def test_a_hook_that_leaves_a_result_without_its_call_changes_nothing() -> None:
+    def last_two(context: ExecutionContext) -> ExecutionContext:
+        return evolve(context, history=evolve(context.history, messages=context.history.messages[-2:]))
+
+    model = ScriptedLLM(call("look", city="Oslo"), answer("Rain."), answer("Oslo."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look)
+    agent, failed = builder.with_hook("bootstrap", "after", last_two).build(), EventRecorder()
+    agent.subscribe(failed)
+    await agent.run("What is the weather in Oslo?", session="s")
+    await agent.run("Which city was it?", session="s")
+    assert len(model.requests[-1].messages) == 1 + 4 + 1
+    assert [each.error.partition(": got")[0] for each in failed.of(ExecutionHookFailed)] == [
+        "returned a context with a wrong history[0]"
+    ]
