@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, cast, get_args, overload
 from weakref import WeakKeyDictionary
 
-from attrs import define, evolve, field, fields, frozen
+from attrs import define, field, fields, frozen
 from typing_extensions import ParamSpec, TypeVar
 
 from reactive_agents.adapters.tools.signature import (
@@ -164,7 +164,16 @@ class Tool(Generic[_P, _R, _D]):
     @cached_property
     def _contract(self) -> _Contract:
         if self.given_schema is not None:
-            return _Contract(self.given_description or "", self.given_schema, None, None, Any)
+            resolved = resolve_signature(self.signature)
+            text = read_docstring(inspect.getdoc(self.function)).text
+            context, run = resolved.context_parameter, resolved.run_parameter
+            taken = next((each for each in self.given_schema.names if each in (context, run)), None)
+            if taken is not None:
+                raise ToolDefinitionError(
+                    f"The schema of the tool {self.name!r} has {taken!r}, which is the parameter of the "
+                    "function for its context: give that another name."
+                )
+            return _Contract(text, self.given_schema, context, run, resolved.deps_type)
         return _contract_of(self.name, self.signature)
 
 
@@ -195,6 +204,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
+    parameters: JsonObject | None = None,
     timeout_s: float | None = None,
     requires_approval: bool = False,
     risk: Risk = "low",
@@ -215,6 +225,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
+    parameters: JsonObject | None = None,
     timeout_s: float | None = None,
     requires_approval: bool = False,
     risk: Risk = "low",
@@ -237,6 +248,8 @@ def tool(
     Args:
         name: instead of the function's name; letters, digits, ``_`` and ``-``, at most 64 characters.
         description: instead of the prose of the docstring.
+        parameters: JSON Schema of the arguments, an object schema, instead of the annotations; the function
+            may then take ``**arguments``.
         timeout_s: seconds for a call, above 0; by default that of the tool service.
         requires_approval: deny each call without approval.
         risk: the possible harm of a wrong call.
@@ -268,7 +281,7 @@ def tool(
         else:
             default = getattr(decorated, "__name__", "")
         chosen = default if name is None else name
-        signature = read_signature(decorated, frame)
+        signature = read_signature(decorated, frame, any_arguments=parameters is not None)
         made: Tool[..., Any] = Tool(
             decorated,
             chosen,
@@ -285,6 +298,7 @@ def tool(
             retries=retries,
             signature=signature,
             given_description=description,
+            given_schema=None if parameters is None else _given_schema(chosen, parameters),
         )
         _check_options(made)
         return made
@@ -451,21 +465,10 @@ def external_tool(
     Raises:
         ToolDefinitionError: the name, the schema or an option is not valid.
     """
-    from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck
-
-    try:
-        if parameters.get("type") != "object":
-            raise ValueError("its type is not object")
-        check = ArgumentCheck(parameters)
-    except Exception as error:
-        raise ToolDefinitionError(
-            f"The schema of the external tool {name!r} is not valid: {error}."
-        ) from error
-    properties = parameters.get("properties")
-    names = tuple(properties) if isinstance(properties, dict) else ()
-    made = tool(
+    return tool(
         name=name,
         description=description,
+        parameters=parameters,
         timeout_s=timeout_s,
         requires_approval=requires_approval,
         risk=risk,
@@ -476,9 +479,26 @@ def external_tool(
         retries=retries,
         external=True,
     )(_not_run)
+
+
+def _given_schema(name: str, parameters: JsonObject) -> ArgumentSchema:
+    """Return the schema of the arguments that a program gives.
+
+    Raises:
+        ToolDefinitionError: it is not a valid object schema.
+    """
+    from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck
     from reactive_agents.adapters.tools.schema import ArgumentSchema  # imports the codec and more
 
-    return evolve(made, given_schema=ArgumentSchema(parameters, None, names, check))
+    try:
+        if parameters.get("type") != "object":
+            raise ValueError("its type is not object")
+        check = ArgumentCheck(parameters)
+    except Exception as error:
+        raise ToolDefinitionError(f"The schema of the tool {name!r} is not valid: {error}.") from error
+    properties = parameters.get("properties")
+    names = tuple(properties) if isinstance(properties, dict) else ()
+    return ArgumentSchema(parameters, None, names, check)
 
 
 def _not_run() -> None:

@@ -56,8 +56,13 @@ class ResolvedSignature:
     names: Mapping[str, Any] = field(repr=False)
 
 
-def read_signature(function: Callable[..., Any], frame: types.FrameType | None) -> ToolSignature:
+def read_signature(
+    function: Callable[..., Any], frame: types.FrameType | None, *, any_arguments: bool = False
+) -> ToolSignature:
     """Return the signature of ``function`` as seen from ``frame``.
+
+    Args:
+        any_arguments: whether it may take ``**arguments``, which a given schema describes.
 
     Raises:
         ToolDefinitionError: it is not a function or method, it yields, or it has a parameter that a model
@@ -67,10 +72,10 @@ def read_signature(function: Callable[..., Any], frame: types.FrameType | None) 
         raise ToolDefinitionError(
             f"A tool is made from a function or a bound method, not from {function!r}: wrap it in a def."
         )
-    keeps = inspect.isfunction(function)  # each access creates another bound method
+    keeps = inspect.isfunction(function) and not any_arguments  # each access creates another bound method
     parameters = _PARAMETERS.get(function) if keeps else None
     if parameters is None:
-        parameters = _read_parameters(function)
+        parameters = _read_parameters(function, any_arguments=any_arguments)
         if keeps:
             _PARAMETERS[function] = parameters
     return ToolSignature(function, parameters, _local_types(frame))
@@ -80,7 +85,7 @@ _PARAMETERS: MutableMapping[Callable[..., Any], tuple[inspect.Parameter, ...]] =
 """Read signatures, so that an agent built for each request does not read functions again."""
 
 
-def _read_parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+def _read_parameters(function: Callable[..., Any], *, any_arguments: bool) -> tuple[inspect.Parameter, ...]:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolDefinitionError(f"{_name(function)} yields its values: let it return a list instead.")
     try:
@@ -89,6 +94,8 @@ def _read_parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, .
         raise ToolDefinitionError(
             f"{_name(function)} has no readable signature: wrap it in a def."
         ) from error
+    if any_arguments:
+        parameters = tuple(each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD)
     for position, parameter in enumerate(parameters):
         _refuse_unfillable(function, parameter, position)
     return parameters
@@ -148,7 +155,10 @@ def _refuse_unfillable(function: Callable[..., Any], parameter: inspect.Paramete
         case inspect.Parameter.VAR_POSITIONAL:
             problem = f"takes *{parameter.name}, which a model cannot fill in: take a list instead"
         case inspect.Parameter.VAR_KEYWORD:
-            problem = f"takes **{parameter.name}, which a model cannot fill in: take a dict instead"
+            problem = (
+                f"takes **{parameter.name}, which a model cannot fill in: take a dict instead, or describe "
+                "the arguments with tool(parameters=…), a JSON Schema"
+            )
         case inspect.Parameter.POSITIONAL_ONLY:
             problem = (
                 f"takes {parameter.name!r} by position only, but a tool is called by name: remove the '/'"

@@ -476,3 +476,46 @@ def check(text: {unseen}, context: {unseen}) -> str:
         _ = as_tool(names["lookup"]).definition
     assert can_take(names["check"], 2)
     assert not can_take(names["check"], 1)
+
+
+# --- arguments that a given schema describes --------------------------------------------------------------
+
+ORDER = {"type": "object", "properties": {"no": {"type": "integer"}}, "required": ["no"]}
+
+
+def test_a_given_schema_describes_arguments_that_the_function_takes_by_any_name() -> None:
+    @tool(parameters=ORDER, risk="medium")
+    def cancel(ctx: RunContext[int], **fields: Any) -> str:
+        """Cancel an order."""
+        return f"{fields} of {ctx.deps}"
+
+    assert cancel.definition == ToolDefinition(
+        name="cancel", description="Cancel an order.", parameters=ORDER, risk="medium"
+    )
+    assert (cancel.run_parameter, cancel.deps_type) == ("ctx", int)
+    assert cancel(RunContext(7), no=1) == "{'no': 1} of 7"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"type": "array"}, "The schema of the tool 'cancel' is not valid: its type is not object"),
+        ("object", "The schema of the tool 'cancel' is not valid"),
+        ({"type": "object", "properties": {"ctx": {}}}, "has 'ctx', which is the parameter of the function"),
+    ],
+)
+def test_a_given_schema_that_describes_no_arguments_is_refused(parameters: Any, problem: str) -> None:
+    def cancel(ctx: RunContext[int], **fields: Any) -> str:
+        return f"{fields}"
+
+    with pytest.raises(ToolDefinitionError, match=problem):
+        _ = tool(parameters=parameters)(cancel).definition
+
+
+def test_a_function_of_any_arguments_needs_a_schema() -> None:
+    def cancel(**fields: Any) -> str:
+        return f"{fields}"
+
+    assert tool(parameters=ORDER)(cancel).definition.parameters == ORDER
+    with pytest.raises(ToolDefinitionError, match=r"takes \*\*fields.*tool\(parameters=…\)"):
+        tool(cancel)
