@@ -262,9 +262,14 @@ async def _run_call_error_hooks(state: KernelState, services: EngineServices) ->
         context = replaced(handle.current_context(), error=failed)
         outcome = await _run_hooks("act", "on-error", context, services)
         if not isinstance(outcome, Success):
-            handle.failure = outcome.failure()
-            return Failure(errors.KernelFailed(outcome.failure().message, state.kernel_type))
+            return _failed_in_loop(outcome.failure(), state, handle)
     return Success(None)
+
+
+def _failed_in_loop(error: HookError, state: KernelState, handle: RunHandle) -> Failure[KernelErrors]:
+    """Keep the error of a strict hook for the end of the run, and fail the kernel."""
+    handle.failure = error
+    return Failure(errors.KernelFailed(error.message, state.kernel_type))
 
 
 async def _run_step_hooks(
@@ -276,8 +281,7 @@ async def _run_step_hooks(
         phase, timing, before, services.events, strict=services.settings.strict_hooks
     )
     if not isinstance(outcome, Success):
-        handle.failure = outcome.failure()
-        return Failure(errors.KernelFailed(outcome.failure().message, state.kernel_type))
+        return _failed_in_loop(outcome.failure(), state, handle)
     after = outcome.unwrap()
     if after is before:
         return Success(state)

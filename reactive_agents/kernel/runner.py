@@ -18,6 +18,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY
 from reactive_agents.core.results import DEADLINE, ReasoningStatus, ReasoningStep
+from reactive_agents.core.settings import BudgetConfig
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.kernel import termination
@@ -31,6 +32,7 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     ThoughtKernel,
+    UsageAccount,
     Verdict,
 )
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
@@ -50,7 +52,7 @@ from reactive_agents.kernel.state import (
     Guidance,
     KernelState,
     check_successor,
-    checked_successor,
+    custom_successor,
     initial_kernel_state,
 )
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, toolset_for
@@ -85,14 +87,10 @@ async def run_kernel(
         shown_in_part=any(key in message.content for key in results for message in context.prefix),
         ledger=_ledger_before(kernel_input),
     )
-    account, budget = services.account, kernel_input.settings.budget
-    kernel_steps = 0
+    account, kernel_steps = services.account, 0
     while state.status not in TERMINAL:
-        # part of the state, so that kernels side by side share one budget, and policies stay pure
-        if account is not None and budget.limits_spending and state.run_usage is not account.total:
-            state = replaced(state, run_usage=account.total)
-        if account is not None and (account.ended_by or budget.tool_calls is not None):
-            state = replaced(state, run_calls=account.tool_calls, passed_limit=account.ended_by)
+        if account is not None:
+            state = _with_account(state, account, kernel_input.settings.budget)
         verdict: Verdict | errors.PolicyFailed | errors.OutputValidatorFailed
         verdict = decide(state, context, kernel_steps)
         if kernel_input.answer_form is not None and isinstance(verdict, Stop):
@@ -107,8 +105,8 @@ async def run_kernel(
                 context.hooks.on_guidance(Guidance(redirect.policy, redirect.guidance))
                 following = termination.redirect_run(state, redirect)
             case Stop() as stop:
-                if stop.policy == BUDGET and state.status == "acting" and services.account is not None:
-                    services.account.ended_by = stop.reason  # no other pass of the run begins
+                if stop.policy == BUDGET and state.status == "acting" and account is not None:
+                    account.ended_by = stop.reason  # no other pass of the run begins
                 following = termination.stop_run(state, stop)
             case errors.PolicyFailed() | errors.OutputValidatorFailed() as error:
                 following = termination.fail_run(state, error)
@@ -116,7 +114,9 @@ async def run_kernel(
             return following
         state = following.unwrap()
     ended = await run_embedded_calls(state, context)
-    return _finish(ended.unwrap(), context) if isinstance(ended, Success) else ended
+    if isinstance(ended, Success):
+        _publish_end(ended.unwrap(), context)
+    return ended
 
 
 def assemble_context(
@@ -163,6 +163,18 @@ def assemble_context(
     )
 
 
+def _with_account(state: KernelState, account: UsageAccount, budget: BudgetConfig) -> KernelState:
+    """Return the state with the usage of the whole run, as far as a budget limits it.
+
+    It is part of the state, so that kernels side by side share one budget, and policies stay pure.
+    """
+    if budget.limits_spending and state.run_usage is not account.total:
+        state = replaced(state, run_usage=account.total)
+    if account.ended_by or budget.tool_calls is not None:
+        state = replaced(state, run_calls=account.tool_calls, passed_limit=account.ended_by)
+    return state
+
+
 def _results_before(kernel_input: KernelInput) -> Mapping[str, str]:
     """Return the results that were stored before this run, and that a prompt may name."""
     earlier, history = kernel_input.earlier, kernel_input.history
@@ -194,7 +206,7 @@ async def _checked_step(
         return Failure(errors.KernelFailed(f"The kernel {kernel_type} {outcome.problem}", kernel_type))
     if kernel in _TRUSTED or (isinstance(outcome, Success) and outcome.unwrap() is state):
         return outcome
-    match outcome.bind(partial(checked_successor, state)):
+    match outcome.bind(partial(custom_successor, state)):
         case Failure(errors.IllegalTransition() as error):
             message = f"The kernel {kernel_type} returned an illegal state: {error.message}"
             return Failure(evolve(error, message=message))
@@ -253,12 +265,11 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
     )
 
 
-def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
+def _publish_end(state: KernelState, context: KernelContext) -> None:
     if state.status == "failed":
         context.hooks.on_error(state, state.error)
     else:
         context.hooks.on_done(state)
-    return Success(state)
 
 
 @frozen(eq=False, repr=False)

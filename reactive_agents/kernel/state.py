@@ -214,10 +214,10 @@ def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelStat
         tokens, cost = changes.pop("tokens", state.tokens), changes.pop("cost", state.cost)
         counted = evolve(state.usage.usage, total_tokens=tokens)
         changes["usage"] = evolve(state.usage, usage=counted, cost_usd=cost)
-    return checked_successor(state, replaced(state, **changes))
+    return custom_successor(state, replaced(state, **changes))
 
 
-def checked_successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
+def custom_successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
     """Return the next state that custom code made, with its values checked."""
     wrong = wrong_value(old, new)
     if wrong is None:

@@ -87,9 +87,13 @@ def _answer(
     stored = _stored_text(state, context, call, running)
     if stored is not None:
         return ToolResult(call.id, call.name, stored, origin="stored")
-    for question in (_repeated_effect, _too_early, _not_asked_for):
-        if (questioned := question(state, context, call, running)) is not None:
-            return questioned
+    questioned = (
+        _repeated_effect(state, context, call, running)
+        or _too_early(state, context, call)
+        or _not_asked_for(state, context, call)
+    )
+    if questioned is not None:
+        return questioned
     limit = allowance(call.name, context.call_limits, context.toolset)
     total = context.input.settings.budget.tool_calls
     if total is not None and call.name != RECALL:
@@ -164,9 +168,7 @@ def _repeated_effect(
     )
 
 
-def _too_early(
-    state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
-) -> ToolResult | None:
+def _too_early(state: KernelState, context: KernelContext, call: ToolCall) -> ToolResult | None:
     """Return the result of a required call whose effect comes too early.
 
     While required look-ups are open, that is a delivery, or a call that changes something with arguments that
@@ -188,9 +190,7 @@ def _too_early(
     return refused(call, f"Not run: it {does}, and this is still required first: {describe_open(first)}.")
 
 
-def _not_asked_for(
-    state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
-) -> ToolResult | None:
+def _not_asked_for(state: KernelState, context: KernelContext, call: ToolCall) -> ToolResult | None:
     """Return the result of a call with an effect that the task does not want.
 
     That is the case if the task only asks a question and forbids something. The model may make the call once
