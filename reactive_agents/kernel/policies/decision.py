@@ -66,15 +66,8 @@ def decide(
         policies = context.asked
     else:
         policies = context.before_turns if state.status == "thinking" else context.within_turns
-    verdict: object
     for policy in policies:
-        try:
-            verdict = policy(state, context)
-        except Exception as error:  # noqa: BLE001 - a policy is the user's code
-            return _raised(policy, error)
-        if verdict is None:
-            continue
-        verdict = _checked(policy, verdict)
+        verdict = _ask(policy, state, context)
         if isinstance(verdict, Redirect):
             verdict = _admitted(verdict, state, context)
             if isinstance(verdict, Redirect):
@@ -107,19 +100,13 @@ def _end_before_next_turn(
 
 
 def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict | errors.PolicyFailed | None:
-    """Return the policy's verdict; a policy is the user's code."""
+    """Return the verdict of a policy, or that it raised or returned something else."""
     try:
         returned: object = policy(state, context)
-    except Exception as error:  # noqa: BLE001 - see above
-        return _raised(policy, error)
-    return None if returned is None else _checked(policy, returned)
-
-
-def _raised(policy: Policy, error: Exception) -> errors.PolicyFailed:
-    return errors.PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
-
-
-def _checked(policy: Policy, returned: object) -> Verdict | errors.PolicyFailed:
+    except Exception as error:  # noqa: BLE001 - a policy is the user's code
+        return errors.PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
+    if returned is None:
+        return None
     if isinstance(returned, _VERDICTS):
         problem = _problem_of(returned)
         return errors.PolicyFailed(_name_of(policy), problem) if problem else returned
