@@ -38,7 +38,7 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import MeteredLLM, RunEvents
 from reactive_agents.kernel.call_parsing.parser import parse_calls
-from reactive_agents.kernel.metered_llm import RunBudget
+from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import Clock, CostTracker
 

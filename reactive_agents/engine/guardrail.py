@@ -282,20 +282,19 @@ async def guard_output(
     if checked is None:
         late = "The guardrail service did not check the output before the time limit of the run."
         checked = Failure(errors.ServiceFailed(late, "guardrail", "check"))
-    error: RuntimeErrors | None = None
-    if not isinstance(checked, Success):
-        error = context.failure_of(handle.phase)(checked.failure())
-    elif not checked.unwrap().allowed:
-        violation = checked.unwrap().violation
-        message = f"The output was blocked by a guardrail: {violation}"
-        error = errors.GuardrailViolationError(message, context.task_id, violation)
-    report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
-    if error is None:
-        if report.redacted is not None:
-            redact = _redaction_like(output, report)
-            redact_sub_runs(output, report, services)
-            result = await _with_redactions(result, report.redacted, redact, services)
-        return Success(replaced(handle.current_context(), reasoning=result))
+    error: RuntimeErrors
+    if isinstance(checked, Success):
+        report = checked.unwrap()
+        if report.allowed:
+            if report.redacted is not None:
+                redact = _redaction_like(output, report)
+                redact_sub_runs(output, report, services)
+                result = await _with_redactions(result, report.redacted, redact, services)
+            return Success(replaced(handle.current_context(), reasoning=result))
+        message = f"The output was blocked by a guardrail: {report.violation}"
+        error = errors.GuardrailViolationError(message, context.task_id, report.violation)
+    else:
+        error, report = context.failure_of(handle.phase)(checked.failure()), GuardrailReport(allowed=False)
     redact = _redaction_like(output, report)
     _withhold(services)
     redact_sub_runs(output, report, services)

@@ -183,15 +183,11 @@ async def verify(
     services.handle.context = context  # kept when this phase fails or is cancelled
     if report.verified:
         return Success(context)
-    match services.settings.verification_action:
-        case "annotate":
-            _publish_action("annotate", _verdict(context, report).message, services)
-            return Success(context)
-        case "fail":
-            _publish_action("fail", _verdict(context, report).message, services)
-            return Failure(_verdict(context, report))
-        case "retry":
-            return await _second_attempt(context, Answer(reasoning, report), services)
+    action, verdict = services.settings.verification_action, _verdict(context, report)
+    if action == "retry":
+        return await _second_attempt(context, Answer(reasoning, report), services)
+    _publish_action(action, verdict.message, services)
+    return Failure(verdict) if action == "fail" else Success(context)
 
 
 async def _second_attempt(

@@ -40,9 +40,10 @@ from reactive_agents.kernel.kernels import (
     one_shot_kernel,
     react_kernel,
 )
-from reactive_agents.kernel.metered_llm import MeteredLLM, RunBudget
+from reactive_agents.kernel.metered_llm import MeteredLLM
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide
 from reactive_agents.kernel.prompt import BRIEF_INSTRUCTIONS, REACT_INSTRUCTIONS
+from reactive_agents.kernel.run_budget import RunBudget
 from reactive_agents.kernel.runner import execute_react_kernel, run_kernel
 from reactive_agents.kernel.state import (
     LEGAL_TRANSITIONS,
