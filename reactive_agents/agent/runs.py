@@ -175,13 +175,16 @@ class Runs(Generic[R]):
         here: dict[RunId, TaskId] = {}
         ended = anyio.Event()
 
+        def leave_out(run_id: RunId, error: AgentError) -> None:
+            _log.warning("The run %s cannot be continued: %s", run_id, error)
+            outcomes[run_id] = Failure(cast(errors.RecordErrors, error.error))
+
         async def resume(run: RecordedRun) -> None:
             try:
                 outcome = await self._continued(deps, run, "")
                 outcomes[run.run_id] = outcome.map(self._present).alt(lambda failed: failed.error)
             except AgentError as error:
-                _log.warning("The run %s cannot be continued: %s", run.run_id, error)
-                outcomes[run.run_id] = Failure(cast(errors.RecordErrors, error.error))
+                leave_out(run.run_id, error)
             here.pop(run.run_id, None)
             ended.set()
 
@@ -194,8 +197,7 @@ class Runs(Generic[R]):
                 try:
                     run = await self.find(run_id)
                 except AgentError as error:
-                    _log.warning("The run %s cannot be continued: %s", run_id, error)
-                    outcomes[run_id] = Failure(cast(errors.RecordErrors, error.error))
+                    leave_out(run_id, error)
                     continue
                 if not run.is_held:
                     here[run_id] = run.task.id

@@ -23,7 +23,6 @@ from reactive_agents.core.values import Value
 from reactive_agents.kernel import EarlierAttempt
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import PhaseCause, RuntimeErrors
     from reactive_agents.core.memory import MemoryContext
     from reactive_agents.core.results import VerificationReport
 
@@ -145,10 +144,10 @@ class ExecutionContext(Value):
     reasoning: ReasoningResult | None = None
     verification: VerificationReport | None = None
     result: TaskResult | None = None
-    error: RuntimeErrors | None = None
+    error: errors.RuntimeErrors | None = None
     metadata: JsonObject = field(factory=dict)
 
-    def failure_of(self, phase: LifecyclePhase) -> Callable[[PhaseCause], RuntimeErrors]:
+    def failure_of(self, phase: LifecyclePhase) -> Callable[[errors.PhaseCause], errors.RuntimeErrors]:
         """Return a function from the error of a service to that of its phase."""
         return lambda cause: errors.ExecutionError(cause.message, self.task.id, phase, cause)
 

@@ -22,7 +22,6 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.conversation import wrong_history
-from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import ExecutionHookFired
 from reactive_agents.core.run_context import can_take
 from reactive_agents.effects import is_cancelled
@@ -44,20 +43,20 @@ HOOK_TIMINGS: tuple[HookTiming, ...] = get_args(HookTiming)
 class InvalidHook(ValueError):
     """A hook that would never run; ``error`` names the field and its legal values."""
 
-    def __init__(self, error: InvalidConfig) -> None:
+    def __init__(self, error: errors.InvalidConfig) -> None:
         super().__init__(error.message)
         self.error = error
 
 
-def wrong_hook(phase: object, timing: object, handler: object) -> InvalidConfig | None:
+def wrong_hook(phase: object, timing: object, handler: object) -> errors.InvalidConfig | None:
     """Return the first wrong field of a hook, or ``None``."""
     if phase not in LIFECYCLE_PHASES:
-        return InvalidConfig("hook.phase", repr(phase), f"one of {', '.join(LIFECYCLE_PHASES)}")
+        return errors.InvalidConfig("hook.phase", repr(phase), f"one of {', '.join(LIFECYCLE_PHASES)}")
     if timing not in HOOK_TIMINGS:
-        return InvalidConfig("hook.timing", repr(timing), f"one of {', '.join(HOOK_TIMINGS)}")
+        return errors.InvalidConfig("hook.timing", repr(timing), f"one of {', '.join(HOOK_TIMINGS)}")
     if callable(handler) and can_take(handler, 1):
         return None
-    return InvalidConfig("hook.handler", abbreviated(handler), "a function of the ExecutionContext")
+    return errors.InvalidConfig("hook.handler", abbreviated(handler), "a function of the ExecutionContext")
 
 
 @frozen(eq=False)
@@ -96,7 +95,7 @@ class LifecycleHookRegistry:
         A hook that is registered twice runs twice, and is unregistered twice.
         """
         if not isinstance(hook, LifecycleHook):
-            raise InvalidHook(InvalidConfig("hook", repr(hook), "a LifecycleHook"))
+            raise InvalidHook(errors.InvalidConfig("hook", repr(hook), "a LifecycleHook"))
         key = (hook.phase, hook.timing)
         registration = object()
         with self._changing:  # always a new mapping: a run may iterate over the old one
@@ -194,5 +193,5 @@ def _kinds() -> dict[str, Any]:
     from reactive_agents.core.results import VerificationReport
 
     known = {"MemoryContext": MemoryContext, "VerificationReport": VerificationReport}
-    hints = get_type_hints(ExecutionContext, localns={**known, "RuntimeErrors": errors.RuntimeErrors})
+    hints = get_type_hints(ExecutionContext, localns=known)
     return {name: kind for name, kind in hints.items() if name != "metadata"}

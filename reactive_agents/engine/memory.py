@@ -25,7 +25,6 @@ from reactive_agents.kernel.service_calls import call_service, is_built_in
 from reactive_agents.ports import MemoryService
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import RuntimeErrors
     from reactive_agents.core.memory import SessionSnapshot
 
 _log = logging.getLogger("reactive_agents")
@@ -38,7 +37,7 @@ def _owned(task: Task) -> Task:
 
 async def bootstrap(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Recall memories for the task. Fails with ``ExecutionError``."""
     memory = services.ports.memory.value_or(None)
     if memory is None:
@@ -62,7 +61,7 @@ async def bootstrap(
 
 async def memory_flush(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Store the run in memory. Fails with ``ExecutionError``."""
     memory = services.ports.memory.unwrap()
     stopped_early = services.handle.control.stopped is not None and not services.handle.kernel_states

@@ -17,7 +17,6 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
-from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
     MOST_REASON,
     ApprovalDecision,
@@ -39,7 +38,6 @@ from reactive_agents.kernel.service_calls import broken_service
 from reactive_agents.ports import Approver, RequestDesk
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import ToolErrors
     from reactive_agents.engine.durability import RunJournal
 
 _A = TypeVar("_A")
@@ -48,7 +46,7 @@ _S = TypeVar("_S")
 
 NOBODY = "no one can answer here. Go on without it, or say what is missing."
 _AT_THE_DEADLINE = "no answer came before the run's deadline."
-_UNRECORDED = ServiceFailed("The request cannot be audited.", "audit", "append")
+_UNRECORDED = errors.ServiceFailed("The request cannot be audited.", "audit", "append")
 _INTERRUPTED = "the run was interrupted before there was an answer."
 
 
@@ -60,7 +58,7 @@ class RunApprover:
         self._services = services
 
     @effect
-    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:
         """Return the decision of the engine's approver; the agent is paused meanwhile.
 
         An approval that cannot be entered into the audit log is a failure, and so the call does not run.
@@ -90,7 +88,7 @@ class RunApprover:
             made: ApprovalDecision = taken.unwrap()
             return made
 
-        async def granted(given: ApprovalDecision) -> Result[ApprovalDecision, ServiceFailed]:
+        async def granted(given: ApprovalDecision) -> Result[ApprovalDecision, errors.ServiceFailed]:
             decision = take(given)  # it may come from another process
             if decision.approved is not True:
                 return Success(decision)
@@ -112,7 +110,7 @@ class RunApprover:
                 lambda failed: evolve(failed, message=f"{cannot} {failed.message}")
             )
 
-        def end(decided: Result[ApprovalDecision, ServiceFailed] | None) -> None:
+        def end(decided: Result[ApprovalDecision, errors.ServiceFailed] | None) -> None:
             decision = ApprovalDecision(False, "the run was interrupted before the call could be approved.")
             if decided is not None:
                 decision = decided.lash(
@@ -147,7 +145,7 @@ class RunApprover:
 
 async def request_reply(
     call: ToolCall, scope: ToolScope, timeout_s: float, services: EngineServices
-) -> Result[ToolResult, ToolErrors]:
+) -> Result[ToolResult, errors.ToolErrors]:
     """Return the result of a checked call that another program answers or executes.
 
     Fails with ``ToolNotAnswered`` when there is no one to ask or no reply comes in time, and with
@@ -162,7 +160,7 @@ async def request_reply(
     started = clock.monotonic()
     publish = partial(_publish_request, request, call, services)
 
-    async def reply_in_time() -> Result[Reply, ServiceFailed]:
+    async def reply_in_time() -> Result[Reply, errors.ServiceFailed]:
         left_s = None if scope.deadline is None else scope.deadline - clock.monotonic()
         with anyio.move_on_after(left_s):
             return await _settled(
@@ -208,7 +206,7 @@ def _publish_reply(
     request: PersonRequest,
     call: ToolCall,
     services: EngineServices,
-    replied: Result[Reply, ServiceFailed] | None,
+    replied: Result[Reply, errors.ServiceFailed] | None,
 ) -> None:
     reply = Reply(missing=_INTERRUPTED) if replied is None else _reply_in(replied)
     is_given, reason = not reply.missing, reply.missing
@@ -225,7 +223,7 @@ def _publish_reply(
 
 async def _audited_reply(
     request: PersonRequest, call: ToolCall, services: EngineServices, reply: Reply
-) -> Result[Reply, ServiceFailed]:
+) -> Result[Reply, errors.ServiceFailed]:
     """Enter the reply into the audit log, and return it."""
     if reply.missing:
         detail = f"Not answered: {reply.missing}"
@@ -238,7 +236,7 @@ async def _audited_reply(
     return Success(reply)
 
 
-def _reply_in(replied: Result[Reply, ServiceFailed]) -> Reply:
+def _reply_in(replied: Result[Reply, errors.ServiceFailed]) -> Reply:
     return replied.lash(lambda failed: Success(Reply(missing=failed.message))).unwrap()
 
 
@@ -254,10 +252,10 @@ def _request(call: ToolCall, scope: ToolScope, timeout_s: float) -> PersonReques
 
 async def _awaited(
     services: EngineServices,
-    wait: Coroutine[Any, Any, Result[_A, ServiceFailed]],
-    settle: Callable[[_A], Awaitable[Result[_A, ServiceFailed]]],
-    end: Callable[[Result[_A, ServiceFailed] | None], None],
-) -> Result[_A, ServiceFailed]:
+    wait: Coroutine[Any, Any, Result[_A, errors.ServiceFailed]],
+    settle: Callable[[_A], Awaitable[Result[_A, errors.ServiceFailed]]],
+    end: Callable[[Result[_A, errors.ServiceFailed] | None], None],
+) -> Result[_A, errors.ServiceFailed]:
     """Return the outcome of a request, while the agent is paused.
 
     Args:
@@ -266,7 +264,7 @@ async def _awaited(
         end: publishes the outcome; ``None`` if the run was interrupted.
     """
     handle, timeouts = services.handle, TIMEOUTS.get()
-    settled: Result[_A, ServiceFailed] | None = None
+    settled: Result[_A, errors.ServiceFailed] | None = None
     handle.waiting += 1
     handle.requests += 1
     for timeout in timeouts:
@@ -287,13 +285,13 @@ async def _awaited(
 async def _settled(
     name: str,
     service: _S,
-    method: Callable[[_S, _R], Effect[_A, ServiceFailed]],
+    method: Callable[[_S, _R], Effect[_A, errors.ServiceFailed]],
     request: _R,
     expected: type[_A],
     publish: Callable[[], None],
     journal: RunJournal | None,
     take: Callable[[_A], _A] | None = None,
-) -> Result[_A, ServiceFailed]:
+) -> Result[_A, errors.ServiceFailed]:
     """Make a request, publish it once it is pending, and return its outcome.
 
     In a durable run the outcome may come from another process, even before this one was started.
@@ -308,7 +306,7 @@ async def _settled(
         finally:
             publish()
 
-    async def asked() -> Result[_A, ServiceFailed]:
+    async def asked() -> Result[_A, errors.ServiceFailed]:
         outcome = await attempt_foreign(pending, expected)
         if isinstance(outcome, BrokenContract):
             return Failure(broken_service(name, service, method.__name__, outcome.problem))

@@ -39,7 +39,6 @@ from reactive_agents.kernel.service_calls import call_service, definitions_of
 from reactive_agents.ports import CostRouter, CostTracker
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import LLMErrors, RuntimeErrors
     from reactive_agents.core.governance import RouteNeeds
 
 _A = TypeVar("_A")
@@ -61,12 +60,12 @@ class SpendingLimit:
         return self._llm.model
 
     @effect
-    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
         """Ask the model, unless the budget is used up."""
         refusal = self._refusal(request)
         return await attempt(self._llm.complete(request)) if refusal is None else Failure(refusal)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, errors.LLMErrors]]:
         """Ask the model, unless the budget is used up."""
         refusal = self._refusal(request)
         if refusal is not None:
@@ -86,7 +85,7 @@ class SpendingLimit:
 
 async def cost_route(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Select the model that the router chooses. Fails with ``ExecutionError``."""
     router = services.ports.cost_router.unwrap()
     from reactive_agents.core.governance import ModelRoute  # of agents that route
@@ -126,7 +125,7 @@ def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNee
 
 async def cost_track(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Record the usage of the run. Fails with ``ExecutionError``."""
     tracker, record = services.ports.cost_tracker.unwrap(), spending_record(context, services)
     recorded = await call_service("cost tracking", tracker, CostTracker.record, None, record)

@@ -12,10 +12,9 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
-from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.events import ToolCallStarted
 from reactive_agents.core.governance import made_with
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
 from reactive_agents.core.tools import (
@@ -38,7 +37,6 @@ from reactive_agents.kernel.service_calls import definitions_of, is_built_in, pr
 from reactive_agents.ports import Approver, ToolService
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import ToolErrors
     from reactive_agents.core.governance import (
         ApprovalDecision,
         ApprovalRequest,
@@ -66,7 +64,7 @@ class RunTools:
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
-    ) -> Result[ToolResult, ToolErrors]:
+    ) -> Result[ToolResult, errors.ToolErrors]:
         """Run a call with the other service; its result may be redacted or withheld."""
         handle, events = self._services.handle, self._services.events
         await handle.control.hold(f"call of {call.name}")
@@ -100,7 +98,7 @@ class RunTools:
 
     async def _execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None
-    ) -> Result[ToolResult, ToolErrors]:
+    ) -> Result[ToolResult, errors.ToolErrors]:
         account = self._services.llm.account
         executed, recorded = await self._recorded(call, scope, approver, account.count_calls(1))
         if recorded:
@@ -129,12 +127,12 @@ class RunTools:
             return
         self._services.llm.account.add(result.usage)
         content = content_of(self._services) if result.parts else None
-        if content is not None and not isinstance(content, ServiceMissing):
+        if content is not None and not isinstance(content, errors.ServiceMissing):
             content.know(result.parts)
 
     async def _guard(
-        self, call: ToolCall, executed: Result[ToolResult, ToolErrors]
-    ) -> Result[ToolResult, ToolErrors]:
+        self, call: ToolCall, executed: Result[ToolResult, errors.ToolErrors]
+    ) -> Result[ToolResult, errors.ToolErrors]:
         """Return the outcome of a call as the guardrail lets the model see it."""
         if not isinstance(executed, Success):
             error = executed.failure()
@@ -155,7 +153,7 @@ class RunTools:
 
     async def _recorded(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None, passed: str
-    ) -> tuple[Result[ToolResult, ToolErrors], bool]:
+    ) -> tuple[Result[ToolResult, errors.ToolErrors], bool]:
         """Return the outcome of a call, and whether it was recorded before.
 
         Args:
@@ -188,37 +186,44 @@ class RunTools:
 
     async def _with_content(self, result: ToolResult) -> ToolResult:
         content = content_of(self._services)
-        if isinstance(content, ServiceMissing):
+        if isinstance(content, errors.ServiceMissing):
             return evolve(result, parts=(), result=None, error=content.message)
         return await content.take_result(result)
 
     async def _executed(
         self, passed: str, call: ToolCall, scope: ToolScope, approver: Approver | None
-    ) -> Result[ToolResult, ToolErrors]:
+    ) -> Result[ToolResult, errors.ToolErrors]:
         if passed:
             return Failure(errors.BudgetUnavailable(passed, ""))
         outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
-        if isinstance(outcome, BrokenContract):
-            service = type(self._tools).__name__
-            return Failure(errors.ToolFailed(call.name, f"The tool service {service} {outcome.problem}"))
+        problem = outcome.problem if isinstance(outcome, BrokenContract) else None
         if isinstance(outcome, Success) and not is_built_in(self._tools):
-            wrong = problem_within(outcome.unwrap(), ToolResult)
-            if wrong is not None:
-                service = type(self._tools).__name__
-                return Failure(errors.ToolFailed(call.name, f"The tool service {service} {wrong}"))
-        if isinstance(outcome, Success) and outcome.unwrap().origin == "external":
-            edited = outcome.unwrap().arguments
-            made = call if edited is None else call.edited(edited)
-            if call.name in self._services.ports.handoffs:
-                from reactive_agents.engine.handoffs import request_handoff
+            problem = problem_within(outcome.unwrap(), ToolResult)
+        if isinstance(outcome, BrokenContract) or problem is not None:
+            service = type(self._tools).__name__
+            return Failure(errors.ToolFailed(call.name, f"The tool service {service} {problem}"))
+        if not isinstance(outcome, Success):
+            return outcome
+        result = outcome.unwrap()
+        if result.origin == "external":
+            return await self._from_outside(call, scope, result.arguments)
+        return Success(await self._with_content(result)) if result.parts else outcome
 
-                return made_with(edited, call, Success(await request_handoff(made, self._services)))
-            timeouts = (each.timeout_s for each in self.definitions() if each.name == call.name)
-            timeout_s = next(timeouts, ANSWER_TIMEOUT_S)
-            return made_with(edited, call, await request_reply(made, scope, timeout_s, self._services))
-        if isinstance(outcome, Success) and outcome.unwrap().parts:
-            return Success(await self._with_content(outcome.unwrap()))
-        return outcome
+    async def _from_outside(
+        self, call: ToolCall, scope: ToolScope, edited: JsonObject | None
+    ) -> Result[ToolResult, errors.ToolErrors]:
+        """Return the result of a checked call that a person or another program gives.
+
+        ``edited``: the arguments that an approver gave; ``None`` for those of the call.
+        """
+        made = call if edited is None else call.edited(edited)
+        if call.name in self._services.ports.handoffs:
+            from reactive_agents.engine.handoffs import request_handoff
+
+            return made_with(edited, call, Success(await request_handoff(made, self._services)))
+        timeouts = (each.timeout_s for each in self.definitions() if each.name == call.name)
+        timeout_s = next(timeouts, ANSWER_TIMEOUT_S)
+        return made_with(edited, call, await request_reply(made, scope, timeout_s, self._services))
 
     async def _checked(self, call: ToolCall, value: Json) -> tuple[Json, str]:
         """Return the redacted value, or ``None`` and the reason why it is withheld."""
@@ -306,7 +311,7 @@ class CallProgress:
         self._events.publish(events.ToolProgressed, self._call.name, self._call.id, part, text)
 
 
-def _error_of(call: ToolCall, executed: Result[ToolResult, ToolErrors]) -> ToolErrors | None:
+def _error_of(call: ToolCall, executed: Result[ToolResult, errors.ToolErrors]) -> errors.ToolErrors | None:
     if not isinstance(executed, Success):
         return executed.failure()
     result = executed.unwrap()

@@ -18,7 +18,6 @@ from reactive_agents import ports
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.conversation import SessionKey
-from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.events import TaskStarted
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
@@ -41,7 +40,6 @@ from reactive_agents.kernel.tool_execution import provenance
 from reactive_agents.reasoning import ReasoningService
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import RuntimeErrors, ToolErrors
     from reactive_agents.core.governance import PersonRequest
     from reactive_agents.core.messages import ToolCall
     from reactive_agents.core.run_record import RecordedRun
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
     from reactive_agents.engine.run_content import RunContent
     from reactive_agents.reasoning.structured_output.schema import Shape
 
-OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
+OpenServices: TypeAlias = Callable[[], Effect[None, errors.ServiceFailed]]
 
 PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 """The stage of a phase: its before hooks run, its body runs, or its body has ended."""
@@ -92,7 +90,7 @@ class OutputValidator:
     takes_context: bool
 
 
-def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, InvalidConfig]:
+def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, errors.InvalidConfig]:
     """Return the validator of a function.
 
     Fails with ``InvalidConfig`` for a function that takes neither an answer, nor a ``RunContext`` and an
@@ -101,11 +99,11 @@ def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, In
     name = getattr(function, "__name__", type(function).__name__)
     expected = "a function of the answer, or of a RunContext and the answer"
     if not callable(function):
-        return Failure(InvalidConfig("output_validator", abbreviated(function), expected))
+        return Failure(errors.InvalidConfig("output_validator", abbreviated(function), expected))
     for count in (1, 2):
         if can_take(function, count, follow_wrapped=True):
             return Success(OutputValidator(name, function, takes_context=count == 2))
-    return Failure(InvalidConfig("output_validator", name, expected))
+    return Failure(errors.InvalidConfig("output_validator", name, expected))
 
 
 @frozen(eq=False, repr=False)
@@ -271,11 +269,11 @@ class RunHandle:
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
     interrupted_calls: dict[str, ToolCall] = field(factory=dict)
-    call_errors: dict[str, ToolErrors] = field(factory=dict)
+    call_errors: dict[str, errors.ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = NO_ITEMS
     failed_calls: dict[str, int] = field(factory=dict)
     known_texts: list[KnownText] = field(factory=list)
-    failure: RuntimeErrors | None = None
+    failure: errors.RuntimeErrors | None = None
     session: SessionKey | None = None
     claimed_handoff: str = ""
     handoff: AcceptedHandoff | None = None
@@ -291,7 +289,7 @@ class RunHandle:
     start_scope: anyio.CancelScope | None = None
     deps: OpenDeps | None = None
 
-    def ending_error(self) -> RuntimeErrors | None:
+    def ending_error(self) -> errors.RuntimeErrors | None:
         """Return an error that no kernel expresses and that ends the run, if there is one."""
         broken = self.faults.first
         if self.failure is None and broken is not None:
@@ -323,7 +321,7 @@ class RunHandle:
             cost=self.meter.account.total.cost_usd,
         )
 
-    def fail(self, error: RuntimeErrors) -> ExecutionContext:
+    def fail(self, error: errors.RuntimeErrors) -> ExecutionContext:
         """Return the context of a run that failed with the error."""
         self.context = replaced(self.current_context(), agent_state="failed", error=error)
         return self.context

@@ -374,7 +374,7 @@ def _follows_answer(clauses: Sequence[str], sign: Sign | None, seen: Seen, *, is
         is_long: whether the text is long.
     """
     last = clauses[-1]
-    if is_courtesy(last) or _is_offered(last):
+    if is_courtesy(last) or (QUESTION.search(last) is not None and is_offer(last)):
         return True
     if not seen.results or sign is None:
         return False
@@ -387,10 +387,6 @@ def _follows_answer(clauses: Sequence[str], sign: Sign | None, seen: Seen, *, is
 
 def _sign(clauses: Sequence[str], seen: Seen) -> Sign | None:
     return sign_of(read_clause(clauses[-1]), set(), seen.task, seen.found, is_done=True) if clauses else None
-
-
-def _is_offered(clause: str) -> bool:
-    return QUESTION.search(clause) is not None and is_offer(clause)
 
 
 def _is_said(clause: str, text: str, tools: Iterable[ToolWords], seen: Seen, *, is_offered: bool) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from attrs import evolve
 from returns.future import FutureResult
@@ -43,11 +43,8 @@ from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import mark_copied, run_calls
 
-if TYPE_CHECKING:
-    from reactive_agents.core.errors import KernelErrors
 
-
-def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, errors.KernelErrors]:
     """Run one step: the model's turn, its calls, or the observation of their results."""
     match state.status:
         case "thinking":
@@ -64,7 +61,7 @@ def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelSta
 @effect
 async def think(
     state: KernelState, context: KernelContext, *, with_tools: bool = True
-) -> Result[KernelState, KernelErrors]:
+) -> Result[KernelState, errors.KernelErrors]:
     """Ask the model. Fails with ``ModelCallFailed``."""
     started = context.clock.monotonic()
     asked = await ask(state, context, with_tools=with_tools)
@@ -96,7 +93,7 @@ def _publish_turn(state: KernelState, response: ModelResponse, context: KernelCo
 
 
 @effect
-async def act(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+async def act(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
     """Run the pending calls concurrently; a lone ``final-answer`` is a proposal."""
     begun = context.clock.now()
     calls = mark_copied(state, context, state.pending)
@@ -122,7 +119,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
 
 
 @effect
-async def observe(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+async def observe(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
     """Take in the results, and think again."""
     following, shown = absorb_results(state, context, context.clock.now())
     for result, text in zip(state.results, shown, strict=True):
@@ -133,7 +130,7 @@ async def observe(state: KernelState, context: KernelContext) -> Result[KernelSt
 direct_kernel = react_kernel
 
 
-def one_shot_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+def one_shot_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, errors.KernelErrors]:
     """Call the model once without tools, and propose its text as the answer."""
     return think(state, context, with_tools=False)
 
@@ -149,7 +146,7 @@ def given_call_kernel(call: ToolCall) -> ThoughtKernel:
     """
 
     @effect
-    async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+    async def step(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
         match state.status:
             case "thinking":
                 return successor(
@@ -172,7 +169,7 @@ def given_call_kernel(call: ToolCall) -> ThoughtKernel:
     return step
 
 
-async def _end(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+async def _end(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
     observed = await attempt(observe(state, context))
     if isinstance(observed, Failure):
         return observed

@@ -69,7 +69,9 @@ def names_items(task: str) -> bool:
 @lru_cache(maxsize=8)
 def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...]]:
     """Return the files that a task names, and the parts of each of its lists."""
-    task = _GAP.sub(_shortest_gap, task)  # which the other expressions take a cube of its length for
+    task = _GAP.sub(
+        lambda gap: "\n" if "\n" in gap[0] else " ", task
+    )  # which the other expressions take a cube of its length for
     files = tuple(each[0] for each in _FILE.finditer(task))
     return files, () if _SEPARATOR.search(task) is None else tuple(_lists(task))
 
@@ -79,10 +81,6 @@ def _bare(item: str) -> str:
     item = item.strip()
     article = _DETERMINER.match(item)
     return item if article is None else item[article.end() :]
-
-
-def _shortest_gap(gap: re.Match[str]) -> str:
-    return "\n" if "\n" in gap[0] else " "
 
 
 def _lists(task: str) -> Iterator[list[str]]:

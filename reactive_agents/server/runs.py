@@ -36,7 +36,6 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import SessionInfo
-from reactive_agents.core.errors import InvalidConfig, InvalidToolArguments
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.governance import ApprovalDecision, GuardrailStage, described_request
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
@@ -1107,7 +1106,7 @@ def _not_waiting() -> Problem:
 
 def _not_settled(error: object) -> Problem:
     """Return why a reply was not taken; a request that waits on is said to."""
-    if isinstance(error, InvalidConfig | InvalidToolArguments):
+    if isinstance(error, errors.InvalidConfig | errors.InvalidToolArguments):
         return Problem(422, "invalid-decision", f"{error.message} The request waits on.")
     return _not_waiting()
 
@@ -1124,7 +1123,7 @@ def _decided(
     if decision.approved:
         return approve(*request, decision.reason, arguments=decision.arguments, by=by)
     if decision.arguments is not None:
-        raise _not_settled(InvalidConfig("arguments", "some", "none, since the call is denied"))
+        raise _not_settled(errors.InvalidConfig("arguments", "some", "none, since the call is denied"))
     return deny(*request, decision.reason, by=by)
 
 

@@ -19,7 +19,6 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
@@ -127,7 +126,7 @@ class LocalRequestDesk:
         """Whether approvals wait for another part of the program."""
         return self._handler is None
 
-    def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
+    def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, errors.ServiceFailed]:
         """Return the decision; fails with ``ServiceFailed`` for a request already pending.
 
         The request is pending from this call on, even before the effect is awaited.
@@ -145,7 +144,7 @@ class LocalRequestDesk:
         key = (request.run_id, request.approval_id)
         return _take(self._approvals, key, _Pending(request), handle, seconds, late)
 
-    def reply(self, request: PersonRequest) -> Effect[Reply, ServiceFailed]:
+    def reply(self, request: PersonRequest) -> Effect[Reply, errors.ServiceFailed]:
         """Return the reply to a question or an external call, as :meth:`decide` does."""
         seconds, handle = request.timeout_s, None
         asked = isinstance(request, QuestionRequest)
@@ -250,15 +249,15 @@ def _take(
     handle: _Handle | None,
     timeout_s: float,
     late: _Decision,
-) -> Effect[_Decision, ServiceFailed]:
+) -> Effect[_Decision, errors.ServiceFailed]:
     """Add a request, and return the effect that awaits its decision."""
     if desk.setdefault(key, pending) is not pending:
         return FutureResult.from_failure(
-            ServiceFailed(f"The request {key[1]!r} is pending already.", "requests", "decide")
+            errors.ServiceFailed(f"The request {key[1]!r} is pending already.", "requests", "decide")
         )
 
     @effect
-    async def decision() -> Result[_Decision, ServiceFailed]:
+    async def decision() -> Result[_Decision, errors.ServiceFailed]:
         try:
             with anyio.move_on_after(timeout_s):
                 async with anyio.create_task_group() as group:

@@ -242,7 +242,10 @@ def _drop_turns(work: _Work, room: int, goal: int) -> None:
     key = work.key_for("turns")
     note: Message = UserMessage("")
     note_cost = size = 0
-    while work.messages and work.total + note_cost > (goal if _has_old_turns(work.messages) else room):
+    while work.messages:
+        has_old_turns = any(not isinstance(each, ToolMessage) for each in work.messages[1:])
+        if work.total + note_cost <= (goal if has_old_turns else room):
+            break
         for piece in map(_written, _take_oldest(work)):
             written.append(piece)
             size += len(piece) + 1
@@ -252,10 +255,6 @@ def _drop_turns(work: _Work, room: int, goal: int) -> None:
     if note_cost <= room:
         work.messages.insert(0, note)
         work.total += note_cost
-
-
-def _has_old_turns(messages: Sequence[Message]) -> bool:
-    return any(not isinstance(message, ToolMessage) for message in messages[1:])
 
 
 def _take_oldest(work: _Work) -> list[Message]:
