@@ -18,7 +18,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.redaction import joined_texts, redact, replacing
-from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata
+from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.run_context import CHECKED_RUN
 from reactive_agents.core.texts import unescaped
 from reactive_agents.core.values import replaced
@@ -330,15 +330,13 @@ async def _with_redactions(
 
     services.handle.rewrite_states(redacted)
     await rewrite_stored_plans(lambda step: _redacted_step(step, redact), services)
-    tree = result.tree
     result = evolve(
         result,
         output=output,
         steps=_redacted_steps(result.steps, redact),
         messages=tuple(_redacted_message(message, redact) for message in result.messages),
         metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
-        tree=tree
-        and evolve(tree, nodes=tuple(evolve(each, thought=redact(each.thought)) for each in tree.nodes)),
+        tree=None if result.tree is None else _redacted_tree(result.tree, redact),
     )
     shape = services.ports.output_shape.value_or(None)
     if shape is None:
@@ -415,6 +413,10 @@ def _redacted_step(step: PlanStep, redact: _Redact) -> PlanStep:
 def _withheld_step(step: PlanStep) -> PlanStep:
     result, error = (None if text is None else WITHHELD for text in (step.result, step.error))
     return evolve(step, result=result, error=error)
+
+
+def _redacted_tree(tree: ThoughtTree, redact: _Redact) -> ThoughtTree:
+    return evolve(tree, nodes=tuple(evolve(node, thought=redact(node.thought)) for node in tree.nodes))
 
 
 def _redacted_message(message: Message, redact: _Redact) -> Message:

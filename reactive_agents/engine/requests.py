@@ -67,80 +67,91 @@ class RunApprover:
         user, parent = services.handle.context.task.user, services.events.parent_run_id
         request = evolve(request, user=user, parent_run_id=parent)
         own = evolve(request)  # a copy: the handler keeps the other one
-        about = request.approval_id, request.call_id, request.tool_name
         arguments = redacted_arguments(own.arguments, services)
-
-        def ask() -> None:
-            services.events.publish(
-                events.ApprovalRequested,
-                *about,
-                arguments=copied_json(own.arguments),
-                risk=request.risk,
-                copied=request.copied,
-                notice=request.notice,
-            )
-
-        def take(decision: ApprovalDecision) -> ApprovalDecision:
-            taken = own.taken(decision)
-            if isinstance(taken, Failure):
-                refused = f"the decision could not be taken. {taken.failure().message}"
-                return ApprovalDecision(False, refused, by=f"{decision.by}"[:MOST_REASON])
-            made: ApprovalDecision = taken.unwrap()
-            return made
-
-        async def granted(given: ApprovalDecision) -> Result[ApprovalDecision, errors.ServiceFailed]:
-            decision = take(given)  # it may come from another process
-            if decision.approved is not True:
-                return Success(decision)
-            because = f": {decision.signed.rstrip('.')}" if decision.signed else ""
-            made_with = f"The arguments: {arguments}"
-            if decision.arguments is not None:
-                made_with = (
-                    f"The arguments were changed to: {redacted_arguments(decision.arguments, services)}"
-                )
-            entered = await append_entry(
-                "approval",
-                services,
-                subject=request.tool_name,
-                detail=f"Approved{because}. {made_with}",
-                call_id=request.call_id,
-            )
-            cannot = "The approval cannot be audited."
-            return entered.map(lambda _: decision).alt(
-                lambda failed: evolve(failed, message=f"{cannot} {failed.message}")
-            )
-
-        def end(decided: Result[ApprovalDecision, errors.ServiceFailed] | None) -> None:
-            decision = ApprovalDecision(False, "the run was interrupted before the call could be approved.")
-            if decided is not None:
-                decision = decided.lash(
-                    lambda failed: Success(ApprovalDecision(False, failed.message))
-                ).unwrap()
-            services.events.publish(
-                events.ApprovalDecided,
-                *about,
-                approved=decision.approved,
-                reason=decision.reason,
-                arguments=copied_json(decision.arguments),
-                by=decision.by,
-            )
-
         asked = f"Approval requested. The arguments: {arguments}"
-        entry = partial(append_or_report, "request", services, subject=request.tool_name, detail=asked)
-        await entry(call_id=request.call_id)
+        await append_or_report("request", services, subject=own.tool_name, detail=asked, call_id=own.call_id)
         if services.handle.failure is not None:  # auditing is required, and no one is asked off the record
             return Failure(_UNRECORDED)
+        take, publish = partial(_taken, own), partial(_publish_approval, own, services)
         decided = _settled(
             "approval",
             self._approver,
             Approver.decide,
             request,
             ApprovalDecision,
-            ask,
+            publish,
             services.journal,
             take,
         )
-        return await _awaited(services, decided, granted, end)
+        audit = partial(_audited_decision, own, arguments, services)
+        return await _awaited(services, decided, audit, partial(_publish_decision, own, services))
+
+
+def _publish_approval(request: ApprovalRequest, services: EngineServices) -> None:
+    services.events.publish(
+        events.ApprovalRequested,
+        request.approval_id,
+        request.call_id,
+        request.tool_name,
+        arguments=copied_json(request.arguments),
+        risk=request.risk,
+        copied=request.copied,
+        notice=request.notice,
+    )
+
+
+def _taken(request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision:
+    """Return a decision as it holds for a request; denied if it cannot be taken."""
+    taken = request.taken(decision)
+    if isinstance(taken, Failure):
+        refused = f"the decision could not be taken. {taken.failure().message}"
+        return ApprovalDecision(False, refused, by=f"{decision.by}"[:MOST_REASON])
+    made: ApprovalDecision = taken.unwrap()
+    return made
+
+
+async def _audited_decision(
+    request: ApprovalRequest, arguments: str, services: EngineServices, given: ApprovalDecision
+) -> Result[ApprovalDecision, errors.ServiceFailed]:
+    """Enter an approval into the audit log, and return the decision as it holds."""
+    decision = _taken(request, given)  # it may come from another process
+    if decision.approved is not True:
+        return Success(decision)
+    because = f": {decision.signed.rstrip('.')}" if decision.signed else ""
+    made_with = f"The arguments: {arguments}"
+    if decision.arguments is not None:
+        made_with = f"The arguments were changed to: {redacted_arguments(decision.arguments, services)}"
+    entered = await append_entry(
+        "approval",
+        services,
+        subject=request.tool_name,
+        detail=f"Approved{because}. {made_with}",
+        call_id=request.call_id,
+    )
+    cannot = "The approval cannot be audited."
+    return entered.map(lambda _: decision).alt(
+        lambda failed: evolve(failed, message=f"{cannot} {failed.message}")
+    )
+
+
+def _publish_decision(
+    request: ApprovalRequest,
+    services: EngineServices,
+    decided: Result[ApprovalDecision, errors.ServiceFailed] | None,
+) -> None:
+    decision = ApprovalDecision(False, "the run was interrupted before the call could be approved.")
+    if decided is not None:
+        decision = decided.lash(lambda failed: Success(ApprovalDecision(False, failed.message))).unwrap()
+    services.events.publish(
+        events.ApprovalDecided,
+        request.approval_id,
+        request.call_id,
+        request.tool_name,
+        approved=decision.approved,
+        reason=decision.reason,
+        arguments=copied_json(decision.arguments),
+        by=decision.by,
+    )
 
 
 async def request_reply(

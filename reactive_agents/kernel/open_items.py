@@ -69,9 +69,8 @@ def names_items(task: str) -> bool:
 @lru_cache(maxsize=8)
 def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...]]:
     """Return the files that a task names, and the parts of each of its lists."""
-    task = _GAP.sub(
-        lambda gap: "\n" if "\n" in gap[0] else " ", task
-    )  # which the other expressions take a cube of its length for
+    # the time of the other expressions grows with the cube of a gap's length
+    task = _GAP.sub(lambda gap: "\n" if "\n" in gap[0] else " ", task)
     files = tuple(each[0] for each in _FILE.finditer(task))
     return files, () if _SEPARATOR.search(task) is None else tuple(_lists(task))
 
