@@ -60,41 +60,16 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
     if task.session is None and not task.history and handed is None:
         return DONE
     size = _history_size(context.selected_model, services.settings, services.ports, services.llm)
-    history = conversation.History(conversation.without_instructions(task.history))
-    if handed is not None:
-        history = evolve(handed.history, holder=handed.path)
     if task.session is not None:
         key = conversation.SessionKey(task.agent_id, SessionId(task.session), task.user)
-        store = services.ports.sessions().value_or(None)
-        if store is None:
-            missing = errors.ServiceMissing("sessions", "memory.sessions")
-            return Failure(context.failure_of("bootstrap")(missing))
-        lacks = next((each for each in ("begin", "end", "state") if not hasattr(store, each)), None)
-        if lacks is not None:  # known before the answer is paid for
-            lacking = broken_service("sessions", store, lacks, f"has no {lacks!r}.")
-            return Failure(context.failure_of("bootstrap")(lacking))
-        late = f"Other runs held the session {task.session!r} until the time limit of the run."
-        begun: Result[conversation.History, errors.SessionErrors | errors.ServiceFailed] = Failure(
-            errors.ServiceFailed(late, "sessions", "begin")
-        )
-        services.handle.session = key  # also when this is cancelled as soon as the run has its turn
-        with anyio.move_on_after(services.seconds_left()):
-            begun = await call_service(
-                "sessions",
-                store,
-                SessionStore.begin,
-                conversation.History,
-                key,
-                context.run_id,
-                size=size,
-                earlier=LONGEST_EARLIER,
-            )
+        begun = await _begin_turn(key, size, services)
         if not isinstance(begun, Success):
-            services.handle.session = None
             return Failure(context.failure_of("bootstrap")(begun.failure()))
         history = begun.unwrap()
-        if history.is_new:
-            history = evolve(history, state={**services.settings.session_state, **history.state})
+    elif handed is not None:
+        history = evolve(handed.history, holder=handed.path)
+    else:
+        history = conversation.History(conversation.without_instructions(task.history))
     services.handle.context = replaced(context, history=fit_history(history, size))
     if task.session is not None or handed is not None:
         services.handle.state.begin(history.state)
@@ -103,6 +78,34 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
 
         continue_handoffs(history.holder, services)
     return DONE
+
+
+async def _begin_turn(
+    key: conversation.SessionKey, size: int, services: EngineServices
+) -> Result[conversation.History, errors.SessionErrors | errors.ServiceFailed | errors.ServiceMissing]:
+    """Begin the run's turn of a session, and return the history before it."""
+    handle, store = services.handle, services.ports.sessions().value_or(None)
+    if store is None:
+        return Failure(errors.ServiceMissing("sessions", "memory.sessions"))
+    lacks = next((each for each in ("begin", "end", "state") if not hasattr(store, each)), None)
+    if lacks is not None:  # known before the answer is paid for
+        return Failure(broken_service("sessions", store, lacks, f"has no {lacks!r}."))
+    late = f"Other runs held the session {key.session!r} until the time limit of the run."
+    begun: Result[conversation.History, errors.SessionErrors | errors.ServiceFailed] = Failure(
+        errors.ServiceFailed(late, "sessions", "begin")
+    )
+    handle.session = key  # also when this is cancelled as soon as the run has its turn
+    run_id, begin = handle.context.run_id, SessionStore.begin
+    with anyio.move_on_after(services.seconds_left()):
+        begun = await call_service(
+            "sessions", store, begin, conversation.History, key, run_id, size=size, earlier=LONGEST_EARLIER
+        )
+    if not isinstance(begun, Success):
+        handle.session = None
+        return begun
+    history = begun.unwrap()
+    state = {**services.settings.session_state, **history.state}
+    return Success(evolve(history, state=state) if history.is_new else history)
 
 
 async def end_turn(result: TaskResult | None, services: EngineServices) -> None:

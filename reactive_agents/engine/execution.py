@@ -353,11 +353,8 @@ class ExecutionEngine:
         *,
         streaming: bool,
     ) -> EngineServices:
-        settings, ports, faults = (
-            self._settings_of(task, overrides),
-            self._ports_of(overrides),
-            ServiceFaults(),
-        )
+        settings, ports = self._settings_of(task, overrides), self._ports_of(overrides)
+        faults = ServiceFaults()
         clock, ids = checked_sources(ports.clock, ports.ids, faults, str(task.id))
         if ids is not ports.ids:
             ports = evolve(ports, clock=clock, ids=ids)

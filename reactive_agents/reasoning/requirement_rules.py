@@ -333,9 +333,7 @@ def _calls_in(sentence: _Sentence, definition: ToolDefinition, task: str) -> int
             return int(named or bool(is_sum and _TO_WORK_OUT.search(sentence.text)))
         case "web-search":
             recent = _first_verb(sentence.text) in _ASKING | {"write"} and _RECENT.search(sentence.text)
-            found = max(
-                (_look_ups(clause, sentence, definition, task) for clause in sentence.clauses), default=0
-            )
+            found = max((_look_ups(clause, definition, task) for clause in sentence.clauses), default=0)
             return found or int(named or bool(recent) or bool(_SEARCH_WEB.search(sentence.text)))
         case "file-search" | "shell":
             return int(named)
@@ -351,9 +349,7 @@ def _calls_in(sentence: _Sentence, definition: ToolDefinition, task: str) -> int
         done = max((_times_done(clause, definition) for clause in sentence.clauses), default=0)
         is_object = _subjects_of(definition) and any(_does(each, definition) for each in sentence.clauses)
         return done or int(bool(is_object or named))
-    return max(
-        (_look_ups(clause, sentence, definition, task) for clause in sentence.clauses), default=0
-    ) or int(named)
+    return max((_look_ups(clause, definition, task) for clause in sentence.clauses), default=0) or int(named)
 
 
 def _parameters(definition: ToolDefinition) -> frozenset[str]:
@@ -454,7 +450,7 @@ def _times_done(clause: str, definition: ToolDefinition) -> int:
     return _often(clause) if is_meant else 0
 
 
-def _look_ups(clause: str, sentence: _Sentence, definition: ToolDefinition, task: str) -> int:
+def _look_ups(clause: str, definition: ToolDefinition, task: str) -> int:
     """Return how many look-ups of a tool's subject a clause asks for."""
     verb = _first_verb(clause)
     if verb == "tell" and _TELLS_OTHERS.search(clause):

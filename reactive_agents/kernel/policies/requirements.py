@@ -221,7 +221,7 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
 @between_turns
 def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
     """Tell the model to end without a required tool that cannot succeed."""
-    if not _may_hint(state, context, OUT_OF_REACH):
+    if not _may_hint(state, OUT_OF_REACH):
         return None
     now = requirements_of(state, context)
     if not now.lost:
@@ -235,7 +235,7 @@ def out_of_reach(state: KernelState, context: KernelContext) -> Verdict | None:
 @between_turns
 def synthesis(state: KernelState, context: KernelContext) -> Verdict | None:
     """Tell the model when only the output is left to be produced."""
-    if state.iteration == 0 or not _may_hint(state, context, SYNTHESIS, PROGRESS):
+    if state.iteration == 0 or not _may_hint(state, SYNTHESIS, PROGRESS):
         return None
     now = requirements_of(state, context)
     if not now.open or still_to_gather(now, context):
@@ -251,7 +251,7 @@ def progress(state: KernelState, context: KernelContext) -> Verdict | None:
 
     The first turn states them all.
     """
-    if not _may_hint(state, context, SYNTHESIS, PROGRESS, REQUIRED_TOOLS):
+    if not _may_hint(state, SYNTHESIS, PROGRESS, REQUIRED_TOOLS):
         return None
     now = requirements_of(state, context)
     if state.iteration == 0:
@@ -301,7 +301,7 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
     return told or any(evidence.ends_with_evidence(each, seen) for each in _PART.split(text))
 
 
-def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:
+def _may_hint(state: KernelState, *policies: str) -> bool:
     """Return whether a hint may be given: once, and not when there is an answer."""
     if state.status != "thinking" or state.proposal is not None:
         return False
