@@ -4,7 +4,7 @@ A kernel takes one step, from a frozen state to the next. Everything else is a r
 may follow (``state``), what the model is shown (``prompt``), what its answer and the results of its calls
 change (``reducers``), whether to continue (``policies``). All of that is pure, so that a rule is tested
 without a model, and a run is a function of what its services answered. Only two functions touch the world,
-``kernels.ask`` and ``tool_execution.run_calls``, and the loop in ``runner`` is the only one: strategies
+``model_call.ask`` and ``tool_execution.run_calls``, and the loop in ``runner`` is the only one: strategies
 decide how often it is run and with which options, never what a step is.
 
 What must stay true: one function decides whether a text holds a call (``call_parsing``), one which
