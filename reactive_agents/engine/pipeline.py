@@ -230,7 +230,7 @@ async def open_deps(services: EngineServices) -> Result[EngineServices, errors.R
     Fails with ``RunRefused`` when they cannot be made before the deadline.
 
     Raises:
-        RunStopped: so it is for a recorded run, which may be continued when they can be made.
+        RunStopped: in place of that failure for a recorded run, which can be continued later.
     """
     function, made, journal = services.overrides.deps, None, services.journal
     if not isinstance(function, DepsFunction):

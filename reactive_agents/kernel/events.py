@@ -55,7 +55,7 @@ class RunEvents:
         parent_run_id: the run whose tool began this one; ``None`` for none.
         answer: the stream of the run's answer; ``None`` if nothing is streamed.
         above: the answer of the run that has handed its conversation over to this one.
-        replayed_calls: the calls of tools with an outcome from the record of a durable run, until it is told.
+        replayed_calls: calls of tools whose outcome is from a record, until that is published.
     """
 
     def __init__(

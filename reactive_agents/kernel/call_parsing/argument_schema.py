@@ -145,7 +145,7 @@ def _list(schema: JsonObject, key: str) -> list[Json]:
     return found if isinstance(found, list) else []
 
 
-# --- What a model is told about a call that could not be repaired ---
+# --- Messages for the model about a call that could not be repaired ---
 
 
 _PROBLEM_CHARS = 300

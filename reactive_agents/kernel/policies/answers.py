@@ -102,8 +102,8 @@ _where_asked_again = applies_where(
 def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
     """Return whether a text has no words, or only those of the question.
 
-    The words by which a text without a call is asked about say nothing either, nor do few words over and over
-    that the task does not have. "Done." says nothing where something is asked, and no call was made.
+    The words with which the policy ``text_answer`` asks for a call say nothing either, nor do few words over
+    and over that the task does not have. "Done." says nothing where something is asked, and no call was made.
     """
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return False
@@ -156,8 +156,8 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
 def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Reject a text that is what looks like a call, and name the tools.
 
-    The fourth in a row ends the run as partial. So it is with a call that is delivered as the answer and is
-    not run; arguments without a tool's name are asked about once there. A text that comes again is taken
+    The fourth in a row ends the run as partial. A call that is delivered as the answer, and is not run, is
+    treated alike; arguments without a tool's name are questioned once there. A text that comes again is taken
     where the task asks to show a call and make none.
     """
     proposal = state.proposal
@@ -268,8 +268,8 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 
     What the tool said of its failure counts as found. A call that needs approval is not asked for again, and
     nothing is asked after one that was declined. An answer that is delivered without anything found after
-    that is partial where no call of the run has worked. So it is, whenever the call was made, with one that
-    names what only failed calls were about, and denies nothing.
+    that is partial where no call of the run has worked. An answer that names what only failed calls were
+    about, and denies nothing, is treated alike, whenever the call was made.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():

@@ -44,7 +44,7 @@ from reactive_agents.kernel.termination import last_words, stop_early
 MOST_EMPTY = 4
 """Empty replies without a call in between that are asked again."""
 _TASK_CHARS = 500
-"""Characters of the task that a model is told again."""
+"""Characters of the task that a model is shown again."""
 STEPS_PER_ITERATION = 4
 """Kernel steps that one iteration may take; a kernel that needs more makes no progress."""
 
@@ -187,10 +187,10 @@ def no_tool_service(state: KernelState, context: KernelContext) -> Verdict | Non
 
 @about_answers
 def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A turn with neither text nor calls is no answer: ask again, four times at most.
+    """Ask again after a turn with neither text nor calls, four times at most.
 
-    Where answers are asked about, so it is with one of dots alone, or of the question that was asked. A model
-    that greets and offers its help after it made calls has lost the task, and is told it once.
+    Where answers are questioned, one of dots alone and one that repeats the question count as empty too. A
+    model that greets and offers its help after it made calls has lost the task, and is shown it again, once.
     """
     if state.proposal is None:
         return None
@@ -216,7 +216,7 @@ def empty_reply(state: KernelState, context: KernelContext) -> Verdict | None:
 
 @about_answers
 def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
-    """A proposed answer stands, unless it was cut off, or breaks off within JSON."""
+    """Accept a proposed answer, unless it was cut off, or breaks off within JSON."""
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
         return None
@@ -261,9 +261,9 @@ def _called_nothing(state: KernelState, context: KernelContext) -> bool:
 
 @between_turns
 def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | None:
-    """The model has had its turns: end with what there is.
+    """End the run when the model has had its turns, with its last words.
 
-    Where its last turn was a call written as text, that is the result of the call.
+    Where its last turn was a call written as text, the result of the call is the output.
     """
     if state.status != "thinking" or state.iteration < context.max_iterations:
         return None
@@ -301,9 +301,9 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
 """The default policies of a run, in their order."""
 
 BACKSTOPS: tuple[Policy, ...] = (final_answer, iteration_limit)
-"""What every run ends by at the latest: an answer that no policy objects to, and its limit."""
+"""The policies by which every run ends at the latest: an unopposed answer, and the limit of turns."""
 
 
 def with_backstops(policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
-    """The policies, and after them those backstops that they lack."""
+    """Return the policies, followed by the backstops that they lack."""
     return policies + tuple(backstop for backstop in BACKSTOPS if backstop not in policies)

@@ -80,9 +80,9 @@ def abstention(state: KernelState, context: KernelContext) -> Verdict | None:
 
 @optional_check(REFUSAL)
 def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask an answer that only says that the model cannot, once; then abstain.
+    """Question an answer that only says that the model cannot, once; then abstain.
 
-    One that says what a tool said of its failure is not asked, nor one that it cannot do what no tool does.
+    An answer that repeats a tool's error is not questioned, nor one about something that no tool does.
     """
     proposal = state.proposal
     if proposal is None or proposal.could_not or not proposal.text.strip():
