@@ -100,7 +100,8 @@ class Translation:
     @classmethod
     def after(cls, given: RunAgentInput, main: RunId) -> Translation:
         """Return the translation for a run whose earlier events only the client has."""
-        made = cls(given.thread_id, given.run_id, list(given.messages), main=main)
+        made = cls(given.thread_id, given.run_id, list(given.messages))
+        made._main = main
         for each in given.messages:
             made._call_ids.update(called.id for called in getattr(each, "tool_calls", None) or ())
         return made
