@@ -72,7 +72,7 @@ class Layer(containers.DynamicContainer):
         Raises:
             AttributeError: the layer has a provider of that name.
         """
-        if self.__dict__.get(name, value) is not value and name in self.providers:
+        if name in self.__dict__ and name in self.providers and self.__dict__[name] is not value:
             where = f"{type(self).__name__}.{name}"
             raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
         if isinstance(value, Provider):
