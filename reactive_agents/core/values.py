@@ -64,7 +64,7 @@ def _fields(value: object) -> Any:
 
 @cache
 def _compared(kind: Any) -> Callable[[object], Any]:
-    """Return the function that reads the fields by which values of a class are equal."""
+    """Return the function that reads what makes values of a class equal."""
     names = [each.name for each in fields(kind) if each.eq]
     return attrgetter(*names) if names else lambda _: ()
 
