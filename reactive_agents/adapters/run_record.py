@@ -531,12 +531,12 @@ class SqliteRunRecord:
         return True
 
     def _write_after(self, seconds: float, run_id: RunId, holder: str, held: _Held) -> None:
-        """Look later for a request without an answer, by one timer for all requests of a run."""
+        """Look for unanswered requests later; a run has one timer for that."""
         held.is_timed = True
         call_later_on_this_loop(seconds, partial(self._write_slow, run_id, holder, held))
 
     def _write_slow(self, run_id: RunId, holder: str, held: _Held) -> None:
-        """Write the waiting entries if a request has waited for its answer for long enough."""
+        """Write waiting entries if a request has waited long enough for its answer."""
         held.is_timed = False
         while held.sent and not any(each is held.sent[0][1] for each in held.waiting):
             held.sent.popleft()
