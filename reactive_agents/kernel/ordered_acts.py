@@ -27,6 +27,7 @@ from reactive_agents.kernel.announcements import (
     read_clause,
     sign_of,
     speaks_of_oneself,
+    speaks_to_reader,
     subjects_in,
 )
 from reactive_agents.kernel.clauses import (
@@ -150,6 +151,7 @@ _FETCHING = frozenset({"get", "give"})
 """Verbs that ask for a result, or for what a tool does."""
 _REACHES = re.compile(expression("reaches"), re.IGNORECASE)
 """Orders by which somebody else is to be told something."""
+_CODE = re.compile(r"\w\(|[{}=;<>]")
 _ME = word_set("me_or_us")
 _REACHING = frozenset({"send", "publish", "notify"})
 _HAVE_DONE = re.compile(expression("have_done"), re.IGNORECASE)
@@ -260,14 +262,22 @@ def claim_left(
     plain = _TEXT_AFTER.sub(" ", QUOTATION.sub(" ", task))
     orders = [each for each in clauses_of(plain) if _may_order(each, is_looked_up=bool(calls))]
     said = [each for each in map(read_clause, clauses_of(text)) if not is_courtesy(each)]
-    if not orders or _evades(text, task, said) or _ALREADY.search(text):
+    said = [each for each in said if _NOT_YET.isdisjoint(each.words) or not speaks_to_reader(each.text)]
+    if not orders or _evades(text, task, said) or _ALREADY.search(text) or _CODE.search(text):
         return ()
     reaches = any(map(_REACHES.search, orders))
     claims = reaches and any(_claims(each, act) for each in said for act in _REACHING)
     ordered, about = _orders_in(task), subjects_in(" ".join(orders))
     if not ordered and _words_in([plain]) - _NO_VERB <= _words_in([text]):
         return ()  # a statement that is repeated: "Thanks, the door is closed"
-    if not (claims or _only_repeats(text, plain, calls, results)):
+    shown = "\n".join((*results, *(each.told for each in calls), *map(_described, tools)))
+    if not (
+        claims
+        or (
+            _only_repeats(text, plain, calls, results, is_known=bool(ordered))
+            and (not calls or _adds(text, shown))
+        )
+    ):
         return ()
     if known := [(act, each) for act in ordered for each in acting if act in _acts_of(each)]:
         near = [each for act, each in known if _may_be_for(each, act, ordered[act], task)]
@@ -301,11 +311,31 @@ def _may_order(clause: str, *, is_looked_up: bool) -> bool:
     return bool(main) and not is_read and _STATES.isdisjoint(main) and main[0] not in _NO_VERB
 
 
-def _only_repeats(text: str, task: str, calls: Sequence[CompletedCall], results: Collection[str]) -> bool:
+def _described(tool: ToolDefinition) -> str:
+    return f"{tool.name} {tool.description}".replace("_", " ")
+
+
+def _adds(text: str, shown: str) -> bool:
+    """Return whether a text has a telling word that was not shown, in whatever form."""
+    told, seen = _words_in([text]) - UNTELLING - _STATES, {each[:_SHARED] for each in _words_in([shown])}
+    return any(each[:_SHARED] not in seen for each in told if len(each) >= _LEAST or not each.isascii())
+
+
+def _only_repeats(
+    text: str,
+    task: str,
+    calls: Sequence[CompletedCall],
+    results: Collection[str],
+    *,
+    is_known: bool,
+) -> bool:
     """Return whether a text has the words of a task, and hardly any others.
 
     A word of a result is more where the task does not have it in that form ("assigned to Mia"), and so are
     all words of a short one ("off").
+
+    Args:
+        is_known: whether the task orders a known act; a number of it that nothing told is invented then.
     """
     given = {word for each in calls for values in each.arguments.values() for word in _words_in(values)}
     said, found = _words_in([text]), set[str]()
@@ -322,8 +352,8 @@ def _only_repeats(text: str, task: str, calls: Sequence[CompletedCall], results:
         is_own = folded[:_SHARED] in beginnings
         if word in found and word not in asked:
             return False
-        if not is_own and word.isdecimal() and len(word) >= _LEAST and not results:
-            continue  # invented: "Order 4711 placed"
+        if is_known and not is_own and word.isdecimal() and len(word) >= _LEAST and not results:
+            continue  # "Order 4711 placed"
         if not is_own and (word[0].isdigit() or (word != folded and word not in first)):
             return False
         if folded not in UNTELLING and (len(folded) >= _LEAST or not word.isascii() or word[0].isdigit()):
