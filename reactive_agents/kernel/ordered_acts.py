@@ -316,7 +316,7 @@ def _described(tool: ToolDefinition) -> str:
 
 
 def _adds(text: str, shown: str) -> bool:
-    """Return whether a text has a telling word that was not shown, in whatever form."""
+    """Return whether a text has a telling word that was not shown in some form."""
     told, seen = _words_in([text]) - UNTELLING - _STATES, {each[:_SHARED] for each in _words_in([shown])}
     return any(each[:_SHARED] not in seen for each in told if len(each) >= _LEAST or not each.isascii())
 
@@ -362,7 +362,7 @@ def _only_repeats(
 
 
 def _split(text: str) -> list[str]:
-    """Return the words of a text; where they have no blanks, each two characters."""
+    """Return the words of a text; without blanks, each two characters."""
     pairs: list[str] = []
     for word in _TOKEN.findall(text):
         is_joined = _WITHOUT_SPACES.search(word) is not None

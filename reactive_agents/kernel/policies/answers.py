@@ -198,7 +198,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _asks_for_call(text: str, tool: str, task: str) -> bool:
-    """Return whether a task is about a call that it has itself, or that is not to be made."""
+    """Return whether a task has a call itself, or says that it is not to be made."""
     given = _OBJECT.search(text)
     if given is not None and given[0] in task:
         return True
