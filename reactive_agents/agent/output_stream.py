@@ -204,18 +204,38 @@ def partial_value(kind: Any, data: Json) -> Any:
     if origin in (Annotated, Required, NotRequired):
         return partial_value(arguments[0], data)
     if origin in (Union, types.UnionType):
-        tried = (partial_value(each, data) for each in arguments)
-        return next((value for value in tried if value is not MISSING), MISSING)
+        return _one_of(arguments, data)
     if isinstance(data, dict):
         fields = _fields_of(kind)
         if fields is not None:
-            return _object(kind, fields, data)
+            return _object(kind, fields, _arrived(fields, data)[0])
         if origin in (dict, Mapping) and len(arguments) == 2:
             values = {name: partial_value(arguments[1], each) for name, each in data.items()}
             return {name: each for name, each in values.items() if each is not MISSING}
     if isinstance(data, list) and arguments and isinstance(origin, type):
         return _items(origin, arguments, data)
     return MISSING
+
+
+def _one_of(kinds: tuple[Any, ...], data: Json) -> Any:
+    """Return the value of the first type that has one; of several classes, of the one that fits best."""
+    if isinstance(data, dict):
+        classes = [(each, fields) for each in kinds if (fields := _fields_of(_bare(each))) is not None]
+        if len(classes) > 1:
+            arrived = [_arrived(fields, data) for _, fields in classes]
+            fits = [len(found) - wrong for found, wrong in arrived]
+            best = fits.index(max(fits))
+            if fits[best] > 0:  # otherwise nothing tells them apart yet
+                kind, fields = classes[best]
+                return _object(_bare(kind), fields, arrived[best][0])
+            of_class = [each for each, _ in classes]
+            kinds = tuple(each for each in kinds if each not in of_class)
+    tried = (partial_value(each, data) for each in kinds)
+    return next((value for value in tried if value is not MISSING), MISSING)
+
+
+def _bare(kind: Any) -> Any:
+    return _bare(typing.get_args(kind)[0]) if typing.get_origin(kind) is Annotated else kind
 
 
 def _items(origin: type, arguments: tuple[Any, ...], data: list[Json]) -> Any:
@@ -322,14 +342,22 @@ def _of_dataclass(field: dataclasses.Field[Any], kind: Any) -> _Field:
     return _Field(field.name, kind, (field.name,), lambda _: default)
 
 
-def _object(kind: Any, fields: tuple[_Field, ...], data: Mapping[str, Json]) -> Any:
-    """Return an object of a class with the fields that have arrived and are valid."""
+def _arrived(fields: tuple[_Field, ...], data: Mapping[str, Json]) -> tuple[dict[str, Any], int]:
+    """Return the fields that have arrived and are valid, and how many are not valid."""
     found: dict[str, Any] = {}
+    wrong = 0
     for field in fields:
         given: Any = next((data[name] for name in field.names if name in data), MISSING)
         value = MISSING if given is MISSING else partial_value(field.kind, given)
         if value is not MISSING:
             found[field.name] = value
+        elif given is not MISSING:
+            wrong += 1
+    return found, wrong
+
+
+def _object(kind: Any, fields: tuple[_Field, ...], found: dict[str, Any]) -> Any:
+    """Return an object of a class with these fields; the others have their defaults, or ``None``."""
     if all(field.default is None for field in fields):
         return found
     try:

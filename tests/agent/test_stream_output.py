@@ -180,3 +180,34 @@ def test_what_is_no_json_has_no_value() -> None:
     assert partial_value(dict[str, int], {"a": 1, "b": "x"}) == {"a": 1}
     assert partial_value(int | None, None) is None
     assert partial_value(Plain | Moon, {"planet": "Mars"}) == Plain("Mars", None)  # type: ignore[arg-type]
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    name: str
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+    name: str
+    tricks: list[str]
+
+
+@pytest.mark.parametrize("kind", [Cat | Dog, Annotated[Cat | Dog, Field(discriminator="kind")]])
+def test_a_part_of_a_union_is_of_the_type_that_fits_best(kind: Any) -> None:
+    text = '{"kind": "dog", "name": "Rex", "tricks": ["sit"]}'
+    values = [partial_value(kind, partial_json(text[:end])) for end in range(1, len(text) + 1)]
+    assert {type(each) for each in values if each is not MISSING} == {Dog}
+    assert values[1:11] == [MISSING] * 10  # until the kind is complete
+    assert partial_value(list[kind], [{"kind": "d"}, {"kind": "cat", "name": "M"}]) == [Cat(name="M")]
+    assert partial_value(Annotated[Plain, "a planet"] | Moon, {"planet": "Mars"}).planet == "Mars"  # type: ignore[arg-type]
+    assert partial_value(Cat | Dog | dict[str, int], {"count": 1}) == {"count": 1}  # type: ignore[arg-type]
+
+
+async def test_a_stream_of_a_union_shows_no_other_type() -> None:
+    dog = {"kind": "dog", "name": "Rex", "tricks": ["sit"]}
+    model = ScriptedLLM(streamed(answer(dog), *in_parts(dog, 3)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look_up).build()
+    shown = [each async for each in agent.stream_output("Which pet?", output=Cat | Dog)]
+    assert len(shown) > 3
+    assert {type(each) for each in shown} == {Dog}
