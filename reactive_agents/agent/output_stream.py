@@ -218,7 +218,7 @@ def partial_value(kind: Any, data: Json) -> Any:
 
 
 def _one_of(kinds: tuple[Any, ...], data: Json) -> Any:
-    """Return the value of the first type that has one; of several classes, of the one that fits best."""
+    """Return the value of the first type that has one; of classes, the best fit."""
     if isinstance(data, dict):
         classes = [(each, fields) for each in kinds if (fields := _fields_of(_bare(each))) is not None]
         if len(classes) > 1:
