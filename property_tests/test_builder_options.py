@@ -63,7 +63,7 @@ def test_the_arguments_of_each_call_of_the_builder_are_found() -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize(("name", "arguments"), CALLS)
-@settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_value_is_accepted_for_good_or_reported_by_build(
     name: str,

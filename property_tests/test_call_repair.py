@@ -141,7 +141,9 @@ def test_a_change_is_told_and_only_a_change(call: ToolCall, known: list[ToolDefi
     assert unchanged == (repaired.repairs == ())
 
 
-@settings(suppress_health_check=[HealthCheck.filter_too_much])  # few values fit a schema by chance
+@settings(
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)  # few values fit a schema by chance
 @given(arguments=st.data(), schema=object_schemas())
 def test_what_fits_is_not_touched(arguments: st.DataObject, schema: JsonObject) -> None:
     properties: Any = schema["properties"]

@@ -484,8 +484,8 @@ class ExecutionEngine:
         return failed if redactor is None else ValueRedactor(redactor).redacted(failed)
 
 
+def _has_to_wait(outcome: Result[TaskResult, RuntimeErrors], services: EngineServices) -> bool:
     """Return whether the end of a run waits, and so could be cut off."""
-    """Return whether the end of a run waits for anything, in which it could be cut off."""
     handle = services.handle
     if not isinstance(outcome, Success) or handle.session is not None or handle.content is not None:
         return True

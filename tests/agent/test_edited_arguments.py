@@ -343,7 +343,7 @@ json_values = st.recursive(
 some_arguments = st.dictionaries(st.sampled_from(["amount", "to", "real", "x"]), json_values, max_size=4)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(tries=st.lists(some_arguments, max_size=4))
 def test_a_call_runs_once_with_the_first_arguments_that_fit(tries: list[JsonObject]) -> None:
     ran: list[Any] = []

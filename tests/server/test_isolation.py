@@ -195,7 +195,7 @@ steps = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=6)
 @given(steps)
 async def test_in_any_order_of_requests_each_reads_its_own(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, str | None]]
