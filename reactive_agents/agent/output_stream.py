@@ -356,8 +356,8 @@ def _arrived(fields: tuple[_Field, ...], data: Mapping[str, Json]) -> tuple[dict
     return found, wrong
 
 
+def _object(kind: Any, fields: tuple[_Field, ...], found: dict[str, Any]) -> Any:
     """Return an object of a class with these fields, and defaults for the others."""
-    """Return an object of a class with these fields; the others have their defaults, or ``None``."""
     if all(field.default is None for field in fields):
         return found
     try:
