@@ -495,7 +495,7 @@ class RunJournal:
         known = {*self.reached}
         for entry in self._entries.values():
             if entry.kind == "result":
-                body: Mapping[str, Any] = _loaded(entry)
+                body = cast(dict[str, Any], _loaded(entry))
                 known.update(body.get("runs", ()), (each["run_id"] for each in body.get("sub_runs", ())))
         every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
         runs = await _of_record(record, RunRecord.runs, tuple, every)
@@ -1410,7 +1410,9 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
 
 
 async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
-    """Cancel a run that no process holds, without its agent; it has what its record says of its cost.
+    """Cancel a run that no process holds, without its agent.
+
+    Its outcome has what the record holds of calls, tokens and cost.
 
     Returns ``False`` if it is no such run, or its record cannot be read: it is as it was then.
     """
