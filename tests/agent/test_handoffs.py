@@ -57,7 +57,8 @@ async def look_up(what: str) -> str:
 
 def agent_named(name: str, *turns: Turn, **options: Any) -> ReactiveAgents:
     llm = ScriptedLLM(*turns, **options)
-    return ReactiveAgents.create().with_name(name).with_llm(llm).with_reasoning().with_tools(look_up)
+    builder = ReactiveAgents.create().with_name(name).with_llm(llm).with_reasoning().with_tools(look_up)
+    return builder.with_system_prompt("Whoever asks owes 40 EUR.")  # otherwise the figure has no source
 
 
 def billing(*turns: Turn) -> ReactiveAgent:

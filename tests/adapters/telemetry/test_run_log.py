@@ -299,7 +299,7 @@ def test_nothing_of_a_run_that_is_forgotten_while_it_is_under_way_is_logged_agai
                 agent.approve(each.run_id, each.approval_id)
 
     anyio.run(main)
-    assert ended == ["RunInterrupted" if is_durable else "completed"]
+    assert ended == ["ExecutionError" if is_durable else "completed"]  # its record was deleted, too
     assert (runs_in(path), events_of(path, "r-1")) == ((), ())
 
 
