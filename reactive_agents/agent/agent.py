@@ -165,7 +165,7 @@ class ReactiveAgent(Generic[R, D]):
         self._reader = reader
         self._subscriptions = Subscriptions()
         self._runs: list[Runs[R]] = []
-        self._overridden: dict[str, Any] = {}
+        self._overrides: dict[object, dict[str, Any]] = {}
 
     def __repr__(self) -> str:
         """Return the agent in a line: its name, model and tools."""
@@ -417,18 +417,18 @@ class ReactiveAgent(Generic[R, D]):
         """Set options of the runs that begin meanwhile, over those of their calls.
 
         It is for tests of an application. It applies to all threads, but neither to runs that are submitted
-        to a queue nor to those that continue from a record.
+        to a queue nor to those that continue from a record. Of blocks open at once, the last to begin wins.
 
         Args:
             model, deps, approver, settings, budget: as for :meth:`run`; ``None`` leaves one as it is.
         """
         given = {"model": model, "deps": deps, "approver": approver, "settings": settings, "budget": budget}
-        before = self._overridden
-        self._overridden = before | {name: value for name, value in given.items() if value is not None}
+        block = object()  # blocks of other threads may end in any order
+        self._overrides[block] = {name: value for name, value in given.items() if value is not None}
         try:
             yield
         finally:
-            self._overridden = before
+            del self._overrides[block]
 
     def new_task(self, task: TaskInput | Task, **options: Unpack[TaskOptions]) -> Task:
         """Return a task for this agent, with the options of its run.
@@ -875,8 +875,9 @@ class ReactiveAgent(Generic[R, D]):
 
         ``queued``: whether it is for workers, which have the dependencies.
         """
-        if self._overridden and not queued:
-            options = options | self._overridden
+        if not queued:
+            for given in tuple(self._overrides.values()):
+                options = options | given
         new_task = self._task(task, options)
         if not isinstance(new_task, Success):
             return Failure(new_task.failure())

@@ -500,6 +500,18 @@ async def test_overrides_apply_inside_each_other_and_to_streams() -> None:
             await agent.run("Count.")
 
 
+async def test_overrides_that_overlap_end_with_their_own_block() -> None:
+    own, first, second = (ScriptedLLM(forever(say(each))) for each in ("Own.", "One.", "Two."))
+    agent = ReactiveAgents.create().with_llm(own).build()
+    one, two = agent.override(model=first), agent.override(model=second)
+    one.__enter__()
+    two.__enter__()
+    one.__exit__(None, None, None)
+    assert (await agent.run("Count.")).output == "Two."
+    two.__exit__(None, None, None)
+    assert (await agent.run("Count.")).output == "Own."
+
+
 async def test_an_override_gives_dependencies_in_place_of_the_function_that_makes_them() -> None:
     builder = ReactiveAgents.create(deps=City).with_llm(ScriptedLLM(call("owner"), answer("Oslo.")))
     agent = builder.with_reasoning().with_tools(owner).with_deps(lambda: City("Rome")).build()
