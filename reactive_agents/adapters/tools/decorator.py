@@ -491,7 +491,7 @@ def _given_schema(name: str, parameters: JsonObject) -> ArgumentSchema:
     from reactive_agents.adapters.tools.schema import ArgumentSchema  # imports the codec and more
 
     try:
-        if parameters.get("type") != "object":
+        if not isinstance(parameters, dict) or parameters.get("type") != "object":
             raise ValueError("its type is not object")
         check = ArgumentCheck(parameters)
     except Exception as error:

@@ -500,7 +500,7 @@ def test_a_given_schema_describes_arguments_that_the_function_takes_by_any_name(
     ("parameters", "problem"),
     [
         ({"type": "array"}, "The schema of the tool 'cancel' is not valid: its type is not object"),
-        ("object", "The schema of the tool 'cancel' is not valid"),
+        ("object", "The schema of the tool 'cancel' is not valid: its type is not object"),
         ({"type": "object", "properties": {"ctx": {}}}, "has 'ctx', which is the parameter of the function"),
     ],
 )
