@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
@@ -70,6 +71,7 @@ from reactive_agents.effects import (
     blocked_seconds,
     cut_off_with_caller,
     effect,
+    to_the_end,
 )
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.kernel.events import EventReader
@@ -1000,12 +1002,12 @@ class Sessions:
         key = SessionKey(self._agent, SessionId(session), user)
         for said in turns_of(without_instructions(messages)):
             run_id = RunId(self._ids.new())
+            turn = SessionTurn(run_id, said, "\n".join(conversation_lines(said)), initial=self._first_state)
+            turn = ValueRedactor(self._redactor).redacted(turn)
             before = await value_of(self._store.begin(key, run_id, size=0, earlier=0))
-            text = "\n".join(conversation_lines(said))
-            initial = self._first_state if before.is_new else {}
-            turn = SessionTurn(run_id, said, text, holder=before.holder, initial=initial)
-            with anyio.CancelScope(shield=True):  # otherwise it would keep its turn
-                await value_of(self._store.end(key, run_id, ValueRedactor(self._redactor).redacted(turn)))
+            turn = evolve(turn, holder=before.holder, initial=turn.initial if before.is_new else {})
+            ending = partial(value_of, self._store.end(key, run_id, turn))
+            await to_the_end(ending)  # otherwise the session would keep its turn
 
     async def state(self, session: str) -> JsonObject:
         """Return the state of a session, which its tools change by ``ctx.state``."""
