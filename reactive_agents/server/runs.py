@@ -168,6 +168,7 @@ class LiveRun:
                 self.requests.pop((event.run_id, request), None)
             case events.TaskStarted() if event.run_id == self.run_id:
                 self.task, self.metadata = event.input, event.metadata
+                self.outcome = None  # that of an attempt elsewhere in this process
             case events.ExecutionPaused() if event.run_id == self.run_id:
                 self.is_paused = True
             case events.ExecutionResumed() if event.run_id == self.run_id:
@@ -825,15 +826,22 @@ class AgentService:
         """Refuse new runs, and wait for those in progress.
 
         After these seconds, durable runs are interrupted, so that another process or the next start continues
-        them, and other runs are cancelled. A durable run that waits for a person is interrupted at once.
+        them, and other runs are cancelled. A durable run that waits for a person, or until another worker
+        gives it up, is interrupted at once.
         """
+
+        async def finish(run: LiveRun) -> None:
+            while not run.has_ended:
+                waits_for_holder = run.is_left or (run.asked is None and not run.last)
+                if run.is_durable and (run.waits_for_person or waits_for_holder):
+                    run.scope.cancel()
+                await run.changed(3_600.0)
+
         self.is_draining = True
-        for run in self._under_way():
-            if run.is_durable and run.waits_for_person:
-                run.scope.cancel()
         with anyio.move_on_after(seconds):
-            for run in self._under_way():
-                await run.until_ended()
+            async with anyio.create_task_group() as group:
+                for run in self._under_way():
+                    group.start_soon(finish, run)
         for run in self._under_way():
             if run.is_durable or not self.cancel(run):
                 run.scope.cancel()

@@ -7,6 +7,7 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -593,7 +594,9 @@ async def test_dependencies_are_open_as_long_as_the_run_that_they_are_for(way: s
 
     model = ScriptedLLM(forever(answer("Done.", when="account of")), forever(call("who")))
     described = ReactiveAgents.create(deps=str).with_name("clerk").with_llm(model).with_reasoning()
-    described = described.with_tools(who).with_approval(timeout_s=60).with_durability(tmp_path / "r.db")
+    described = described.with_tools(who).with_approval(timeout_s=60)
+    # no worker of the server takes over what the function that raises has interrupted
+    described = described.with_durability(tmp_path / "r.db", recover=False)
     if way == "with_deps":
         app = create_app(described.with_deps(account_of).build())
     else:
@@ -647,6 +650,76 @@ async def test_dependencies_that_cannot_be_made_take_no_place_from_later_runs() 
         again = await client.post("/v1/runs", json={"task": "Do it."}, headers=headers)
         assert again.status_code == 201
         assert (await ended(client, again.json()))["status"] == "completed"
+
+
+@pytest.mark.parametrize("way", ["the server ends", "the worker ends before"])
+async def test_a_run_that_a_worker_of_the_server_has_is_resumed_after_it_unless_the_server_ends(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_BEGIN_S", 0.01)
+    seen: list[str] = []
+    broken = True
+
+    @asynccontextmanager
+    async def account(_: RunContext[None]) -> AsyncIterator[str]:
+        if broken:
+            raise ConnectionError("the database is away")
+        seen.append("open")
+        yield "account"
+        seen.append("close")
+
+    @tool(requires_approval=True)
+    def pay(context: RunContext[str]) -> str:
+        """Pay."""
+        return context.deps
+
+    described = ReactiveAgents.create(deps=str).with_name("clerk").with_llm(ScriptedLLM(forever(call("pay"))))
+    described = described.with_reasoning().with_tools(pay).with_approval(timeout_s=60)
+    described = described.with_durability(tmp_path / "r.db")
+    agent = described.with_deps(account).build()
+    app = create_app(agent, drain_s=inf)
+    with anyio.fail_after(60):
+        async with asking(app) as client:
+            left, service = await begun(client), app.state.service
+            await until(lambda: not service.runs_under_way)
+            run = await service.find(service.anybody, left["run_id"])
+            broken = False
+            await until(lambda: seen == ["open"])  # by the worker
+            await service.order(service.anybody, run, "resume")
+            await waiting(client, left)
+            if way == "the worker ends before":
+                await agent.runs.stop_workers()
+                await until(lambda: service._live[left["run_id"]].status == "waiting")
+                assert (await client.get(f"/v1/runs/{left['run_id']}")).json()["status"] == "waiting"
+    assert seen == ["open", "close"] * (2 if way == "the worker ends before" else 1)
+
+
+async def test_a_durable_run_that_begins_to_wait_as_the_server_ends_is_interrupted_then(
+    tmp_path: Path,
+) -> None:
+    is_ending = anyio.Event()
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        await is_ending.wait()
+        return "Seen."
+
+    @tool(requires_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "Paid."
+
+    described = builder(call("look"), forever(call("pay"))).with_tools(look, pay).with_approval(timeout_s=60)
+    service = runs.AgentService({"clerk": described.with_durability(tmp_path / "r.db").build()})
+    run = await service.start(service.anybody, "clerk", runs.RunRequest("Pay."))
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(service.drain, inf)
+            await until(lambda: service.is_draining)
+            is_ending.set()
+    assert run.status == "interrupted"
+    await service.agents["clerk"].aclose()
 
 
 async def test_a_run_is_not_begun_when_the_server_begins_to_end_as_it_is_asked_for() -> None:
