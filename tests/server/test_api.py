@@ -678,19 +678,18 @@ async def test_a_run_that_a_worker_of_the_server_has_is_resumed_after_it_unless_
     described = described.with_durability(tmp_path / "r.db")
     agent = described.with_deps(account).build()
     app = create_app(agent, drain_s=inf)
-    with anyio.fail_after(60):
-        async with asking(app) as client:
-            left, service = await begun(client), app.state.service
-            await until(lambda: not service.runs_under_way)
-            run = await service.find(service.anybody, left["run_id"])
-            broken = False
-            await until(lambda: seen == ["open"])  # by the worker
-            await service.order(service.anybody, run, "resume")
-            await waiting(client, left)
-            if way == "the worker ends before":
-                await agent.runs.stop_workers()
-                await until(lambda: service._live[left["run_id"]].status == "waiting")
-                assert (await client.get(f"/v1/runs/{left['run_id']}")).json()["status"] == "waiting"
+    async with asking(app) as client:
+        left, service = await begun(client), app.state.service
+        await until(lambda: not service.runs_under_way)
+        run = await service.find(service.anybody, left["run_id"])
+        broken = False
+        await until(lambda: seen == ["open"])  # by the worker
+        await service.order(service.anybody, run, "resume")
+        await waiting(client, left)
+        if way == "the worker ends before":
+            await agent.runs.stop_workers()
+            await until(lambda: service._live[left["run_id"]].status == "waiting")
+            assert (await client.get(f"/v1/runs/{left['run_id']}")).json()["status"] == "waiting"
     assert seen == ["open", "close"] * (2 if way == "the worker ends before" else 1)
 
 
@@ -713,11 +712,10 @@ async def test_a_durable_run_that_begins_to_wait_as_the_server_ends_is_interrupt
     described = builder(call("look"), forever(call("pay"))).with_tools(look, pay).with_approval(timeout_s=60)
     service = runs.AgentService({"clerk": described.with_durability(tmp_path / "r.db").build()})
     run = await service.start(service.anybody, "clerk", runs.RunRequest("Pay."))
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as group:
-            group.start_soon(service.drain, inf)
-            await until(lambda: service.is_draining)
-            is_ending.set()
+    async with anyio.create_task_group() as group:
+        group.start_soon(service.drain, inf)
+        await until(lambda: service.is_draining)
+        is_ending.set()
     assert run.status == "interrupted"
     await service.agents["clerk"].aclose()
 
