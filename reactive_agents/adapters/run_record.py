@@ -1316,7 +1316,8 @@ def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
 def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:
     if isinstance(written, Failure):
         return written
-    return Failure(LeaseLost(run_id)) if written.unwrap() is None else written  # type: ignore[return-value]
+    order = written.unwrap()
+    return Failure(LeaseLost(run_id)) if order is None else Success(order)
 
 
 def _nothing(_: object) -> None:

@@ -162,10 +162,10 @@ _UNPAID: Mapping[str, JsonObject] = {
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
 
 
-def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors | errors.ServiceFailed]) -> _A:
+def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return the record's answer; stop the run if the record failed."""
     if isinstance(answer, Failure):
-        error = _record_error(answer.failure())
+        error = answer.failure()
         interrupted = errors.RunInterrupted(run_id, error.message, error)
         raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
     return answer.unwrap()
@@ -341,10 +341,8 @@ class RunJournal:
         if isinstance(branch, RunBranch) and branch.journal is self:
             now = max(now, branch.at)  # the run's time never goes back
         entry, begun = RunEntry(key, kind, now, text), self._begun_writes
-        append, record = RunRecord.append, self.record
-        given = (self.run_id, self.holder, entry)
-        written = await call_outside_record(
-            "record", record, append, None, *given, durable=durable, later=later
+        written = await _of_record(
+            self.record, RunRecord.append, None, self.run_id, self.holder, entry, durable=durable, later=later
         )
         order = _recorded(self.run_id, written)
         self._entries[key] = entry
@@ -1167,14 +1165,12 @@ async def _of_record(
 ) -> Result[_A, errors.RecordErrors]:
     """Return the answer of a record; a custom one that breaks its port is an error."""
     answer = await call_outside_record("record", record, method, expected, *args, **kwargs)
-    return answer if isinstance(answer, Success) else Failure(_record_error(answer.failure()))
-
-
-def _record_error(error: errors.RecordErrors | errors.ServiceFailed) -> errors.RecordErrors:
-    """Return the error of a record, also of one that breaks its port."""
-    if isinstance(error, errors.ServiceFailed):
-        return errors.RecordFailed(error.message, error.operation)
-    return error
+    if isinstance(answer, Success):
+        return answer
+    problem = answer.failure()
+    if isinstance(problem, errors.ServiceFailed):
+        return Failure(errors.RecordFailed(problem.message, problem.operation))
+    return Failure(problem)
 
 
 def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
