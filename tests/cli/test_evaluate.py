@@ -16,6 +16,8 @@ from tests.support.command_line import Completed, command
 from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.waiting import until_blocking
 
+ROOT = Path(__file__).parents[2]
+
 CASES = """
 [[cases]]
 name = "product"
@@ -130,21 +132,37 @@ def test_a_tool_that_the_agent_lacks_is_an_error_also_where_it_should_not_be_cal
     assert "the agent has no tool 'calculatr', but: calculator" in done.stdout
 
 
+HANGS_AT_ITS_SECOND_RUN = """
+from pathlib import Path
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.testing import ScriptedLLM, say
+
+
+def second(request):
+    Path("second").touch()
+    return say("late", delay=3_600)
+
+
+agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("done"), second))
+"""
+
+
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_sigterm_reports_the_runs_that_were_judged(tmp_path: Path, options: tuple[str, ...]) -> None:
-    cases = tmp_path / "cases.toml"
-    cases.write_text('[[cases]]\ntask = "One."\ncontains = ["done"]\n[[cases]]\ntask = "Two."\n')
-    with OpenAIServer(Answer("done"), Answer("late", delay_s=3_600)) as server:
-        arguments = ("--model", "openai/gpt-4o-mini", "--base-url", server.base_url, "--limit", "1", *options)
-        evaluating = (sys.executable, "-m", "reactive_agents", "evaluate", str(cases), *arguments)
-        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        with subprocess.Popen(
-            evaluating, **pipes, env={**os.environ, "OPENAI_API_KEY": "sk-test"}
-        ) as process:
-            until_blocking(lambda: len(server.requests) == 2)
-            process.send_signal(signal.SIGTERM)
-            printed, _ = process.communicate(timeout=60)
-        assert process.returncode == -signal.SIGTERM
+    (tmp_path / "cases.toml").write_text(
+        '[[cases]]\ntask = "One."\ncontains = ["done"]\n[[cases]]\ntask = "Two."\n'
+    )
+    (tmp_path / "app.py").write_text(HANGS_AT_ITS_SECOND_RUN)
+    arguments = ("evaluate", "cases.toml", "--config", "app:agent", "--limit", "1", *options)
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    evaluating = (sys.executable, "-m", "reactive_agents", *arguments)
+    paths = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(evaluating, **pipes, cwd=tmp_path, env=paths) as process:
+        until_blocking((tmp_path / "second").exists)
+        process.send_signal(signal.SIGTERM)
+        printed, _ = process.communicate()
+    assert process.returncode == -signal.SIGTERM
     if not options:
         assert printed.endswith("The evaluation was interrupted after 1 run.\n")
         return
