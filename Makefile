@@ -74,7 +74,7 @@ system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or
 
 crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many times, and count what is lost or done twice
 	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
-	COMMIT_KILLS=50 $(BIN)/python -m pytest -q -rP tests/system/test_crashes.py
+	COMMIT_KILLS=50 PRUNE_KILLS=24 $(BIN)/python -m pytest -q -rP tests/system/test_crashes.py tests/system/test_prune_kills.py
 	PERSONA_KILLS=100 $(BIN)/python -m pytest -q -rP tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/

@@ -15,8 +15,8 @@ from tests.support.durable_crashes import STRATEGIES
 from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
-STEPS = int(os.environ.get("KILLED_STEPS", "3"))
-EVERY = os.environ.get("KILLED_EVERY", "3")  # boundary of a strategy, of which there are two at each write
+STEPS = int(os.environ.get("KILLED_STEPS", "2"))
+EVERY = os.environ.get("KILLED_EVERY", "4")  # boundary of a strategy, of which there are two at each write
 
 
 @pytest.mark.parametrize("kind", ["plain", "idempotent", "parallel", "sub-agent"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.client import Client
@@ -14,9 +16,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from reactive_agents import McpServer, ReactiveAgents
 from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support import served_model
 from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.waiting import until
-from tests.system.test_serving import OPENED, write_agent
+from tests.system.test_serving import OPENED, ROOT
 
 pytestmark = pytest.mark.anyio
 AGENT = """name = "clerk"
@@ -74,9 +77,10 @@ def test_it_ends_on_sigterm_while_its_client_waits(tmp_path: Path) -> None:
     given = {"name": "clerk", "arguments": {"task": "Greet me."}}
     calling = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": given}
     with OpenAIServer(Answer("never", delay_s=3_600)) as model:
-        write_agent(tmp_path, model)
-        command = [sys.executable, "-m", "reactive_agents", "mcp", str(tmp_path / "agent.toml")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        command = [sys.executable, "-m", "reactive_agents", "mcp", served_model.AGENT]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        environment = {**os.environ, "MODEL_URL": model.base_url}
+        with subprocess.Popen(command, **pipes, cwd=ROOT, env=environment) as process:
             try:
                 assert process.stdin is not None
                 assert process.stdout is not None

