@@ -64,9 +64,9 @@ class ReasoningStep(Value):
         return known is not None and known.success is False and known.origin in TRIED
 
     @property
-    def is_declined_call(self) -> bool:
-        """Whether it observes a call that was declined."""
-        return self.metadata is not None and self.metadata.origin == "declined"
+    def is_declined_or_in_doubt(self) -> bool:
+        """Whether it observes a call that was declined, or that may have taken effect."""
+        return self.metadata is not None and self.metadata.origin in ("declined", "in_doubt")
 
 
 def failures_in(
@@ -156,27 +156,27 @@ def doubt_in(steps: Iterable[ReasoningStep]) -> str:
     left = dict.fromkeys(tool for tool, origin in _declines(steps)[0] if origin == "in_doubt")
     tools = " and of ".join(left)
     return (
-        f"The call of {tools} is in doubt: the process ended meanwhile, and it may have taken effect."
+        f"The call of {tools} is in doubt: its result was not recorded, and it may have taken effect."
         if tools
         else ""
     )
 
 
 def replaced_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
-    """Return the tool of each declined call that a later call stands for."""
-    return tuple(tool for tool, origin in _declines(steps)[1] if origin == "declined")
+    """Return the tool of each call, declined or in doubt, that a later call stands for."""
+    return _declines(steps)[1]
 
 
-def _declines(steps: Iterable[ReasoningStep]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def _declines(steps: Iterable[ReasoningStep]) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
     """Return tool and origin of the calls that were declined or are in doubt.
 
-    The second list has those that later calls stand for.
+    The second part has the tools of those that later calls stand for.
     """
     made: dict[CallId, tuple[str, tuple[StepId, ...]]] = {}
     declined: dict[
         StepId, tuple[str, str, str]
     ] = {}  # the calls of other passes and steps may have the same ids
-    replaced: list[tuple[str, str]] = []
+    replaced: list[str] = []
     for step in steps:
         known = step.metadata
         if known is None or known.call_id is None:
@@ -188,12 +188,12 @@ def _declines(steps: Iterable[ReasoningStep]) -> tuple[list[tuple[str, str]], li
         elif declined and known.success and known.call_id in made:
             content, before = made[known.call_id]
             for earlier in declined.keys() & before:
-                tool, call, origin = declined[earlier]
+                tool, call, _ = declined[earlier]
                 is_alike = known.has_effect or tool == known.tool_used
                 if is_alike and (content == call or not _values(content).isdisjoint(_values(call))):
                     del declined[earlier]
-                    replaced.append((tool, origin))
-    return [(tool, origin) for tool, _, origin in declined.values()], replaced
+                    replaced.append(tool)
+    return [(tool, origin) for tool, _, origin in declined.values()], tuple(replaced)
 
 
 def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tuple[str, str] | None:

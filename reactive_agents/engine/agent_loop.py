@@ -20,6 +20,7 @@ from reactive_agents.core.results import (
     ModelRetry,
     ReasoningResult,
     declined_end,
+    doubt_in,
     failures_in,
 )
 from reactive_agents.core.settings import RunSettings, ToolNeeds
@@ -152,11 +153,14 @@ def _held_to_orders(
 def without_declined(result: ReasoningResult) -> ReasoningResult:
     """Return the outcome, which is partial where a call was declined or is in doubt.
 
-    What the answer says of it does not matter.
+    What the answer says of it does not matter. The reason of any partial one names what is in doubt.
     """
     declined = declined_end(result.status, result.steps)
     if declined is None:
-        return result
+        doubt, reason = doubt_in(result.steps) if result.status == "partial" else "", result.metadata.reason
+        if not doubt or doubt in reason:
+            return result
+        return evolve(result, metadata=evolve(result.metadata, reason=f"{reason} {doubt}"))
     ended_by, reason = declined
     course = RunCourse(failed_calls=len(failures_in(result.steps)))
     confidence = min(result.metadata.confidence, confidence_in("partial", course))

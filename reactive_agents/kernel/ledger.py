@@ -40,7 +40,7 @@ class CallCounts(Value):
         succeeded: how often each tool succeeded.
         failed_in_a_row: how often each tool has failed since its last success.
         effects: the key of the result of each call that succeeded and changed something, by its fingerprint.
-        declined: how often a call of each tool was declined.
+        declined: how often a call of each tool was declined, or is in doubt.
     """
 
     attempts: PersistentMap[str, int] = field(default=NO_ENTRIES, converter=as_map)
@@ -61,7 +61,7 @@ class CallCounts(Value):
         """Return the counts after calls, each the name of its tool and whether it worked.
 
         Args:
-            declined: the tool of each of the calls that was declined.
+            declined: the tool of each of the calls that was declined, or is in doubt.
         """
         attempts, succeeded, failed = self.attempts, self.succeeded, self.failed_in_a_row
         for name, worked in calls:
@@ -211,7 +211,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
         asked, outcome = entry.call.fingerprint, digest(entry.text)
         questioned -= {asked}
         executed.append((entry.call.name, not entry.result.error))
-        if entry.result.origin == "declined":
+        if entry.result.origin in ("declined", "in_doubt"):
             declined.append(entry.call.name)
         volatile = entry.definition is not None and entry.definition.volatile
         before = outcomes.get(asked) or ledger.outcomes.get(asked)

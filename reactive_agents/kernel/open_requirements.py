@@ -51,8 +51,8 @@ def open_requirements(
 ) -> OpenRequirements:
     """Return the open and the lost requirements; one that was met stays met.
 
-    A requirement of the ``final-answer`` tool is met by any answer. A call that was declined is not asked for
-    again: it makes the run partial by itself, unless a later call stands for it.
+    A requirement of the ``final-answer`` tool is met by any answer. A call that was declined or is in
+    doubt is not asked for again: it makes the run partial by itself, unless a later call stands for it.
 
     Args:
         calls: the calls of the whole run.
@@ -92,7 +92,7 @@ def requirements_of(state: KernelState, context: KernelContext) -> OpenRequireme
 
 
 def without_replaced(calls: CallCounts, steps: Sequence[ReasoningStep]) -> CallCounts:
-    """Return the counts without the declined calls that later calls stand for."""
+    """Return the counts without the calls, declined or in doubt, that later ones stand for."""
     replaced = Counter(replaced_in(steps)) if calls.declined else None
     return evolve(calls, declined=Counter(calls.declined) - replaced) if replaced else calls
 

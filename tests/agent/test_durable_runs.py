@@ -323,8 +323,33 @@ async def test_an_interrupted_run_goes_on_and_reports_the_call_in_doubt(tmp_path
     assert events.of(RunContinued)[0].attempt == 2
     assert "may have taken effect" in llm.requests[0].messages[-1].content
     assert (result.status, result.metadata.terminated_by) == ("partial", "in_doubt")
-    assert result.reason.startswith("The call of pay is in doubt: the process ended meanwhile")
+    assert result.reason.startswith("The call of pay is in doubt: its result was not recorded")
     assert result.metadata.model_calls == 4  # two of the first process, two of the second
+
+
+@pytest.mark.parametrize("said", ["I have paid number 1.", "It is in doubt whether number 1 was paid."])
+async def test_a_required_call_that_is_in_doubt_is_not_asked_for_again(tmp_path: Path, said: str) -> None:
+    """The task names the tool; the model is told not to make the call before it knows more."""
+    bank, task = Bank(hangs_at=1), "Use the pay tool for number 1."
+    running = agent(tmp_path / "r.db", bank, ScriptedLLM(call("pay", number=1)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: running.run(task, run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    llm = ScriptedLLM(answer(said))
+    result = await agent(tmp_path / "r.db", bank, llm).run(task, run_id="order-1")
+    assert (result.output, len(llm.requests), bank.numbers) == (said, 1, [])
+    assert (result.status, result.metadata.terminated_by) == ("partial", "in_doubt")
+    assert result.reason.startswith("The call of pay is in doubt")
+
+
+async def test_a_run_that_is_partial_for_another_cause_names_the_doubt_too(tmp_path: Path) -> None:
+    bank = Bank(hangs_at=2)
+    await interrupted(tmp_path / "r.db", bank)
+    asking = agent(tmp_path / "r.db", bank, ScriptedLLM(*[call("pay", number=1)] * 9))
+    result = await asking.run("Pay.", run_id="order-1")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "loop_detection")
+    assert "The call of pay is in doubt" in result.reason
 
 
 async def test_an_idempotent_call_is_made_again_with_the_same_key(tmp_path: Path) -> None:
@@ -511,7 +536,7 @@ async def test_a_doubt_in_the_run_of_another_agent_is_one_of_its_caller(
     )
     result = await described(outer, inner).runs.resume("order-1")
     assert (result.status, result.metadata.terminated_by) == ("partial", "in_doubt")
-    assert result.reason.startswith("The call of payer is in doubt: the process ended meanwhile")
+    assert result.reason.startswith("The call of payer is in doubt: its result was not recorded")
     observed = outer.requests[0].messages[-1].content
     if wrappers == (swallow_error,):
         assert observed == "All went well."

@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
+from traceback import format_exception
 from types import NoneType, TracebackType
 from typing import Any, Final, TypeAlias, get_args
 
@@ -67,6 +68,7 @@ _log = logging.getLogger("reactive_agents")
 _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000
 _LEAST_CHARS = 50  # of one error among many
+_LOGGED_CHARS = 10_000
 _DATA = frozenset({str, int, float, bool, NoneType, dict, list})
 _PLAIN = frozenset({str, int, float, bool, NoneType, dict})
 _PARTS = frozenset(CONTENT_TYPES)
@@ -128,6 +130,8 @@ def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[A
         return (function(**arguments),)  # in a tuple, since trio refuses awaitables
     except StopIteration as error:  # a future does not accept it
         raise ExceptionGroup("a tool raised", [error]) from None
+    except GeneratorExit as error:  # to the task that waits for the thread it would look like its own end
+        raise RuntimeError("it raised GeneratorExit") from error
 
 
 async def _settle(tool_name: str, value: BaseContainer) -> Result[Returned, ToolErrors]:
@@ -204,8 +208,12 @@ def _raised(tool_name: str, error: BaseException, where: str = "") -> ToolFailed
     if isinstance(error, ModelRetry) and (words := _detail(error)):  # the tool's own words, not a fault
         return ToolFailed(tool_name, words)
     # the model sees one sentence; the traceback is for the author of the tool
-    trace = _within_the_tool(raised.__traceback__)
-    _log.warning("The tool %r raised.", tool_name, exc_info=(type(raised), raised, trace))
+    told = type(raised), raised, _within_the_tool(raised.__traceback__)
+    if len(as_text(error)) <= _LOGGED_CHARS:
+        _log.warning("The tool %r raised.", tool_name, exc_info=told)
+    else:  # a page, or who wrote it, may have chosen the text
+        lines = shortened("".join(format_exception(*told)), _LOGGED_CHARS)
+        _log.warning("The tool %r raised.\n%s", tool_name, lines)
     kind = type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         several = list(_single(error))

@@ -223,7 +223,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     seen, tools = _seen(state, context), _described(state, context)
     failed = _last_failure(state)
-    is_told = failed and (failed.is_declined_call or answer_check.tells_failure(text, failed.content))
+    is_told = failed and (failed.is_declined_or_in_doubt or answer_check.tells_failure(text, failed.content))
     if is_told and not answer_check.announces(text, seen):
         return None
     if not state.ledger.counted.attempts and answer_check.is_composed(text, context.input.to_do, tools):
@@ -267,9 +267,9 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
     What the tool said of its failure counts as found. A call that needs approval is not asked for again, and
-    nothing is asked after one that was declined. An answer that is delivered without anything found after
-    that is partial where no call of the run has worked. An answer that names what only failed calls were
-    about, and denies nothing, is treated alike, whenever the call was made.
+    nothing is asked after one that was declined or is in doubt. An answer that is delivered without anything
+    found after that is partial where no call of the run has worked. An answer that names what only failed
+    calls were about, and denies nothing, is treated alike, whenever the call was made.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
@@ -278,7 +278,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     last = about or _last_failure(state)
     if last is None or last.metadata is None or not turns_left(state, context):
         return None
-    if last.is_declined_call:
+    if last.is_declined_or_in_doubt:
         return None  # the run is partial whatever the answer says
     tool = last.metadata.tool_used or "the tool"
     failures = state.ledger.counted.failed_in_a_row.get(tool, 0)
@@ -341,7 +341,7 @@ def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | No
             continue
         if step.type == "action":
             made[known.call_id] = failed
-        elif step.is_failed_call and not step.is_declined_call and tool.name in wanted:
+        elif step.is_failed_call and not step.is_declined_or_in_doubt and tool.name in wanted:
             failed, by = step, tool.name
         elif failed is not None and known.success and made.get(known.call_id) is failed:
             from reactive_agents.kernel.ordered_acts import is_for_another_act  # takes a while to read

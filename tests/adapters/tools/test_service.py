@@ -303,6 +303,26 @@ async def test_what_a_tool_asks_of_the_model_is_no_fault_of_the_tool(
     assert not caplog.records
 
 
+async def test_the_log_has_the_beginning_of_a_text_that_somebody_else_may_have_chosen(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def look() -> str:
+        raise ValueError("x" * 1_000_000)
+
+    (await run(make_service(look), "look")).failure()
+    (told,) = caplog.messages
+    assert "line" in told
+    assert told.index("ValueError: xxx") < len(told) < 20_000
+
+
+async def test_a_sync_tool_that_raises_the_end_of_a_generator_has_failed() -> None:
+    def look() -> str:
+        raise GeneratorExit
+
+    error = (await run(make_service(look), "look")).failure()
+    assert error == ToolFailed("look", "it raised GeneratorExit", "RuntimeError")
+
+
 async def test_a_tool_that_asks_for_nothing_has_failed() -> None:
     def look() -> str:
         raise ModelRetry
