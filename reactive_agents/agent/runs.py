@@ -47,14 +47,10 @@ from reactive_agents.core.run_record import (
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.engine.durability import (
-    arguments_in_doubt,
-    cancel_left,
-    engine_definition,
-    recorded_outcome,
-    task_difference,
-)
+from reactive_agents.engine.durability import cancel_left, engine_definition, task_difference
+from reactive_agents.engine.recorded_answers import recorded_outcome
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
+from reactive_agents.engine.run_journal import arguments_in_doubt
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.kernel.service_calls import BrokenServiceError
 from reactive_agents.ports import Clock, QueueEngine, RunRecord

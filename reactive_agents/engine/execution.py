@@ -72,7 +72,7 @@ from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors
-    from reactive_agents.engine.durability import RunJournal
+    from reactive_agents.engine.run_journal import RunJournal
 
 _log = logging.getLogger("reactive_agents")
 

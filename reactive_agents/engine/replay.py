@@ -14,7 +14,6 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import evolve, frozen
-from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
@@ -26,7 +25,9 @@ from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import BRANCH, attempt
-from reactive_agents.engine import durability
+from reactive_agents.engine.durability import EventSink, engine_of, replaying_engine
+from reactive_agents.engine.recorded_answers import end_of, recorded_outcome
+from reactive_agents.engine.run_journal import ReplayEnded, RunBranch, RunJournal
 from reactive_agents.engine.services import CALLER, RunOverrides, RunStopped
 from reactive_agents.ports import RunRecord
 
@@ -73,12 +74,6 @@ class Replay:
     step: int
 
 
-def replaying_engine(engine: ExecutionEngine, bus: durability.EventSink) -> ExecutionEngine:
-    """Return an engine whose runs are replays, without subscribers and budget."""
-    ports = evolve(engine.ports, events=bus, budget=Nothing, open_services=None)
-    return type(engine)(engine.settings, ports)
-
-
 def recorded_steps(entries: Sequence[RunEntry]) -> tuple[RecordedStep, ...]:
     """Return the steps that entries record."""
     steps: list[RecordedStep] = []
@@ -113,11 +108,11 @@ async def replay_run(
     steps = recorded_steps(entries)
     if until is not None and until < len(steps):
         entries = [each for each in entries if each.number <= steps[until - 1].entry]
-    journal = durability.RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
+    journal = RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
     journal.reader = reader
     events: list[AgentEvent] = []
-    replaying = replaying_engine(durability.engine_of(engine, journal), durability.EventSink(events.append))
-    branch, caller = BRANCH.set(durability.RunBranch(journal)), CALLER.set(None)
+    replaying = replaying_engine(engine_of(engine, journal), EventSink(events.append))
+    branch, caller = BRANCH.set(RunBranch(journal)), CALLER.set(None)
     outcome: Result[TaskResult, TaskFailed] | None = None
     try:
         outcome = await replaying.conduct_phases(
@@ -127,9 +122,7 @@ async def replay_run(
         step = differing or journal.used(each.key for each in steps)
     except RunStopped as stopped:
         key = getattr(stopped, "key", "")
-        difference = (
-            stopped.difference if isinstance(stopped, durability.ReplayEnded) else stopped.error.message
-        )
+        difference = stopped.difference if isinstance(stopped, ReplayEnded) else stopped.error.message
         has_ended = run.status not in ("open", "queued") and not _was_cut_off(run)
         if not difference and has_ended and until is None:
             difference = f"it goes on with {key or 'a call'}, where the recorded run ended"
@@ -144,11 +137,10 @@ async def replay_run(
 
 def _was_cut_off(run: RecordedRun) -> bool:
     """Return whether a run was ended from outside, which its record does not have."""
-    known = durability.recorded_outcome(run)
+    known = recorded_outcome(run)
     if isinstance(known, errors.RunRefused):
         return False
-    ended = known.unwrap() if isinstance(known, Success) else known.failure()
-    return ended.metadata.terminated_by in ("cancelled", "stopped", DEADLINE)
+    return end_of(known).metadata.terminated_by in ("cancelled", "stopped", DEADLINE)
 
 
 def _compared(
@@ -157,12 +149,12 @@ def _compared(
     """Return how an outcome differs from the recorded one, and at which step, or 0."""
     if run.status in ("open", "queued"):
         return "", 0
-    known = durability.recorded_outcome(run)
+    known = recorded_outcome(run)
     if isinstance(known, errors.RunRefused):
         return known.message, 0
-    before, now = _steps_of(known), _steps_of(outcome)
+    before, now = end_of(known).steps, end_of(outcome).steps
     for one, other in zip(before, now, strict=False):
-        if without_duration(one) != without_duration(other):
+        if _without_duration(one) != _without_duration(other):
             number = _number_of(other, entries)
             return f"Step {number} has another {other.type}: {other.content!r:.200}", number
     if isinstance(known, Success) and isinstance(outcome, Failure):
@@ -192,11 +184,7 @@ def _number_of(step: ReasoningStep, entries: Sequence[RunEntry]) -> int:
     return before[-1].number if before else 0
 
 
-def _steps_of(outcome: Result[TaskResult, TaskFailed]) -> tuple[ReasoningStep, ...]:
-    return outcome.unwrap().steps if isinstance(outcome, Success) else outcome.failure().steps
-
-
-def without_duration(step: ReasoningStep) -> ReasoningStep:
+def _without_duration(step: ReasoningStep) -> ReasoningStep:
     """Return a step without how long it took, which no record holds."""
     return step if step.metadata is None else evolve(step, metadata=evolve(step.metadata, duration=None))
 

@@ -38,7 +38,7 @@ from reactive_agents.kernel.service_calls import broken_service
 from reactive_agents.ports import Approver, RequestDesk
 
 if TYPE_CHECKING:
-    from reactive_agents.engine.durability import RunJournal
+    from reactive_agents.engine.run_journal import RunJournal
 
 _A = TypeVar("_A")
 _R = TypeVar("_R")

@@ -162,7 +162,7 @@ class RunTools:
         journal = self._services.journal
         if journal is None:
             return await self._executed(passed, call, scope, approver), False
-        from reactive_agents.engine.durability import RecordedCall
+        from reactive_agents.engine.run_journal import RecordedCall
 
         known = [each for each in definitions_of(self._tools) if each.name == call.name]
         probe = getattr(self._tools, "was_done", None)

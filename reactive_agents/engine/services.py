@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from reactive_agents.core.governance import PersonRequest
     from reactive_agents.core.messages import ToolCall
     from reactive_agents.core.run_record import RecordedRun
-    from reactive_agents.engine.durability import RunJournal  # imported by durable runs
     from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
     from reactive_agents.engine.run_content import RunContent
+    from reactive_agents.engine.run_journal import RunJournal  # imported by durable runs
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 OpenServices: TypeAlias = Callable[[], Effect[None, errors.ServiceFailed]]

@@ -116,7 +116,7 @@ class RunBudget:
 
     async def settle(self, held: Held, answer: Result[ModelResponse, errors.LLMErrors]) -> None:
         """Settle the cost of a call; the reserved amount counts where it is unknown."""
-        spent = _attempts_of(answer)
+        spent = attempts_of(answer)
         unknown = any(each.unreported_calls for each in spent) or _may_have_cost(answer)
         most_usd = held.bound.usd or 0.0
         kept_usd = max(0.0, _cost_of(answer, most_usd) - sum(each.cost_usd for each in spent))
@@ -292,7 +292,8 @@ class RunBudget:
                 )
 
 
-def _attempts_of(answer: Result[ModelResponse, errors.LLMErrors]) -> tuple[RunUsage, ...]:
+def attempts_of(answer: Result[ModelResponse, errors.LLMErrors]) -> tuple[RunUsage, ...]:
+    """Return the usage of all attempts of a request."""
     return answer.unwrap().spent if isinstance(answer, Success) else errors.refused_attempts(answer.failure())
 
 
@@ -300,12 +301,12 @@ def _may_have_cost(answer: Result[ModelResponse, errors.LLMErrors]) -> bool:
     """Return whether a failed call without known attempts may be charged."""
     if isinstance(answer, Success):
         return False
-    return not _attempts_of(answer) and errors.may_be_charged(answer.failure())
+    return not attempts_of(answer) and errors.may_be_charged(answer.failure())
 
 
 def _cost_of(answer: Result[ModelResponse, errors.LLMErrors], most_usd: float) -> float:
     """Return US dollars. ``most_usd``: for each attempt of unknown cost."""
     if _may_have_cost(answer):
         return most_usd
-    spent = _attempts_of(answer)
+    spent = attempts_of(answer)
     return sum(max(each.cost_usd, most_usd) if each.unpriced_calls else each.cost_usd for each in spent)

@@ -48,8 +48,9 @@ from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
 from reactive_agents.core.texts import one_line
 from reactive_agents.effects import attempt, spawn_on_this_loop
-from reactive_agents.engine.durability import names_of_given_tools, recorded_outcome
+from reactive_agents.engine.durability import names_of_given_tools
 from reactive_agents.engine.guardrail import WITHHELD
+from reactive_agents.engine.recorded_answers import recorded_outcome
 from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
 from reactive_agents.server.web import Problem
 

@@ -48,6 +48,8 @@ HEAVY = (
         "reactive_agents.adapters.run_record",
         "reactive_agents.agent.runs",
         "reactive_agents.engine.durability",
+        "reactive_agents.engine.recorded_answers",
+        "reactive_agents.engine.run_journal",
     ),
 )
 NEEDED = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_STATE_HOME")

@@ -1,0 +1,916 @@
+"""Durable runs: outside answers are recorded, and reused after a crash.
+
+A durable run is an ordinary run that records every answer from outside under the name of its call: a model's
+answer before it is used, a tool call's intent before it and its result after it, answers of services and
+people, each with its time. An interrupted run starts again from the beginning; recorded answers return at
+once, so that it reaches the point of the interruption without calling anything. Nothing else is stored.
+
+What must stay true: names depend only on the structure of the run (``effects.Branch``); ids and the run's
+time come from the record; recorded calls are not repeated; a call without a recorded result is repeated only
+if that is harmless; only the process that holds the run writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+
+import anyio
+import anyio.lowlevel
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+from ulid_transform import bytes_to_ulid
+
+from reactive_agents.core import errors
+from reactive_agents.core.codec import data_to_json, encode
+from reactive_agents.core.events import TaskFailed, ToolCallInDoubt
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.ids import ApprovalId, RunId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import ToolCall, UserMessage
+from reactive_agents.core.models import ModelRequest, ModelResponse
+from reactive_agents.core.run_context import SessionState
+from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunFilter, RunOrder
+from reactive_agents.core.tasks import SubRun
+from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
+from reactive_agents.core.values import replaced
+from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
+from reactive_agents.engine.execution_control import ExecutionControl
+from reactive_agents.engine.recorded_answers import (
+    PUBLISHED,
+    SERVICES,
+    ServiceErrors,
+    answer_in,
+    call_of,
+    data_of,
+    decoded,
+    ended_runs,
+    fingerprint,
+    intent_data,
+    outcome_data,
+    outcome_in,
+    question_data,
+)
+from reactive_agents.engine.services import CALLER, Caller, RunStopped
+from reactive_agents.kernel import RunEvents
+from reactive_agents.kernel.context import UsageAccount
+from reactive_agents.kernel.run_budget import attempts_of
+from reactive_agents.kernel.service_calls import call_outside_record
+from reactive_agents.ports import Approver, Clock, RunRecord
+
+if TYPE_CHECKING:
+    from reactive_agents.engine.services import EnginePorts
+
+_A = TypeVar("_A")
+_P = ParamSpec("_P")
+
+IN_DOUBT = (
+    "In doubt: the process ended while this call was under way, so it may have taken effect. It was not run "
+    "again. Find out whether it took effect before making it again; where that is not possible, report it."
+)
+"""The result of a call in doubt, for the model."""
+
+_SENT = "<"
+"""Ends the key of the entry that a request was sent, once for each time."""
+_UNRECORDED_WRITES = frozenset({"sessions.end"})
+"""Idempotent writes, which are not recorded and are skipped in a replay."""
+ACCEPTED = "accepted"
+"""Begins the key of the entry that another version of the agent continues the run."""
+_COUNTED = "cost tracking.record1"
+"""The key of the entry that the cost of a run was recorded."""
+_ALL_RUNS = 1_000_000
+_START = "audit.append1"
+"""The key of the audit entry of the run's start, which a fork has for itself."""
+_UNPAID: Mapping[str, JsonObject] = {
+    "answer": {"refused": [], "cached": True},
+    "error": {"refused": []},
+    "result": {"usage": []},
+}
+"""What the parts of a shared entry say of their cost."""
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
+
+
+class ReplayEnded(RunStopped):
+    """A replay reached a call that is not recorded; ``difference``: how it differs."""
+
+    def __init__(self, run_id: RunId, key: str, difference: str = "") -> None:
+        super().__init__(errors.RunInterrupted(run_id, difference or f"its record ends at {key}"))
+        self.key = key
+        self.difference = difference
+
+
+class RunJournal:
+    """Writes the record of a run, and returns recorded answers.
+
+    Args:
+        record: the store of entries; ``None`` for a replay, which stores nothing.
+        entries: the entries of earlier attempts, and of the run that this one was forked from.
+        in_doubt: the policy for a call that may have taken effect.
+        lenient: whether recorded answers are used even if their request differs.
+
+    Attributes:
+        account: counts the cost of recorded answers.
+        events: publishes how calls in doubt were settled.
+        control: receives the orders of other processes.
+        fail: publishes and returns the failure of the run, with what it has done.
+        state: the state of the session, which is recorded with the results of calls.
+        reader: the record in which a replay finds sub-runs.
+        elsewhere: unfinished sub-runs in records of their own.
+        reached: the sub-runs that this attempt has reached; ``None`` for those that are counted.
+        requests: the number of requests to people in calls that are not made again.
+        accepts: how the agent that continues the run differs from the one that began it.
+    """
+
+    def __init__(
+        self,
+        run: RecordedRun,
+        entries: Sequence[RunEntry],
+        clock: Clock,
+        *,
+        record: RunRecord | None = None,
+        holder: str = "",
+        in_doubt: str = "tell",
+        lenient: bool = False,
+    ) -> None:
+        self.run = run
+        self.run_id = run.run_id
+        self.holder = holder
+        self.record = record
+        self.account: UsageAccount | None = None
+        self.events: RunEvents | None = None
+        self.control: ExecutionControl | None = None
+        self.fail: Callable[[errors.RuntimeErrors], TaskFailed] | None = None
+        self.state: SessionState | None = None
+        self.in_doubt = in_doubt
+        self.begun_at = run.created_at or clock.now()
+        self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
+        self.seed = str(self.changes.get("seed", run.run_id))
+        said = [(self.changes["message"], run.origin_entries)] if "message" in self.changes else []
+        earlier: Any = self.changes.get("earlier", ())
+        self._messages: list[tuple[Any, int]] = [*earlier, *said]
+        self._message_places: list[int] = []
+        self._clock = clock
+        self.lenient = lenient
+        self.reader: RunRecord | None = None
+        self.elsewhere: dict[RunId, RunRecord] = {}
+        self.reached: dict[RunId, RunJournal | None] = {}
+        self.requests = 0
+        self.accepts: tuple[str, ...] = ()
+        self._order: RunOrder = ""
+        self._doubts: dict[ApprovalId, str] = {}
+        self._handled: dict[str, str] = {}
+        self._begun: dict[str, JsonObject] = {}
+        self._shared = run.origin_entries
+        accepted = (each.number for each in entries if each.key.startswith(ACCEPTED))
+        self._accepted = max(accepted, default=0)
+        self._entries = {each.key: each for each in entries}
+        again = [each for each in entries if self.is_shared(each) and call_of(each)]
+        for each in again:  # a fork repeats these calls; approvals were for the first time only
+            if f"{call_of(each)}=" not in self._entries and self._entries.get(each.key) is each:
+                del self._entries[each.key]
+        start = self._entries.get(_START)
+        if start is not None and self.is_shared(start):
+            del self._entries[_START]
+        own = (each for each in entries if each.kind == "question" and not self.is_shared(each))
+        self._asked = Counter(map(call_of, own))
+        sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
+        self._sent = Counter(each.key.rstrip(_SENT) for each in sent)
+        self._used: set[str] = set()
+        self._begun_writes = self._settled_writes = 0
+        self._spent: dict[str, list[RunEntry]] = {}
+        for each in entries:
+            if each.kind == "model" or (each.kind == "request" and not self._is_answered(each)):
+                for index, character in enumerate(each.key):
+                    if character == "/":
+                        self._spent.setdefault(each.key[: index + 1], []).append(each)
+
+    @property
+    def size(self) -> int:
+        """The number of entries so far."""
+        return len(self._entries)
+
+    def is_shared(self, entry: RunEntry) -> bool:
+        """Return whether an entry belongs to the run that this one was forked from."""
+        return entry.number <= self._shared
+
+    def _may_differ(self, entry: RunEntry) -> bool:
+        """Return whether an answer is used even if its request differs."""
+        return self.lenient or entry.number < self._accepted
+
+    def _is_answered(self, request: RunEntry) -> bool:
+        """Return whether a request is the one that was answered, or one of another run."""
+        key = request.key.rstrip(_SENT)
+        is_latest = request.key == f"{key}{_SENT * self._sent[key]}"
+        return self.is_shared(request) or (is_latest and key in self._entries)
+
+    def _is_lost(self, request: RunEntry) -> bool:
+        """Return whether a request was cut off and not reached again."""
+        return not self._is_answered(request) and request.key.rstrip(_SENT) not in self._used
+
+    def body_of(self, entry: RunEntry) -> JsonObject:
+        """Return the data of an entry; what is shared was paid for by another run."""
+        body = data_of(entry)
+        if self.is_shared(entry):
+            for name, unpaid in _UNPAID.items():
+                known = body.get(name)
+                if isinstance(known, dict) and (name != "error" or "refused" in known):
+                    body[name] = {**known, **unpaid}
+            body |= {"spent": {}, "usage": []}
+        return body
+
+    def used(self, keys: Iterable[str]) -> int:
+        """Return how many of these entries were used."""
+        return sum(key in self._used for key in keys)
+
+    def recorded_ports(self, ports: EnginePorts) -> EnginePorts:
+        """Return the services of an engine with the clock and ids of this run."""
+        return evolve(ports, clock=RunClock(ports.clock, self), ids=RunIds(self))
+
+    # --- entries ------------------------------------------------------------------------------------------
+
+    def find(self, key: str) -> RunEntry | None:
+        """Return the recorded entry of a key, and advance the run's time to it."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._used.add(key)
+            self._arrive(entry.at)
+        elif self.record is None and not key.endswith(("?", "=")):
+            raise ReplayEnded(self.run_id, key)
+        return entry
+
+    async def keep(
+        self, key: str, kind: EntryKind, body: JsonObject, *, durable: bool = False, later: bool = False
+    ) -> None:
+        """Write an entry, and wait until it is stored.
+
+        Args:
+            later: whether to wait only in :meth:`settle`, before the next call outside of the run.
+
+        Raises:
+            RunStopped: it cannot be written, or the run belongs to another process.
+        """
+        if self.record is None:
+            return
+        text = data_to_json(body)
+        branch, now = BRANCH.get(), self._clock.now()
+        if isinstance(branch, RunBranch) and branch.journal is self:
+            now = max(now, branch.at)  # the run's time never goes back
+        entry, begun = RunEntry(key, kind, now, text), self._begun_writes
+        written = await ask_record(
+            self.record, RunRecord.append, None, self.run_id, self.holder, entry, durable=durable, later=later
+        )
+        order = recorded(self.run_id, written)
+        self._entries[key] = entry
+        self._arrive(now)
+        if order is None:
+            self._begun_writes += 1
+        else:  # earlier pending entries were written with it
+            self._settled_writes = max(begun, self._settled_writes)
+            self.follow(order)
+
+    async def settle(self) -> None:
+        """Wait until all entries are stored, or raise ``RunStopped``."""
+        begun = self._begun_writes
+        if self.record is None or begun == self._settled_writes:
+            return
+        settled = await ask_record(self.record, RunRecord.settle, None, self.run_id, self.holder)
+        order = recorded(self.run_id, settled)
+        self._settled_writes = max(begun, self._settled_writes)
+        if order is not None:
+            self.follow(order)
+
+    def follow(self, order: RunOrder) -> None:
+        """Carry out an order of another process, once; callable from any thread."""
+        control = self.control
+        if order == self._order or control is None or self.record is None:
+            return
+        earlier, self._order = self._order, order
+        if order == "pause":
+            control.pause()
+        elif order == "cancel":
+            control.cancel()
+        elif not order and earlier == "pause":
+            control.resume()
+
+    def _arrive(self, at: datetime) -> None:
+        branch = BRANCH.get()
+        if isinstance(branch, RunBranch) and branch.journal is self:
+            branch.at = max(branch.at, at)
+
+    # --- answers of models --------------------------------------------------------------------------------
+
+    def find_answer(
+        self, request: ModelRequest
+    ) -> tuple[str, Result[ModelResponse, errors.LLMErrors] | None, int]:
+        """Return a request's key and recorded answer, and how often it was cut off before.
+
+        Raises:
+            ReplayEnded: it differs from the recorded request, or a replay has no answer to it.
+        """
+        key = _branch_of(self).name("m")
+        entry = self.find(key)
+        self._used.add(key)
+        if request.purpose == "think":
+            for _, shared in self._messages[len(self._message_places) :]:
+                if entry is None or entry.number > shared:
+                    self._message_places.append(len(request.messages))
+        sent = self._sent[key]
+        if entry is None:
+            return key, None, sent
+        body = self.body_of(entry)
+        asked = body.get("asked")
+        if asked != fingerprint(request) and not self._may_differ(entry):
+            raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
+        return key, answer_in(body), max(0, sent - 1)
+
+    async def prepared(self, key: str, request: ModelRequest, model: str) -> ModelRequest:
+        """Return the request with the changes of a fork: another model, further messages.
+
+        That it is being sent is recorded: one whose answer is not recorded was cut off.
+        """
+        changed = self.changes.get("model")
+        if isinstance(changed, str):
+            request, model = evolve(request, model=changed), changed
+        await self.settle()
+        self._sent[key] += 1
+        await self.keep(f"{key}{_SENT * self._sent[key]}", "request", {"model": model}, later=True)
+        if self._message_places and request.purpose == "think":
+            messages = list(request.messages)
+            for (text, _), at in reversed([*zip(self._messages, self._message_places, strict=False)]):
+                messages.insert(at, UserMessage(text))
+            request = evolve(request, messages=tuple(messages))
+        return request
+
+    async def keep_answer(
+        self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]
+    ) -> None:
+        """Record the answer to a request, before it is used."""
+        body = outcome_data(answer, "answer", ModelResponse, errors.LLMErrors)
+        await self.keep(key, "model", {"asked": fingerprint(request), **body}, later=True)
+
+    def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
+        """Count the usage of a branch that is not run again."""
+        if self.account is None:
+            return
+        self.account.add(also)
+        for entry in self._spent.get(path, ()):
+            self.account.add(self._spent_by(entry))
+
+    def _spent_by(self, entry: RunEntry) -> Sequence[RunUsage]:
+        """Return the usage of an answer, or of a request that was cut off."""
+        body = self.body_of(entry)
+        if entry.kind == "request":
+            return (unknown_usage(str(body.get("model"))),)
+        return attempts_of(answer_in(body))
+
+    async def count_rest(self, place: object = "") -> None:
+        """Count the calls in the record that a run which ends has not reached again.
+
+        Args:
+            place: of the records of the run's cost, which have what a sub-run has recorded itself.
+        """
+        if self.account is None or self.record is None:
+            return
+        await self._count_sub_runs(self.account, self.record, place)
+        rest = [
+            each for each in self._entries.values() if not self.is_shared(each) and each.key not in self._used
+        ]
+        ended = tuple(
+            f"{each.key.rstrip('=')}/"
+            for each in self._entries.values()
+            if each.kind in ("service", "result")
+        )
+        for entry in rest:
+            if entry.key.startswith(ended):  # its usage is that of the call around it
+                continue
+            body = self.body_of(entry)
+            if entry.kind == "service":
+                usage = decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+                self.count_spent(f"{entry.key}/", usage)
+            elif entry.kind == "result":
+                outcome = outcome_in(body, "result", ToolResult, errors.ToolErrors)
+                result = outcome.value_or(None)
+                if result is not None:
+                    self.account.add(result.usage)
+                if result is None or result.origin in TRIED:
+                    self.account.count_calls(1)
+                await self._take_in(body)
+            elif entry.kind == "model" or (entry.kind == "request" and self._is_lost(entry)):
+                self.account.add(self._spent_by(entry))
+
+    async def _count_sub_runs(self, account: UsageAccount, record: RunRecord, place: object) -> None:
+        """Count the sub-runs in the record that no result of a call has."""
+        known = {*self.reached}
+        for entry in self._entries.values():
+            if entry.kind == "result":
+                body = cast(dict[str, Any], data_of(entry))
+                known.update(body.get("runs", ()), (each["run_id"] for each in body.get("sub_runs", ())))
+        every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
+        runs = await ask_record(record, RunRecord.runs, tuple, every)
+        for run in runs.value_or(()):
+            if run.parent == self.run_id and run.run_id not in known and not run.is_held:
+                entries = await ask_record(record, RunRecord.entries, tuple, run.run_id)
+                left = RunJournal(run, entries.value_or(()), self._clock, record=record)
+                left.account = UsageAccount(account)
+                self.reached[run.run_id] = left
+        for below in self.reached.values():
+            if below is not None and below.account is not None:
+                await below.count_rest(place)
+                caller = CALLER.get()
+                if caller is not None and _COUNTED in below._entries:
+                    caller.take_in((), {place: below.account.models})
+
+    # --- tool calls ---------------------------------------------------------------------------------------
+
+    def restore(self, state: SessionState) -> None:
+        """Set the state of the session to that after the recorded calls, once."""
+        if self.state is None:
+            self.state = state
+            results = [each for each in self._entries.values() if each.kind == "result"]
+            for entry in sorted(results, key=lambda each: each.number):
+                body = self.body_of(entry)
+                if isinstance(known := body.get("state"), dict):  # the whole state, of earlier versions
+                    state.become(known)
+                elif isinstance(changes := body.get("changes"), dict):
+                    state.take_in(changes)
+
+    async def call_tool(self, made: RecordedCall) -> tuple[Result[ToolResult, errors.ToolErrors], bool]:
+        """Return the outcome of a tool call, and whether it was recorded before."""
+        branch = _branch_of(self)
+        key = branch.name("t")
+        known = self._entries.get(f"{key}=")
+        if known is not None:
+            self._used.add(known.key)
+            self._arrive(known.at)
+            self.requests += self._asked[key]
+            body = self.body_of(known)
+            if body.get("tool") != made.call.name and not self._may_differ(known):
+                difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
+                raise ReplayEnded(self.run_id, key, difference)
+            if "doubt" in body:  # its process may have died before publishing this
+                self._publish_doubt(key, made, body["doubt"])
+            await self._take_in(body)
+            recorded = outcome_in(body, "result", ToolResult, errors.ToolErrors)
+            return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
+        if self.record is None:
+            raise ReplayEnded(self.run_id, key)
+        outcome = (
+            await self._settled(key, made.as_intended(self._entries[key])) if key in self._entries else None
+        )
+        if outcome is None:
+            outcome = await self._made(key, made, branch)
+        kept = {"tool": made.call.name, **outcome_data(outcome, "result", ToolResult, errors.ToolErrors)}
+        if key in self._handled:
+            kept["doubt"] = self._handled[key]
+        kept.update(self._begun.pop(key, {}))
+        if f"{key}/q1?" in self._entries:  # questions to people are not published again
+            await self.flush()
+        changes = None if self.state is None else self.state.take_changes()
+        if changes:
+            kept["changes"] = changes
+        await self.keep(f"{key}=", "result", kept, later=True)
+        return outcome, False
+
+    async def _made(
+        self, key: str, made: RecordedCall, branch: RunBranch
+    ) -> Result[ToolResult, errors.ToolErrors]:
+        """Record the intent of a call, then make it."""
+
+        async def intend(edited: JsonObject | None = None) -> None:
+            if key not in self._entries:
+                await self.keep(key, "intent", intent_data(made.call, edited), durable=not made.repeatable)
+            else:
+                await self.settle()
+                self._arrive(self._entries[key].at)
+
+        approver = made.approver
+        if made.needs_approval and approver is not None:
+            approver = _IntendingApprover(approver, intend)
+        elif not made.needs_approval:
+            await intend()
+        caller = CALLER.get()
+        own = None if caller is None else replaced(caller, sub_runs=[], recorded={})
+        token, above = BRANCH.set(branch.fork(key)), CALLER.set(own)
+        try:
+            return await made.execute(replaced(made.scope, call_key=self.call_key(key)), approver)
+        finally:
+            CALLER.reset(above)
+            BRANCH.reset(token)
+            if caller is not None and own is not None and own.sub_runs:
+                caller.take_in(own.sub_runs, own.recorded)
+                self._begun[key] = {
+                    **await self._noted(own.sub_runs),
+                    "spent": {
+                        place: encode(parts, tuple[RunUsage, ...])
+                        for place, parts in own.recorded.items()
+                        if isinstance(place, str)
+                    },
+                }
+
+    async def _noted(self, sub_runs: Sequence[SubRun]) -> JsonObject:
+        """Return the sub-runs of a call: their ids, or whole if another record has one."""
+        begun = [each.run_id for each in sub_runs if each.parent_run_id == self.run_id]
+        assert self.record is not None, "a replay makes no call"
+        for run_id in begun:
+            found = await ask_record(self.record, RunRecord.find, None, run_id)
+            if found.value_or(None) is None:
+                return {"sub_runs": encode(tuple(sub_runs), tuple[SubRun, ...])}
+        return {"runs": [*begun]}
+
+    async def _take_in(self, body: Mapping[str, Any]) -> None:
+        """Add the sub-runs of a recorded call to the run."""
+        caller, record = CALLER.get(), self.record or self.reader
+        if caller is None or record is None:
+            return
+        for run_id in body.get("runs", ()):
+            found = await attempt(record.find(RunId(run_id)))
+            run = found.value_or(None)
+            if run is not None and run.result:
+                self._know(caller, ended_runs(run, self.run_id, run.agent_id))
+        if "sub_runs" in body:
+            self._know(caller, decoded(body["sub_runs"], tuple[SubRun, ...]))
+        recorded = body.get("spent", {}).items()
+        caller.take_in((), {place: decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded})
+
+    def _know(self, caller: Caller, sub_runs: Sequence[SubRun]) -> None:
+        """Add sub-runs that ended before, and their tool calls."""
+        caller.take_in(sub_runs, {})
+        own = (each.metadata.tool_calls for each in sub_runs if each.parent_run_id == self.run_id)
+        caller.account.count_calls(sum(own))
+
+    def derived_id(self, kind: str, seed: str) -> str:
+        """Return the next id of a kind in the branch: a ULID with the time of the run's start."""
+        name = _branch_of(self).name(kind)
+        digest = sha256(f"{seed}\0{name}".encode(errors="backslashreplace")).digest()
+        return bytes_to_ulid(int(self.begun_at.timestamp() * 1000).to_bytes(6, "big") + digest[:10])
+
+    def call_key(self, key: str) -> str:
+        """Return the idempotency key of a call."""
+        return f"{self.run_id}:{key}"
+
+    async def _settled(self, key: str, made: RecordedCall) -> Result[ToolResult, errors.ToolErrors] | None:
+        """Return the outcome of a call in doubt; ``None`` to repeat it."""
+        if made.resumable:
+            return None
+        if made.repeatable:
+            self._publish_doubt(key, made, "repeated")
+            return None
+        if made.probe is not None:
+            found = await made.probe(self.call_key(key))
+            if found is not None and found != (None,):
+                (done,) = found
+                if done is False:
+                    self._publish_doubt(key, made, "repeated")
+                    return None
+                self._publish_doubt(key, made, "settled")
+                value: Json = "It was done; its result was lost." if done is True else done
+                return made.with_result(value)
+        return await self._asked_about(key, made)
+
+    async def _asked_about(
+        self, key: str, made: RecordedCall
+    ) -> Result[ToolResult, errors.ToolErrors] | None:
+        tried = key
+        while f"{tried}!" in self._entries:  # it was repeated, and that call is in doubt too
+            tried += "!"
+        question = f"{tried}?"
+        told = made.with_result(None, IN_DOUBT).map(lambda result: evolve(result, origin="in_doubt"))
+        answer = self._entries.get(f"{question}=")
+        request = _doubt_request(f"{self.call_key(tried)}/doubt", made)  # "?" would end the path of a URL
+        if self.in_doubt == "ask" and made.approver is not None:
+            self._doubts[request.approval_id] = question
+            await attempt(made.approver.decide(request))  # through ``ask``, which records the answer
+            answer = await self._fetched(f"{question}=")
+        elif answer is None and self.in_doubt == "fail":
+            if question not in self._entries:
+                await self.keep(question, "question", question_data(request, "doubt"), durable=True)
+            answer = await self._fetched(f"{question}=")
+            if answer is None:
+                self._publish_doubt(key, made, "stopped")
+                reason = f"the call {key} of {made.call.name} may have taken effect; settle it, then resume."
+                raise RunStopped(errors.RunInterrupted(self.run_id, reason))
+        given = {} if answer is None else data_of(answer)
+        if "value" in given:
+            self._publish_doubt(key, made, "settled")
+            return made.with_result(given["value"])
+        if given.get("approved") is True:
+            await self.keep(f"{tried}!", "intent", intent_data(made.call, made.edited), durable=True)
+            self._publish_doubt(key, made, "repeated")
+            return None
+        self._publish_doubt(key, made, "told")
+        return told
+
+    def _publish_doubt(self, key: str, made: RecordedCall, handling: Any) -> None:
+        self._handled[key] = handling
+        if self.events is not None:
+            call = made.call
+            self.events.publish(ToolCallInDoubt, call.name, call.id, self.call_key(key), handling)
+
+    # --- answers of people --------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        request: Any,
+        expected: type[_A],
+        live: Callable[[], Awaitable[Result[_A, errors.ServiceFailed]]],
+        publish: Callable[[], None],
+    ) -> Result[_A, errors.ServiceFailed]:
+        """Return the answer of a person, and record it with its question.
+
+        It may come from another process, and after any number of restarts.
+
+        Args:
+            request: a request for approval, a question, or an external call.
+            live: asks in this process.
+            publish: publishes the request, as ``live`` does.
+        """
+        doubt = self._doubts.get(request.approval_id) if isinstance(request, ApprovalRequest) else None
+        key = doubt or f"{_branch_of(self).name('q')}?"
+        known = self._entries.get(f"{key}=")
+        if known is None:
+            if self.record is None:
+                raise ReplayEnded(self.run_id, key)
+            if key not in self._entries:
+                kind = None if doubt is None else "doubt"
+                await self.keep(key, "question", question_data(request, kind), durable=True)
+            outcome: list[Result[_A, errors.ServiceFailed]] = []
+            async with self._answered(key):
+                outcome.append(await live())
+            if outcome and not isinstance(outcome[0], Success):
+                return outcome[0]
+            if outcome:
+                text = data_to_json(cast(JsonObject, encode(outcome[0].unwrap())))
+                entry = RunEntry(f"{key}=", "answer", self._clock.now(), text)
+                recorded(
+                    self.run_id, await ask_record(self.record, RunRecord.answer, None, self.run_id, entry)
+                )
+            known = await self._fetched(f"{key}=")
+        elif self.record is not None and f"{key}{PUBLISHED}" not in self._entries:
+            publish()  # the asking process died before it was logged
+        if known is None:
+            raise self._lost()
+        self._arrive(known.at)
+        body = data_of(known)
+        if doubt is not None and "value" in body:
+            body = {"approved": False, "reason": "Its result was given."}
+        return Success(decoded(body, expected))
+
+    @asynccontextmanager
+    async def _answered(self, question: str) -> AsyncIterator[None]:
+        """Leave the block when another process has answered a question."""
+        stopped: list[RunStopped] = []
+
+        async def look(scope: anyio.CancelScope) -> None:
+            pause_s = FIRST_WAIT_S
+            await anyio.lowlevel.checkpoint()
+            await self.flush()
+            try:
+                if f"{question}{PUBLISHED}" not in self._entries:
+                    await self.keep(f"{question}{PUBLISHED}", "service", {})
+                while await self._fetched(f"{question}=") is None:
+                    if self._order == "lost":
+                        raise self._lost()
+                    await anyio.sleep(pause_s)
+                    pause_s = min(pause_s * 1.5, LONGEST_WAIT_S)
+            except RunStopped as error:
+                stopped.append(error)
+            scope.cancel()
+
+        async with beside(look):
+            yield
+        if stopped:
+            raise stopped[0]
+
+    async def is_deleted(self) -> bool:
+        """Return whether the run was deleted from its record."""
+        if self.record is None:
+            return False
+        return await ask_record(self.record, RunRecord.find, None, self.run_id) == Success(None)
+
+    async def flush(self) -> None:
+        """Wait until the events so far are stored."""
+        if self.events is not None:
+            await self.events.flush()
+
+    def _lost(self) -> RunStopped:
+        lost = errors.LeaseLost(self.run_id)
+        return RunStopped(errors.RunInterrupted(self.run_id, lost.message, lost), is_lost=True)
+
+    async def _fetched(self, key: str) -> RunEntry | None:
+        """Return an entry that another process may have written."""
+        if self.record is None:
+            return None
+        found = await ask_record(self.record, RunRecord.entry, None, self.run_id, key)
+        entry = recorded(self.run_id, found)
+        if entry is not None:
+            self._entries[key] = entry
+        return entry
+
+
+class RunBranch(Branch):
+    """A branch of a durable run; ``at``: the time of its latest answer, its clock."""
+
+    __slots__ = ("at", "journal")
+
+    def __init__(self, journal: RunJournal, path: str = "", at: datetime | None = None) -> None:
+        super().__init__(path)
+        self.journal = journal
+        self.at = at or journal.begun_at
+
+    def fork(self, name: str) -> Branch:
+        """Return the branch with a name."""
+        return RunBranch(self.journal, f"{name}/", self.at)
+
+    def join(self, branches: Sequence[Branch]) -> None:
+        """Advance to the latest time of the branches."""
+        self.at = max(self.at, *(each.at for each in branches if isinstance(each, RunBranch)))
+
+    async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the recorded result of a service call, or make the call and record it."""
+        journal, is_live = self.journal, self.journal.record is not None
+        if name not in SERVICES:
+            return await call() if is_live or name not in _UNRECORDED_WRITES else Success(None)
+        if name == "sessions.begin" and is_live:
+            call = partial(_turn_or_stop, journal.run_id, call)
+        key, kind = self.name(name), SERVICES[name]
+        if kind is None and not is_live and key not in journal._entries:  # it was cut off while being closed
+            return Success(None)
+        entry = journal.find(key)
+        if entry is not None:
+            if name == "sessions.begin" and is_live:  # its turn is taken again
+                begun = await call()
+                if not isinstance(begun, Success):
+                    return begun
+            body = journal.body_of(entry)
+            spent = decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+            journal.count_spent(f"{key}/", spent)
+            return outcome_in(body, "value", kind, ServiceErrors)
+        await journal.settle()
+        used: list[RunUsage] = []
+        branch = BRANCH.set(self.fork(key))
+        recorder = USAGE_RECORDER.set(_also_noting(used, USAGE_RECORDER.get()))
+        try:
+            outcome = await call()
+        finally:
+            USAGE_RECORDER.reset(recorder)
+            BRANCH.reset(branch)
+        body = outcome_data(outcome, "value", kind, ServiceErrors)
+        if used:
+            body["usage"] = encode(tuple(used), tuple[RunUsage, ...])
+        await journal.keep(key, "service", body, later=True)
+        return outcome
+
+
+def _branch_of(journal: RunJournal) -> RunBranch:
+    branch = BRANCH.get()
+    if isinstance(branch, RunBranch) and branch.journal is journal:
+        return branch
+    raise RuntimeError("A call of a durable run was made outside of its context.")
+
+
+async def _turn_or_stop(run_id: RunId, begin: Callable[[], Awaitable[Any]]) -> Any:
+    """Return the turn of a session; interrupt the run if the store cannot be used now."""
+    begun = await begin()
+    error = begun.failure() if isinstance(begun, Failure) else None
+    if isinstance(error, errors.SessionUnavailable):
+        raise RunStopped(errors.RunInterrupted(run_id, error.message, error))
+    return begun
+
+
+def _also_noting(spent: list[RunUsage], recorder: UsageRecorder | None) -> UsageRecorder:
+    async def note(parts: Sequence[RunUsage], *, purpose: str = "", duration_ms: float = 0.0) -> None:
+        spent.extend(parts)
+        if recorder is not None:
+            await recorder(parts, purpose=purpose, duration_ms=duration_ms)
+
+    return note
+
+
+class RunClock:
+    """The clock of a durable run: the time of its latest answer; durations are real."""
+
+    def __init__(self, clock: Clock, journal: RunJournal) -> None:
+        self.monotonic = clock.monotonic
+        self._journal = journal
+
+    def now(self) -> datetime:
+        """Return the time of day in UTC."""
+        branch = BRANCH.get()
+        if isinstance(branch, RunBranch) and branch.journal is self._journal:
+            return branch.at
+        return self._journal.begun_at
+
+
+class RunIds:
+    """Derives the ids of a durable run from its run id."""
+
+    def __init__(self, journal: RunJournal) -> None:
+        self._journal = journal
+
+    def new(self) -> str:
+        """Return the next id of the branch."""
+        return self._journal.derived_id("id", self._journal.seed)
+
+
+@frozen(eq=False)
+class RecordedCall:
+    """A tool call and the means to execute it.
+
+    Attributes:
+        execute: makes the call, in a scope and with an approver.
+        repeatable: whether it may be repeated with the same idempotency key.
+        resumable: whether it only begins durable runs, which resume.
+        probe: returns whether the call with an idempotency key was done, and its result; ``None`` if unknown.
+        edited: the arguments that an approver gave before the call was made; ``None`` for those of the call.
+    """
+
+    call: ToolCall
+    scope: ToolScope
+    approver: Approver | None
+    execute: Callable[[ToolScope, Approver | None], Awaitable[Result[ToolResult, errors.ToolErrors]]]
+    needs_approval: bool
+    repeatable: bool
+    resumable: bool
+    probe: Callable[[str], Awaitable[tuple[Json] | None]] | None = None
+    edited: JsonObject | None = None
+
+    def as_intended(self, intent: RunEntry) -> RecordedCall:
+        """Return the call with the arguments that an approver gave before it was made."""
+        edited: Any = data_of(intent).get("edited")
+        return evolve(self, edited=edited)
+
+    def with_result(self, value: Json, error: str = "") -> Result[ToolResult, errors.ToolErrors]:
+        """Return what is known of a call that was made before."""
+        return Success(ToolResult(self.call.id, self.call.name, value, error, arguments=self.edited))
+
+
+class _IntendingApprover:
+    """An approver that records the intent of an approved call."""
+
+    def __init__(self, approver: Approver, intend: Callable[[JsonObject | None], Awaitable[None]]) -> None:
+        self._approver = approver
+        self._intend = intend
+
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:
+        """Return the decision, after recording the intent of an approved call."""
+        decided = await attempt(self._approver.decide(request))
+        if isinstance(decided, Success) and decided.unwrap().approved is True:
+            await self._intend(decided.unwrap().arguments)
+        return decided
+
+
+def _doubt_request(key: str, made: RecordedCall) -> ApprovalRequest:
+    scope, call = made.scope, made.call
+    return ApprovalRequest(
+        run_id=scope.run_id,
+        task_id=scope.task_id,
+        agent_id=scope.agent_id,
+        approval_id=ApprovalId(key),
+        call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments if made.edited is None else made.edited,
+        risk="high",
+        notice="The process ended while this call was under way: it may have taken effect. Run it again?",
+        check=partial(arguments_in_doubt, call.name),
+    )
+
+
+def arguments_in_doubt(tool_name: str, arguments: JsonObject) -> Result[None, errors.InvalidToolArguments]:
+    """Refuse other arguments for a call in doubt, which keeps its idempotency key."""
+    expected = "those of the call in doubt, which is made again as it was"
+    problem = errors.ArgumentProblem("arguments", "others", expected)
+    return Failure(errors.InvalidToolArguments(tool_name, (problem,)))
+
+
+async def ask_record(
+    record: RunRecord,
+    method: Callable[Concatenate[RunRecord, _P], Effect[_A, errors.RecordErrors]],
+    expected: type[_A] | None,
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> Result[_A, errors.RecordErrors]:
+    """Return the answer of a record; a custom one that breaks its port is an error."""
+    answer = await call_outside_record("record", record, method, expected, *args, **kwargs)
+    if isinstance(answer, Success):
+        return answer
+    problem = answer.failure()
+    if isinstance(problem, errors.ServiceFailed):
+        return Failure(errors.RecordFailed(problem.message, problem.operation))
+    return Failure(problem)
+
+
+def recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
+    """Return the record's answer; stop the run if the record failed."""
+    if isinstance(answer, Failure):
+        error = answer.failure()
+        interrupted = errors.RunInterrupted(run_id, error.message, error)
+        raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
+    return answer.unwrap()
