@@ -9,6 +9,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, MutableMapping
+from copy import deepcopy
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypeAlias, cast, get_args, overload
 from weakref import WeakKeyDictionary
@@ -26,7 +27,7 @@ from reactive_agents.adapters.tools.signature import (
     resolve_signature,
 )
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.run_context import RunContext
+from reactive_agents.core.run_context import RunContext, signature_of
 from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, Risk, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 
@@ -173,8 +174,31 @@ class Tool(Generic[_P, _R, _D]):
                     f"The schema of the tool {self.name!r} has {taken!r}, which is the parameter of the "
                     "function for its context: give that another name."
                 )
+            misfit = "" if self.external else _misfit(self.given_schema, resolved, self.function)
+            if misfit:
+                raise ToolDefinitionError(f"The schema of the tool {self.name!r} does not fit: {misfit}.")
             return _Contract(text, self.given_schema, context, run, resolved.deps_type)
         return _contract_of(self.name, self.signature)
+
+
+def _misfit(schema: ArgumentSchema, signature: ResolvedSignature, function: Callable[..., Any]) -> str:
+    """Return which argument a function needs or does not take, unlike its schema; or empty."""
+    parameters = {each.name: each for each in signature.parameters}
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in signature_of(function).parameters.values())
+    for name in () if takes_any else schema.names:
+        if name not in parameters:
+            return f"{name!r} is a property of the schema, and no parameter of the function"
+    is_flat = _NAMING_KEYWORDS.isdisjoint(schema.json_schema)
+    for name, parameter in parameters.items() if is_flat else ():
+        if parameter.default is parameter.empty and name not in schema.names:
+            return f"{name!r} is a required parameter of the function, and no property of the schema"
+    return ""
+
+
+_NAMING_KEYWORDS = frozenset(
+    {"allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas", "patternProperties"}
+)
+"""Keywords of a JSON Schema beside ``properties`` that may describe arguments by their names."""
 
 
 class ToolDecorator(Protocol):
@@ -249,7 +273,7 @@ def tool(
         name: instead of the function's name; letters, digits, ``_`` and ``-``, at most 64 characters.
         description: instead of the prose of the docstring.
         parameters: JSON Schema of the arguments, an object schema, instead of the annotations; the function
-            may then take ``**arguments``.
+            takes its properties, or ``**arguments``.
         timeout_s: seconds for a call, above 0; by default that of the tool service.
         requires_approval: deny each call without approval.
         risk: the possible harm of a wrong call.
@@ -493,6 +517,7 @@ def _given_schema(name: str, parameters: JsonObject) -> ArgumentSchema:
     try:
         if not isinstance(parameters, dict) or parameters.get("type") != "object":
             raise ValueError("its type is not object")
+        parameters = deepcopy(parameters)
         check = ArgumentCheck(parameters)
     except Exception as error:
         raise ToolDefinitionError(f"The schema of the tool {name!r} is not valid: {error}.") from error

@@ -17,6 +17,7 @@ import attrs
 import pytest
 from attrs import evolve
 from pydantic import Field
+from returns.result import Success
 
 from reactive_agents.adapters.tools import schema
 from reactive_agents.adapters.tools.decorator import Tool, as_tool, tool
@@ -510,6 +511,52 @@ def test_a_given_schema_that_describes_no_arguments_is_refused(parameters: Any, 
 
     with pytest.raises(ToolDefinitionError, match=problem):
         _ = tool(parameters=parameters)(cancel).definition
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (lambda no, reason: "", "'reason' is a required parameter of the function"),
+        (lambda: "", "'no' is a property of the schema"),
+    ],
+)
+def test_a_given_schema_that_does_not_fit_the_parameters_of_its_function_is_refused(
+    function: Callable[..., str], problem: str
+) -> None:
+    with pytest.raises(ToolDefinitionError, match=problem):
+        _ = tool(name="cancel", parameters=ORDER)(function).definition
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        (lambda no, reason="": "", ORDER),
+        (lambda **fields: "", ORDER),
+        (lambda no, **fields: "", ORDER),
+        (lambda no: "", {"type": "object", "allOf": [ORDER]}),  # its names are not looked for everywhere
+        (lambda no: "", {"type": "object", "patternProperties": {"^no$": {}}}),
+    ],
+)
+def test_a_given_schema_that_may_fit_its_function_is_taken(
+    function: Callable[..., str], parameters: Any
+) -> None:
+    assert tool(name="cancel", parameters=parameters)(function).definition.parameters == parameters
+
+
+def test_a_function_that_another_program_runs_need_not_fit_its_schema() -> None:
+    made = tool(name="cancel", parameters=ORDER, external=True)(lambda reason: "")
+    assert made.definition.parameters == ORDER
+
+
+def test_a_given_schema_that_is_changed_later_does_not_change_the_tool() -> None:
+    parameters: dict[str, Any] = {"type": "object", "properties": {"no": {"type": "integer"}}}
+    made = tool(name="cancel", parameters=parameters)(lambda **fields: "")
+    parameters["properties"]["no"]["type"] = "string"
+    parameters["properties"]["more"] = {}
+    assert made.definition.parameters == {"type": "object", "properties": {"no": {"type": "integer"}}}
+    assert made.schema.names == ("no",)
+    assert made.schema.check is not None
+    assert made.schema.check("cancel", {"no": 1}) == Success(None)
 
 
 def test_a_function_of_any_arguments_needs_a_schema() -> None:
