@@ -709,7 +709,7 @@ class SqliteRunRecord:
             ends = order == "cancel" and not _is_held(row, now)  # no process would carry it out
             file.execute(
                 "UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?",
-                ("cancelled" if ends else row.status, order, now, row.id),
+                ("cancelled" if ends else row.status, "" if ends else order, now, row.id),
             )
             if ends:
                 _end_sub_runs(file, run_id, now)
@@ -1335,10 +1335,15 @@ class _Wanted:
     without: frozenset[RunId]
 
 
+def _may_end_process(row: _Candidate) -> bool:
+    """Return whether a run goes on alone, since the processes that had it are gone."""
+    return bool(row.holder) and row.attempt >= ENDED_PROCESSES and row.wanted != "cancel"
+
+
 def _has_to_wait(row: _Candidate, now: int) -> bool:
-    """Return whether a run whose process is gone is not continued by itself."""
+    """Return whether a run whose processes are gone is not continued by itself yet."""
     pause_us = pause_after(row.attempt).total_seconds() * 1e6
-    return bool(row.holder) and abs(now - row.updated_us) < pause_us  # the clock may have been set back
+    return _may_end_process(row) and abs(now - row.updated_us) < pause_us  # the clock may have been set back
 
 
 def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
@@ -1352,9 +1357,9 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
     )
     free = [row for row in begun if not _is_held(row, now)]
     going_on = [row for row in free if row.wanted != "pause" and row.run_id not in wanted.without]
-    ended = [row for row in going_on if row.holder and row.attempt >= ENDED_PROCESSES]
+    ended = [row for row in going_on if _may_end_process(row)]
     tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)
-    found = [row for row in going_on if not (row.holder and row.attempt >= ENDED_PROCESSES)]
+    found = [row for row in going_on if not _may_end_process(row)]
     found += tried[:1]  # it may end this process as well
     reserved = _candidates(file, "agent = ? AND queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
     given_up = [row for row in reserved if not _is_held(row, now)]

@@ -203,14 +203,18 @@ class Runs(Generic[R]):
     async def wait(self, run_id: str) -> R:
         """Wait until a run has ended, in whatever process, and return its result.
 
-        A warning is logged when no process works on it.
+        A warning is logged when no process works on it. One that was to be cancelled by a process that is
+        gone is cancelled here.
         """
         before: RunState = "running"
         while True:
             run = await self.find(run_id)
             if run.status not in ("open", "queued"):
                 break
-            if run.state == "interrupted" != before:
+            if run.order == "cancel" and not run.is_held:
+                with suppress(AgentError):  # another process may have cancelled it meanwhile
+                    await self.cancel(run_id)
+            elif run.state == "interrupted" != before:
                 _log.warning(
                     "The run %s is interrupted: no process works on it. wait() returns when run, resume,"
                     " recover or a worker has continued it.",
@@ -513,7 +517,7 @@ class Runs(Generic[R]):
         if is_others and not accept_changes:
             problem = f"belongs to the agent {run.agent_id!r}; accept_changes=True continues it with this one"
             raise AgentError(errors.RunRefused(run_id, problem))
-        given = self._checked_deps(deps) if goes_on else None
+        given = self._checked_deps(deps) if goes_on and run.order != "cancel" else None
         overrides = RunOverrides(given, accept_changes=accept_changes, named=True)
         return await engine.conduct(run.task, run_id=run_id, overrides=overrides)
 

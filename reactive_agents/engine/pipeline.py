@@ -235,7 +235,7 @@ async def open_deps(services: EngineServices) -> Result[EngineServices, errors.R
     function, made, journal = services.overrides.deps, None, services.journal
     if not isinstance(function, DepsFunction):
         return Success(services)
-    if journal is not None and journal.record is None:  # a replay, which runs no tool
+    if journal is not None and (journal.record is None or journal.run.order == "cancel"):  # it runs no tool
         return Success(evolve(services, overrides=evolve(services.overrides, deps=None)))
     problem = f": {function.name} did not end before the time limit of the run"
     with anyio.move_on_after(services.seconds_left()):

@@ -244,6 +244,31 @@ async def test_a_cancellation_that_its_process_did_not_live_to_see_is_left_to_th
     await record.aclose()
 
 
+async def test_a_run_that_is_to_be_cancelled_does_not_wait_after_it_has_ended_its_processes(
+    opened: Open,
+) -> None:
+    record = opened(FakeClock())
+    await add(record, queued("a"), queued("b"))
+    for _ in range(6):
+        begun = [(await claim(record, name)).holder for name in ("a", "b")]
+        assert await attempt(record.interrupted(AGENT)) == Success(())
+        assert (await attempt(record.order(RunId("b"), "cancel"))).unwrap()
+        for holder in begun:
+            record.abandon(holder)
+    assert await attempt(record.interrupted(AGENT)) == Success((RunId("b"),))
+    assert list(await take(record)) == ["b"]
+    await record.aclose()
+
+
+async def test_a_run_that_was_cancelled_at_once_has_no_order_left(opened: Open) -> None:
+    record = opened(FakeClock())
+    await add(record, queued("a"))
+    assert (await attempt(record.order(RunId("a"), "cancel"))).unwrap()
+    run = (await attempt(record.find(RunId("a")))).unwrap()
+    assert (run.status, run.order) == ("cancelled", "")
+    await record.aclose()
+
+
 @pytest.mark.parametrize("ends_by", ["end", "cancel", "cancel in vain"])
 async def test_what_a_run_has_begun_and_cut_off_ends_with_it(opened: Open, ends_by: str) -> None:
     record = opened(FakeClock())

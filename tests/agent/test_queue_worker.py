@@ -203,6 +203,10 @@ async def test_a_run_that_ends_its_processes_waits_in_the_queue_of_another_engin
     assert await taken_over(6) == ["good"]
     assert await taken_over(3) == ["good", "bad"]
     assert await taken_over(20) == ["good", "bad"]  # one at a time, since each may end its process
+    begun = (await attempt(record.claim(await one.runs.find("worse"), lambda order: None))).unwrap()
+    assert await attempt(record.order(RunId("worse"), "cancel")) == Success(True)
+    record.abandon(begun.holder)
+    assert await taken_over(6) == ["good", "bad", "worse"]  # which is only to be cancelled
     await one.aclose()
 
 

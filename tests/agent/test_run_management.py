@@ -27,8 +27,10 @@ from reactive_agents import (
     external_tool,
     tool,
 )
+from reactive_agents.adapters.leases import give_up
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.agent.queue_worker import queued_run
 from reactive_agents.containers import LateOverrideError
 from reactive_agents.core.errors import (
     InvalidConfig,
@@ -255,6 +257,58 @@ async def test_an_interrupted_run_is_cancelled_at_once(tmp_path: Path) -> None:
     with pytest.raises(AgentError) as failed:
         await one.runs.resume("r1")
     assert isinstance(failed.value.error, RunCancelled)
+
+
+@pytest.mark.parametrize("by", ["wait", "resume", "recover"])
+async def test_a_cancellation_that_a_process_left_needs_no_dependencies(tmp_path: Path, by: str) -> None:
+    work, made = Work(), list[RunContext[int]]()
+
+    def described() -> ReactiveAgents[Any, int]:
+        llm = ScriptedLLM(call("step", number=1))
+        builder = ReactiveAgents.create(deps=int).with_llm(llm).with_reasoning().with_tools(work.step)
+        return builder.with_durability(tmp_path / "r.db", recover=False)
+
+    async def cannot(context: RunContext[int]) -> int:
+        made.append(context)
+        raise OSError("no database")
+
+    one = described().build()
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Do it.", run_id="r1", deps=7))
+        await work.begun.wait()
+        group.cancel_scope.cancel()
+    with sqlite_file(tmp_path / "r.db") as file:
+        file.execute("UPDATE runs SET wanted = 'cancel'")
+    later = (described().with_deps(cannot) if by == "recover" else described()).build()
+    if by == "recover":
+        outcomes = await later.runs.recover()
+        error: object = outcomes[RunId("r1")].failure()
+    else:
+        with pytest.raises(AgentError) as ended:
+            await (later.runs.wait if by == "wait" else later.runs.resume)("r1")
+        error = ended.value.error
+    assert isinstance(error, RunCancelled)
+    assert made == []
+    run = await later.runs.find("r1")
+    assert (run.state, run.order, work.done) == ("cancelled", "", [])
+
+
+async def test_a_run_that_is_cancelled_while_it_waits_for_a_worker_is_waited_for_no_longer(
+    tmp_path: Path,
+) -> None:
+    """Its worker took the order, and died before it carried that out."""
+    one = agent(tmp_path / "r.db", ScriptedLLM())
+    record = one.container.memory.record().unwrap()
+    task = one.new_task("Do it.")
+    waiting = queued_run(task, RunId("r1"), queue="q", priority=0, due=None)
+    assert (await attempt(record.add(waiting))).unwrap()
+    ((_, holder),) = (await attempt(record.dequeue(one.agent_id, "q", QueueLimits(), at_most=1))).unwrap()
+    await one.runs.cancel("r1")
+    assert (await one.runs.find("r1")).order == "cancel"
+    give_up(holder)
+    with pytest.raises(AgentError) as ended:
+        await one.runs.wait("r1")
+    assert isinstance(ended.value.error, RunCancelled)
 
 
 async def test_a_run_is_paused_and_goes_on_from_another_process(tmp_path: Path) -> None:
