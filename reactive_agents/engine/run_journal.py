@@ -632,7 +632,7 @@ class RunJournal:
             publish: publishes the request, as ``live`` does.
         """
         doubt = self._doubts.get(request.approval_id) if isinstance(request, ApprovalRequest) else None
-        key = doubt or f"{_branch_of(self).name('q')}?"
+        key = doubt or await self._question_key(request)
         known = self._entries.get(f"{key}=")
         if known is None:
             if self.record is None:
@@ -646,11 +646,7 @@ class RunJournal:
             if outcome and not isinstance(outcome[0], Success):
                 return outcome[0]
             if outcome:
-                text = data_to_json(cast(JsonObject, encode(outcome[0].unwrap())))
-                entry = RunEntry(f"{key}=", "answer", self._clock.now(), text)
-                recorded(
-                    self.run_id, await ask_record(self.record, RunRecord.answer, None, self.run_id, entry)
-                )
+                await self._answer(self.record, key, outcome[0].unwrap())
             known = await self._fetched(f"{key}=")
         elif self.record is not None and f"{key}{PUBLISHED}" not in self._entries:
             publish()  # the asking process died before it was logged
@@ -687,6 +683,29 @@ class RunJournal:
             yield
         if stopped:
             raise stopped[0]
+
+    async def _question_key(self, request: object) -> str:
+        """Return the key of a question; an approval of another version's call does not hold."""
+        branch = _branch_of(self)
+        while True:
+            key = f"{branch.name('q')}?"
+            known = self._entries.get(key)
+            if known is None or not isinstance(request, ApprovalRequest) or not self._may_differ(known):
+                return key
+            asked, now = (
+                cast(dict[str, Any], each["request"])
+                for each in (data_of(known), json.loads(data_to_json(question_data(request))))
+            )
+            if all(asked.get(name) == now[name] for name in ("tool_name", "arguments")):
+                return key
+            if self.record is not None:  # nobody else needs to decide on it
+                await self._answer(self.record, key, ApprovalDecision(False, "The call has changed."))
+
+    async def _answer(self, record: RunRecord, question: str, value: object) -> None:
+        """Record the answer to a question, unless it has one."""
+        text = data_to_json(cast(JsonObject, encode(value)))
+        entry = RunEntry(f"{question}=", "answer", self._clock.now(), text)
+        recorded(self.run_id, await ask_record(record, RunRecord.answer, None, self.run_id, entry))
 
     async def is_deleted(self) -> bool:
         """Return whether the run was deleted from its record."""

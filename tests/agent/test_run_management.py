@@ -539,6 +539,54 @@ async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_pa
     assert sent == ["Ann"]
 
 
+@pytest.mark.parametrize("is_approved", [True, False])
+async def test_an_approval_holds_for_no_other_arguments_and_at_no_other_place(
+    tmp_path: Path, is_approved: bool
+) -> None:
+    """Neither for those of another version of the tool, nor for the same call once more."""
+    sent: list[tuple[str, int]] = []
+
+    def send(to: str, copies: int = 1) -> str:
+        """Send a mail."""
+        sent.append((to, copies))
+        return "sent"
+
+    def send_more(to: str, copies: int = 9) -> str:
+        """Send a mail."""
+        return send(to, copies)
+
+    first_tool = tool(requires_approval=True, volatile=True)(send)
+    second_tool = tool(name="send", requires_approval=True, volatile=True)(send_more)
+
+    async def until_asked(key: str, *turns: Any, tools: Any = second_tool) -> Any:
+        one = agent(tmp_path / "r.db", ScriptedLLM(*turns), tools, approval=True)
+        async with anyio.create_task_group() as group:
+            if tools is first_tool:
+                group.start_soon(lambda: one.run("Send.", run_id="r1"))
+            else:
+                group.start_soon(partial(one.runs.resume, "r1", accept_changes=True))
+            while [each.key for each in await other.runs.questions()] != [key]:
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+        (question,) = await other.runs.questions()
+        return question.request["arguments"]
+
+    other = agent(tmp_path / "r.db", ScriptedLLM(), second_tool)
+    asked = await until_asked("t1/q1?", call("send", to="Ann"), tools=first_tool)
+    assert asked == {"to": "Ann", "copies": 1}
+    if is_approved:
+        await other.runs.approve("r1")
+    assert await until_asked("t1/q2?") == {"to": "Ann", "copies": 9}
+    assert sent == []
+    await other.runs.approve("r1")
+    await until_asked("t2/q1?", call("send", to="Ann"))
+    assert sent == [("Ann", 9)]
+    await other.runs.deny("r1")
+    last = agent(tmp_path / "r.db", ScriptedLLM(answer("Sent to Ann.")), second_tool, approval=True)
+    await last.runs.resume("r1", accept_changes=True)
+    assert sent == [("Ann", 9)]
+
+
 async def test_an_approved_call_that_was_cut_off_is_in_doubt_and_not_made_again(tmp_path: Path) -> None:
     """What was approved was the call that may have taken effect."""
     sent: list[str] = []
