@@ -355,13 +355,12 @@ class RunJournal:
         body = outcome_data(answer, "answer", ModelResponse, errors.LLMErrors)
         await self.keep(key, "model", {"asked": fingerprint(request), **body}, later=True)
 
-    def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
-        """Count the usage of a branch that is not run again."""
-        if self.account is None:
-            return
-        self.account.add(also)
-        for entry in self._spent.get(path, ()):
-            self.account.add(self._spent_by(entry))
+    def count_service(self, key: str, body: JsonObject) -> None:
+        """Count the usage of a call of a service that is not made again."""
+        if self.account is not None:
+            self.account.add(decoded(body.get("usage", []), tuple[RunUsage, ...]))
+            for entry in self._spent.get(f"{key}/", ()):
+                self.account.add(self._spent_by(entry))
 
     def _spent_by(self, entry: RunEntry) -> Sequence[RunUsage]:
         """Return the usage of an answer, or of a request that was cut off."""
@@ -392,8 +391,7 @@ class RunJournal:
                 continue
             body = self.body_of(entry)
             if entry.kind == "service":
-                usage = decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
-                self.count_spent(f"{entry.key}/", usage)
+                self.count_service(entry.key, body)
             elif entry.kind == "result":
                 outcome = outcome_in(body, "result", ToolResult, errors.ToolErrors)
                 result = outcome.value_or(None)
@@ -768,8 +766,7 @@ class RunBranch(Branch):
                 if not isinstance(begun, Success):
                     return begun
             body = journal.body_of(entry)
-            spent = decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
-            journal.count_spent(f"{key}/", spent)
+            journal.count_service(key, body)
             return outcome_in(body, "value", kind, ServiceErrors)
         await journal.settle()
         used: list[RunUsage] = []
