@@ -211,7 +211,7 @@ def _wrong_output(result: TaskResult, shape: Shape[Any] | None) -> str | None:
 
 
 def ended_runs(run: RecordedRun, parent: RunId, agent: str) -> tuple[SubRun, ...]:
-    """Return an ended run as a sub-run, after its own sub-runs; none if it is unreadable."""
+    """Return an ended run after its own sub-runs; none if it is unreadable."""
     outcome = recorded_outcome(run)
     if isinstance(outcome, errors.RunRefused):
         return ()

@@ -544,7 +544,7 @@ class RunJournal:
         caller.account.count_calls(sum(own))
 
     def derived_id(self, kind: str, seed: str) -> str:
-        """Return the next id of a kind in the branch: a ULID with the time of the run's start."""
+        """Return the next id of a kind in the branch, with the time of the run's start."""
         name = _branch_of(self).name(kind)
         digest = sha256(f"{seed}\0{name}".encode(errors="backslashreplace")).digest()
         return bytes_to_ulid(int(self.begun_at.timestamp() * 1000).to_bytes(6, "big") + digest[:10])
@@ -683,7 +683,7 @@ class RunJournal:
             raise stopped[0]
 
     async def _question_key(self, request: object) -> str:
-        """Return the key of a question; an approval of another version's call does not hold."""
+        """Return the key of a question; an approval holds for no changed call."""
         branch = _branch_of(self)
         while True:
             key = f"{branch.name('q')}?"

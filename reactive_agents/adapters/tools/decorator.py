@@ -182,7 +182,7 @@ class Tool(Generic[_P, _R, _D]):
 
 
 def _misfit(schema: ArgumentSchema, signature: ResolvedSignature, function: Callable[..., Any]) -> str:
-    """Return which argument a function needs or does not take, unlike its schema; or empty."""
+    """Return which argument of a schema and its function differs; empty for none."""
     parameters = {each.name: each for each in signature.parameters}
     takes_any = any(each.kind is each.VAR_KEYWORD for each in signature_of(function).parameters.values())
     for name in () if takes_any else schema.names:
