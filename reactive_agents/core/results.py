@@ -201,12 +201,11 @@ def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tup
     if status != "completed":
         return None
     left = tuple(steps)
+    if not _declines(left)[0]:
+        return None
     declined, doubt = " and of ".join(declined_in(left)), doubt_in(left)
-    reasons = []
-    if declined:
-        reasons.append(f"The call of {declined} was not approved, and no later one stands for it.")
-    if doubt:
-        reasons.append(doubt)
+    refused = declined and f"The call of {declined} was not approved, and no later one stands for it."
+    reasons = [each for each in (refused, doubt) if each]
     ended_by = NOT_APPROVED if declined else IN_DOUBT
     return (ended_by, " ".join((*reasons, "Missing: what it was called for."))) if reasons else None
 

@@ -260,29 +260,31 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
 
 
 def _announces_in_sentence(
-    text: str, clause: str, tools: Iterable[ToolWords], acts: Set[str], seen: Seen
+    text: str, clause: str, tools: Sequence[ToolWords], acts: Set[str], seen: Seen
 ) -> bool:
     """Return whether the sentence of a clause without evidence announces a call.
 
     It names a tool, other than in a denial or an answer of yes or no, or it says what comes next.
     """
     sentence = _SENTENCE_END.split(text[: text.rindex(clause) + len(clause)].strip())[-1]
-    asked = squeezed(seen.task)  # an answer about a refund does not name a tool "refund" that makes one
-    named = [each for each in tools if each.is_telling or is_reading(each.act) or each.name not in asked]
-    if names_one_of(named, sentence, telling_only=denies(sentence) or says_whether(clause)):
-        return True
+    if names_one_of(tools, sentence, telling_only=False):
+        asked = squeezed(seen.task)  # an answer about a refund does not name a tool "refund" that makes one
+        named = [each for each in tools if each.is_telling or is_reading(each.act) or each.name not in asked]
+        if names_one_of(named, sentence, telling_only=denies(sentence) or says_whether(clause)):
+            return True
     return sentence != clause and sign_of(read_clause(sentence), acts, seen.task, seen.found) == "plain"
 
 
 def _may_need_call(text: str, tools: Mapping[str, str], known: Sequence[ToolWords], task: str) -> bool:
     """Return whether a text before the first call may be about what a tool is for."""
-    asked, told = subjects_in(task), telling_words(text)
-    if any(tool.subjects & asked for tool in known):
+    asked = subjects_in(task)
+    if not all(tool.subjects.isdisjoint(asked) for tool in known):
         return True
-    rearranges = len(text.split()) >= FEW_WORDS and bool(told) and told <= telling_words(task)
-    if not known or rearranges or size_of(text) >= MANY_WORDS:
+    if not known or not (names_particulars(task) or is_unread(task) or may_be_order(task, tools)):
         return False
-    return names_particulars(task) or is_unread(task) or may_be_order(task, tools)
+    told = telling_words(text)
+    rearranges = len(text.split()) >= FEW_WORDS and bool(told) and told <= telling_words(task)
+    return not rearranges and size_of(text) < MANY_WORDS
 
 
 def _judged(clauses: Sequence[str], seen: Seen) -> tuple[Clause, Sign | None]:

@@ -72,6 +72,7 @@ _ONE = word_set("one")
 """Common words that are also figures: they count only in the shortest answers."""
 _FEWEST_WORDS = 4
 _MANY_FIGURES = 10
+_NUMBER_OF_THING = lazy_pattern(r"\d{3}")
 _IDENTIFIER = lazy_pattern(r"(?<![\w-])[A-Z]{1,4}-?\d{2,}(?!\w)")
 _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
@@ -185,12 +186,14 @@ class ToolWords(Value):
         is_telling: whether the name has two words or more, so that it is not a common word.
         act: the act of its verb.
         subjects: the subjects in its name and description.
+        may_act: whether it may be for more than its result.
     """
 
     name: str
     is_telling: bool
     act: str
     subjects: frozenset[str]
+    may_act: bool
 
 
 @lru_cache(maxsize=1024)
@@ -198,7 +201,10 @@ def read_tool(name: str, description: str) -> ToolWords:
     """Return the words of a tool, computed once."""
     squeezed_name = squeezed(name)
     subjects = subjects_in(f"{name} {description}".replace("_", " "))
-    return ToolWords(squeezed_name, len(squeezed_name.split()) > 1, act_of(description), subjects)
+    act = act_of(description)
+    only_returns = is_reading(act) or act in UNTELLING or FOR_RESULT.match(description)
+    may_act = not only_returns and _COMPUTES.search(f"{name} {description}") is None
+    return ToolWords(squeezed_name, len(squeezed_name.split()) > 1, act, subjects, may_act)
 
 
 def names_one_of(tools: Iterable[ToolWords], text: str, *, telling_only: bool) -> bool:
@@ -340,7 +346,9 @@ def looked_up_by(task: str, tools: Iterable[ToolDefinition]) -> tuple[str, ...]:
     "4711" of "Where is order 4711?" is one for a tool with ``order_id``. What the speaker can do may be
     answered without.
     """
-    if not REQUEST_MARK.search(task) or not asks_openly(task) or speaks_of_oneself(task):
+    if not _NUMBER_OF_THING.search(task) or not REQUEST_MARK.search(task):
+        return ()
+    if not asks_openly(task) or speaks_of_oneself(task):
         return ()
     found: dict[str, None] = {}
     for tool in tools:
@@ -493,10 +501,7 @@ def is_wanted(tool: ToolDefinition, task: str, acted: Iterable[ToolDefinition] =
 
 def may_act(tool: ToolDefinition) -> bool:
     """Return whether a tool may be for more than its result, by its description."""
-    act = act_of(tool.description)
-    if is_reading(act) or act in UNTELLING or FOR_RESULT.match(tool.description):
-        return False
-    return _COMPUTES.search(f"{tool.name} {tool.description}") is None
+    return read_tool(tool.name, tool.description).may_act
 
 
 def is_named_in(tool: ToolDefinition, task: str) -> bool:

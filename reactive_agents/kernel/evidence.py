@@ -114,11 +114,11 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     numbers two operations lead nearly everywhere. Where an image, sound or document was shown, any figure may
     come from it. A question claims nothing.
     """
-    shown = "\n".join((seen.task, seen.told, seen.given, seen.found))
     is_written = "```" in answer and composes(seen.task)  # code that was to be written
     said = clauses.BLOCK.sub("\n", answer) if is_written else answer
     told = "\n".join(each for each in clauses.clauses_of(said) if not clauses.QUESTION.search(each)) or said
-    figures = islice(dict.fromkeys(larger_figures(told)), _MOST_FIGURES)
+    figures = [*islice(dict.fromkeys(larger_figures(told)), _MOST_FIGURES)]
+    shown = "\n".join((seen.task, seen.told, seen.given, seen.found)) if figures else ""
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if not unknown or shows_content(shown):
         return ()

@@ -376,6 +376,8 @@ def _failure_about(text: str, state: KernelState, context: KernelContext) -> Rea
     A text that denies something may tell of it, and a later call of the tool that worked may stand for it.
     """
     still = state.ledger.counted.failed_in_a_row
+    if not still:
+        return None
     failed = {
         step.metadata.call_id: step
         for step in state.steps
@@ -663,6 +665,8 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     proposal, counted = state.proposal, state.ledger.counted
     if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
+    if not _acting_in(context.toolset.offered):
+        return None
     task = context.input.to_do
     is_first = not (context.input.calls.attempts or context.input.results or context.input.user_task)
     names_things = is_first and any(each.isdecimal() or each == "@" for each in task)
@@ -727,7 +731,7 @@ def call_missing(
             stand; ``None`` to compare none.
     """
     offered = [each for each in tools if each.name != FINAL_ANSWER]
-    acting = {each.name for each in offered if clauses.may_act(each)}
+    acting = _acting_in(offered)
     if not acting:
         return ""
     made, before = tuple(steps), _calls_in(history)
@@ -753,6 +757,11 @@ def call_missing(
     if not parts and told is not None:
         parts = things_left(task, text, offered, calls, told)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
+
+
+def _acting_in(tools: Iterable[ToolDefinition]) -> set[str]:
+    """Return the tools that may be for more than their results."""
+    return {each.name for each in tools if each.name != FINAL_ANSWER and clauses.may_act(each)}
 
 
 def _calls_in(history: Iterable[Message]) -> list[ToolCall]:
