@@ -891,7 +891,7 @@ class ReactiveAgent(Generic[R, D]):
             options = {**options, "deps": self.deps_function}
         deps_type = None if queued and options.get("deps") is None else self.deps_type
         checked = run_changes(options, deps_type)
-        if isinstance(checked, Failure):
+        if not isinstance(checked, Success):
             return Failure(errors.TaskError(checked.failure().message, ready.id))
         changes = checked.unwrap()
         if self._reader is not None:

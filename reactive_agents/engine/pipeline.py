@@ -98,13 +98,13 @@ def _taken_in(
 async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
     """Open the services, and begin the session's turn; return them with the tools."""
     opened = await open_services(services.ports, services.seconds_left())
-    if isinstance(opened, Failure):
+    if not isinstance(opened, Success):
         return Failure(services.handle.context.failure_of("bootstrap")(opened.failure()))
     begun = await continue_conversation(services)
-    if isinstance(begun, Failure):
+    if not isinstance(begun, Success):
         return begun
     given = await open_deps(services)
-    return given if isinstance(given, Failure) else await prepare_run(given.unwrap())
+    return await prepare_run(given.unwrap()) if isinstance(given, Success) else given
 
 
 async def open_services(ports: EnginePorts, seconds: float) -> Result[None, errors.ServiceFailed]:

@@ -82,7 +82,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
 
 def figures_of(services: EngineServices) -> TaskResultMetadata:
     """Return what the run has taken until now, by its account alone."""
-    return evolve(
+    return replaced(
         figures_in(services.llm.account),
         duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
         model=services.llm.answered_by or services.llm.model,

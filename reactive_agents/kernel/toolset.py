@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from attrs import evolve, frozen
 
@@ -259,21 +259,20 @@ def toolset_for(
     return _made_once(SameObjects(definitions), detail, allowed, answers_by_tool, SameObjects((answer,)))
 
 
-class SameObjects(Generic[_T]):
-    """Objects that are compared by identity, as the key of a cache.
+class SameObjects(tuple[int, ...], Generic[_T]):
+    """The identities of objects, as the key of a cache; it keeps the objects.
 
     Definitions of tools have no hash, and are slow to compare; a policy may have none either.
     """
 
-    def __init__(self, objects: Iterable[_T]) -> None:
-        self.objects = tuple(objects)
-        self.ids = tuple(map(id, self.objects))
+    objects: tuple[_T, ...]
 
-    def __hash__(self) -> int:
-        return hash(self.ids)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameObjects) and self.ids == other.ids
+    def __new__(cls, objects: Iterable[_T]) -> Self:
+        """Return the key of the objects, in their order."""
+        given = tuple(objects)
+        made = super().__new__(cls, map(id, given))
+        made.objects = given
+        return made
 
 
 @lru_cache(maxsize=64)

@@ -114,13 +114,15 @@ def abstains(proposal: Proposal, state: KernelState, context: KernelContext) -> 
     What it wrote into ``could_not`` does not count beside an answer with evidence where neither denies
     anything: "Not applicable, everything was done".
     """
+    if not proposal.could_not:
+        return False
     parts = [
         part
         for part in _PART.split(proposal.could_not)
         if len(part.split()) > _PLACEHOLDER_WORDS and not _NO_PROBLEM.search(part)
     ]
-    if not proposal.could_not or any(map(denies, (proposal.text, *parts))):
-        return bool(proposal.could_not)
+    if any(map(denies, (proposal.text, *parts))):
+        return True
     seen = evidence.Seen(context.input.asked, results_of(state))
     return not evidence.ends_with_evidence(proposal.text, seen)
 
