@@ -305,7 +305,7 @@ def _inputs(arguments: Iterable[object]) -> Iterator[providers.Provider[Any]]:
     for each in arguments:
         if isinstance(each, providers.Provider):
             yield each
-            if isinstance(each, OptionalService | providers.Callable):
+            if isinstance(each, Service | providers.Callable) and not isinstance(each, Singleton):
                 yield from _inputs(each.related)
 
 

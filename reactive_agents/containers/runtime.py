@@ -17,7 +17,7 @@ from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers import layers
 from reactive_agents.containers.base_providers import governance_services, memory_services
-from reactive_agents.containers.composition import EMPTY, Layer, Providers
+from reactive_agents.containers.composition import EMPTY, Layer, Providers, Service
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import AnonymousMemory, MemoryTier
@@ -138,7 +138,7 @@ class RuntimeContainer(Layer):
             if not isinstance(name, str) or hasattr(self, name):
                 expected = "the name of a layer, or one that no container has"
                 raise TypeError(InvalidConfig("extra_layers", repr(name), expected).message)
-        secrets = providers.Callable(configured_secrets, self.model_config, self.tool_settings, self.settings)
+        secrets = Service(configured_secrets, self.model_config, self.tool_settings, self.settings)
         foundation = self._nest(
             "core", layers.CoreLayer, {"secrets": secrets, **core, **self._extra("core", extra_layers)}
         )

@@ -425,9 +425,9 @@ def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
     It is no question and requests no text, and one of the tools does more than look something up or
     calculate.
     """
-    if is_english(task) or len(task) < _SHORTEST_ORDER or asks_for_text(task):
+    if len(task) < _SHORTEST_ORDER or REQUEST_MARK.search(task) or QUOTATION.search(task):
         return False
-    if REQUEST_MARK.search(task) or QUOTATION.search(task):
+    if is_english(task) or asks_for_text(task):
         return False
     return not all(
         is_reading(act_of(text)) or _COMPUTES.search(f"{each} {text}") for each, text in tools.items()
