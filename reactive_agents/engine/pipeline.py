@@ -102,7 +102,7 @@ async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, 
         return Failure(services.handle.context.failure_of("bootstrap")(opened.failure()))
     begun = await continue_conversation(services)
     if not isinstance(begun, Success):
-        return begun
+        return Failure(begun.failure())
     given = await open_deps(services)
     return await prepare_run(given.unwrap()) if isinstance(given, Success) else given
 
