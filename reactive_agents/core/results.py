@@ -163,7 +163,7 @@ def doubt_in(steps: Iterable[ReasoningStep]) -> str:
 
 
 def replaced_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
-    """Return the tool of each call, declined or in doubt, that a later call stands for."""
+    """Return the tools of calls, declined or in doubt, that later ones stand for."""
     return _declines(steps)[1]
 
 

@@ -72,8 +72,9 @@ _A = TypeVar("_A")
 _P = ParamSpec("_P")
 
 IN_DOUBT = (
-    "In doubt: the process ended while this call was under way, so it may have taken effect. It was not run "
-    "again. Find out whether it took effect before making it again; where that is not possible, report it."
+    "In doubt: the process ended while this call was under way, or its result could not be recorded, so it "
+    "may have taken effect. It was not run again. Find out whether it took effect before making it again; "
+    "where that is not possible, report it."
 )
 """The result of a call in doubt, for the model."""
 
@@ -894,7 +895,8 @@ def _doubt_request(key: str, made: RecordedCall) -> ApprovalRequest:
         tool_name=call.name,
         arguments=call.arguments if made.edited is None else made.edited,
         risk="high",
-        notice="The process ended while this call was under way: it may have taken effect. Run it again?",
+        notice="The process ended while this call was under way, or its result could not be recorded: "
+        "it may have taken effect. Run it again?",
         check=partial(arguments_in_doubt, call.name),
     )
 
