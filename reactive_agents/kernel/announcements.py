@@ -443,7 +443,7 @@ def is_offer(question: str) -> bool:
     words = set(_words(question))
     if words & (_SPEAKER | _READER) or "else" in words or _FINITE & set(_words(question)[:1]):
         return True
-    return len(words) > 2 and not words & _ENGLISH_WORDS
+    return len(words) > 1 and not words & _ENGLISH_WORDS
 
 
 @lru_cache(maxsize=8)

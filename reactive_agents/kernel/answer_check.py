@@ -179,6 +179,20 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     return any(read_clause(each).denies and told & begins_words(each) for each in clauses)
 
 
+def is_empty(result: str) -> bool:
+    """Return whether a result holds nothing, as an empty list."""
+    return not LETTER.search(result) or result.strip().casefold() in ("null", "none")
+
+
+def ends_with_result(text: str, seen: Seen) -> bool:
+    """Return whether a text ends with a whole result, such as a translation."""
+    ended = text.strip(_MARKS)
+    return any(
+        size_of(result) > 1 and ended.endswith(result)
+        for result in (each.strip(_MARKS) for each in seen.results)
+    )
+
+
 def denies_in_part(text: str) -> bool:
     """Return whether a clause of a text has a negation."""
     return any(read_clause(each).denies for each in clauses_of(text))

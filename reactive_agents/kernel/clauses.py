@@ -57,6 +57,10 @@ OPEN_END = lazy_pattern(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
 QUESTION = lazy_pattern(r"[?？][\s\"'*_)]*\Z")
 REQUEST_MARK = lazy_pattern(r"[?？؟]")
 LONGEST_GREETING = 4
+_THANKS = word_set("thanks")
+_LONGEST_THANKS = 8
+AS_OF_NOW = lazy_pattern(expression("as_of_now"), re.IGNORECASE)
+"""Words of what changes, and is not known without a look-up."""
 MANY_WORDS = 20
 """A text of so many words is hardly ever an announcement, and may be an answer without a look-up."""
 _TOTAL = lazy_pattern(expression("total"), re.IGNORECASE)
@@ -110,6 +114,8 @@ _COMPUTES = lazy_pattern(
     re.IGNORECASE,
 )
 """Words in the name or description of a tool that calculates."""
+_ADDS = lazy_pattern(r"(?:\b|_)add(?!ition)[a-z]*", re.IGNORECASE)
+"""What a tool does to numbers, or to a cart with what has a name."""
 _UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
 """Letters of Greek, Hebrew, Arabic, Korean and the scripts of India and South-East Asia."""
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
@@ -187,6 +193,7 @@ class ToolWords(Value):
         act: the act of its verb.
         subjects: the subjects in its name and description.
         may_act: whether it may be for more than its result.
+        may_add: whether that holds only where it takes a text, as what adds to a cart; else it adds numbers.
     """
 
     name: str
@@ -194,6 +201,7 @@ class ToolWords(Value):
     act: str
     subjects: frozenset[str]
     may_act: bool
+    may_add: bool
 
 
 @lru_cache(maxsize=1024)
@@ -203,8 +211,11 @@ def read_tool(name: str, description: str) -> ToolWords:
     subjects = subjects_in(f"{name} {description}".replace("_", " "))
     act = act_of(description)
     only_returns = is_reading(act) or act in UNTELLING or FOR_RESULT.match(description)
-    may_act = not only_returns and _COMPUTES.search(f"{name} {description}") is None
-    return ToolWords(squeezed_name, len(squeezed_name.split()) > 1, act, subjects, may_act)
+    described = f"{name} {description}"
+    computes = _COMPUTES.search(described) is not None
+    may_act = not (only_returns or computes)
+    may_add = computes and not only_returns and _COMPUTES.search(_ADDS.sub(" ", described)) is None
+    return ToolWords(squeezed_name, len(squeezed_name.split()) > 1, act, subjects, may_act, may_add)
 
 
 def names_one_of(tools: Iterable[ToolWords], text: str, *, telling_only: bool) -> bool:
@@ -397,6 +408,8 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
     """Return whether an English task clearly has nothing to do with the tools."""
     if names_particulars(task):
         return False
+    if only_thanks(task):
+        return True
     if asks_about_speaker(task) and len(task.split()) <= LONGEST_GREETING + 1:
         return True
     if not is_english(task):
@@ -427,11 +440,22 @@ def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
     """
     if len(task) < _SHORTEST_ORDER or REQUEST_MARK.search(task) or QUOTATION.search(task):
         return False
-    if is_english(task) or asks_for_text(task):
+    if is_english(task) or asks_for_text(task) or only_thanks(task):
         return False
     return not all(
         is_reading(act_of(text)) or _COMPUTES.search(f"{each} {text}") for each, text in tools.items()
     )
+
+
+@lru_cache(maxsize=8)
+def only_thanks(task: str) -> bool:
+    """Return whether a task is one of thanks, and orders nothing that is known."""
+    words = set(re.findall(r"\w+", task.lower()))
+    if _THANKS.isdisjoint(words) or len(words) > _LONGEST_THANKS or REQUEST_MARK.search(task):
+        return False
+    from reactive_agents.kernel.ordered_acts import orders_act  # its tables are large
+
+    return not (any(map(str.isdigit, task)) or orders_act(task))
 
 
 def asks_for_text(task: str) -> bool:
@@ -501,7 +525,14 @@ def is_wanted(tool: ToolDefinition, task: str, acted: Iterable[ToolDefinition] =
 
 def may_act(tool: ToolDefinition) -> bool:
     """Return whether a tool may be for more than its result, by its description."""
-    return read_tool(tool.name, tool.description).may_act
+    known = read_tool(tool.name, tool.description)
+    return known.may_act or (known.may_add and _takes_text(tool))
+
+
+def _takes_text(tool: ToolDefinition) -> bool:
+    parameters = tool.parameters.get("properties")
+    kinds = parameters.values() if isinstance(parameters, dict) else ()
+    return any(isinstance(each, dict) and each.get("type") == "string" for each in kinds)
 
 
 def is_named_in(tool: ToolDefinition, task: str) -> bool:

@@ -122,6 +122,8 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if not unknown or shows_content(shown):
         return ()
+    if seen.results and not clauses.LETTER.search(seen.found) and not clauses.asks_total(seen.task):
+        return tuple(unknown)  # nothing was found that it might follow from
     known = KnownNumbers(shown, seen.results)
     rest = unknown
     if "%" not in told and clauses.asks_total(seen.task):

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 
-from reactive_agents.core.languages import alternatives
+from reactive_agents.core.languages import alternatives, word_set
 from reactive_agents.kernel.announcements import denies
 
 _WORDS = f"(?:{alternatives('and')}|{alternatives('or')})"
@@ -33,6 +34,11 @@ _QUESTION = re.compile(
 _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)")
 _DETERMINER = re.compile(rf"{alternatives('article')}\s+(?=\S)")
 """An article before an item, which is no part of what is looked up."""
+_OF = word_set("of_noun")
+"""Words between a noun and what it is of: "a bag of rice"."""
+_QUOTED = re.compile(
+    r"(?<!\w)(?:'([^'\n]+)'|\"([^\"\n]+)\"|“([^”\n]+)”|„([^“”\n]+)[“”]|«\s?([^»\n]+?)\s?»)(?!\w)"
+)
 _PAIR = 2
 """Parts with a comma between them alone, which may also be a sentence and what follows."""
 _LONGEST_ITEM = 60
@@ -49,7 +55,7 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
         asked: the texts that tools were given as arguments.
         seen: everything that the calls and their results say.
     """
-    files, lists = _named_in(task)
+    files, lists, quoted = _named_in(task)
     known, found = seen.casefold(), dict[str, None]()
     asked = list(asked)
     if any(map(_FILE.fullmatch, asked)) and not denies(task):
@@ -57,7 +63,11 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
     for item in dict.fromkeys(_bare(each) for each in asked):
         if 0 < len(item) <= _LONGEST_ITEM:
             for parts in lists:
-                found |= dict.fromkeys(_beside(parts, item, known))
+                others = [*_beside(parts, item, known)] or [*_parallel(parts, item, known)]
+                found |= dict.fromkeys(others)
+            for items in quoted:
+                if item in items:
+                    found |= dict.fromkeys(each for each in items if each.casefold() not in known)
     return tuple(found)[:_MOST_ITEMS]
 
 
@@ -67,12 +77,27 @@ def names_items(task: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...]]:
-    """Return the files that a task names, and the parts of each of its lists."""
+def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...], tuple[list[str], ...]]:
+    """Return the files that a task names, the parts of each list, and lists of quotations."""
     # the time of the other expressions grows with the cube of a gap's length
     task = _GAP.sub(lambda gap: "\n" if "\n" in gap[0] else " ", task)
     files = tuple(each[0] for each in _FILE.finditer(task))
-    return files, () if _SEPARATOR.search(task) is None else tuple(_lists(task))
+    if _SEPARATOR.search(task) is None:
+        return files, (), ()
+    return files, tuple(_lists(task)), tuple(_quoted_lists(task))
+
+
+def _quoted_lists(task: str) -> Iterator[list[str]]:
+    """Yield quotations between which nothing but a comma or a word such as "and" stands."""
+    items, end = list[str](), 0
+    for found in _QUOTED.finditer(task):
+        if items and _SEPARATOR.fullmatch(task, end, found.start()) is None:
+            yield items
+            items = []
+        items.append(next(filter(None, found.groups())).strip())
+        end = found.end()
+    if items[1:]:
+        yield items
 
 
 def _bare(item: str) -> str:
@@ -140,10 +165,44 @@ def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
                 yield " ".join(chosen)
 
 
+def _parallel(parts: list[str], item: str, known: str) -> Iterator[str]:
+    """Yield unknown items of parts that are built as the one before, which has the item.
+
+    "To Ann and to Bo that it rains", "in the den to 19 and in the attic to 16", "a bag of rice and a bottle
+    of oil". A common noun is followed by the same word, or ends its part.
+    """
+    words, named = item.split(), all(map(_is_name, item.split()))
+    size = len(words)
+    for one, other in pairwise(parts):
+        said, given = one.split(), other.split()
+        ats = [
+            at for at in range(1, len(said)) if " ".join(said[at : at + size]).casefold() == item.casefold()
+        ]
+        if not ats or not given or _is_name(given[0]):
+            continue
+        at = ats[-1]
+        before = said[at - 1]
+        if before in _OF and given[1:2] == [before]:
+            start = 2
+        elif given[0] in said[:at]:
+            start = at - max(n for n in range(at) if said[n] == given[0])
+        else:
+            continue
+        chosen = given[start : start + size]
+        if given[start - 1 : start] != [before] or len(chosen) < size or not _alike(words, chosen):
+            continue
+        if (named or said[at + size :][:1] == given[start + size :][:1]) and not _is_in(chosen, known):
+            yield " ".join(chosen)
+
+
+def _is_in(words: list[str], known: str) -> bool:
+    return " ".join(words).casefold() in known
+
+
 def _is_known(words: list[str], known: str, number: int, count: int) -> bool:
     """Return whether a part, or its inner end, was asked about."""
     words = [re.sub(r"['’]s\Z", "", word.casefold()) for word in words]  # "Ann's and Bob's"
-    if " ".join(words) in known:
+    if _is_in(words, known):
         return True
     most = min(len(words), 2 * _LONGEST_NAME)
     ends = [words[-size:] for size in range(1, most)] if number == 0 else []

@@ -389,6 +389,11 @@ def _says_only_done(text: str, task: str, said: Iterable[Clause]) -> bool:
     )
 
 
+def orders_act(task: str) -> bool:
+    """Return whether a task orders a common act."""
+    return bool(_orders_in(task))
+
+
 def parts_left(
     task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall]
 ) -> tuple[str, ...]:
@@ -689,11 +694,11 @@ def _may_be_for(tool: ToolDefinition, act: str, order: _Order, task: str) -> boo
     nouns = _nouns_of(tool) if act == "create" or is_english(task) else ()
     if act in _PLAIN_ACTS and any(map(str.isdecimal, order.objects.partition(" ")[0])):
         return True  # "Book LH902"
+    words = (each[0].casefold() for each in _TOKEN.finditer(tool.description.partition(" ")[2]))
+    described = {word for word in words if len(word) >= _SHARED} - UNTELLING
     if act in _PLAIN_ACTS:
-        words = (each[0].casefold() for each in _TOKEN.finditer(tool.description.partition(" ")[2]))
-        described = {word for word in words if len(word) >= _SHARED} - UNTELLING
         return _is_mentioned(tool, task) or _has_one(task, described)
-    return (not nouns and act != "create") or _has_one(order.objects, nouns)
+    return (not nouns and act != "create") or _has_one(order.objects, [*nouns, *described])
 
 
 def _has_one(text: str, nouns: Iterable[str]) -> bool:

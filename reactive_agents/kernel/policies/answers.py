@@ -89,6 +89,8 @@ _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
+_TOGETHER = rf"(?i:\b{alternatives('together_with')}\b)"
+"""Words before several that one thing may be done for."""
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
 """An answer that only says that something is done."""
 
@@ -243,7 +245,9 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     if judgement == "announcement" and _asks_back(text, context):
         judgement = "unclear"
     is_left = _is_left(state, context)
-    if not (is_left or lacks_figure) and answer_check.concludes(text, tools, seen):
+    if not (is_left or lacks_figure) and (
+        answer_check.ends_with_result(text, seen) or answer_check.concludes(text, tools, seen)
+    ):
         return None
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
@@ -254,7 +258,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             return Redirect(TEXT_ANSWER, _NO_CALL)
         reason = f"The model announced in {texts} turns what it would do, and did not do it."
         return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
-    if not lacks_figure and answer_check.is_told_at_length(text, seen):
+    if not (lacks_figure or _tells_of_now(text, state)) and answer_check.is_told_at_length(text, seen):
         return None
     has_results = turns_left(state, context) and is_left and bool(results_of(state))
     tells_nothing = has_results and not evidence.ends_with_evidence(text, seen)
@@ -414,7 +418,11 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
         reason = f"No call was made with {', '.join(claimed)}, which the answer is about."
         return Stop(LEFT_OUT, "partial", proposal.text, f"{reason} Missing: what the task names it for.")
     if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
-        return None  # the answer again, or another one twice, and no call has found anything new since then
+        # the answer again, or another one twice, and no call has found anything new since then
+        kept = _done_without_call(proposal.text, state, context)
+        return (
+            Stop(LEFT_OUT, "partial", proposal.text, f"{kept} Missing: the calls for it.") if kept else None
+        )
     items = _items_left(state, context)
     if not items and not told and not is_last and _comes_before_calls(proposal, state, context):
         advice = "Call what the task needs; if it needs no more tools, give the answer again."
@@ -448,6 +456,43 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
     before = _arguments_told(_calls_in(context.input.history.messages), {each.name for each in offered})
     known = "\n".join((*calls, *results_of(state), before)).casefold()
     return tuple(each for each in named if each.casefold() not in known)
+
+
+def without_call(text: str, state: KernelState, context: KernelContext) -> str:
+    """Return which items of a list an answer names, though no call was made for them.
+
+    Empty for none, and before the model was asked about them.
+    """
+    named = _kept_items(text, state, context)
+    return f"No call was made for: {', '.join(named[:_MOST_NAMED])}." if named else ""
+
+
+def _kept_items(text: str, state: KernelState, context: KernelContext) -> list[str]:
+    if not state.ledger.told.get(LEFT_OUT):
+        return []
+    said = [
+        each for each in clauses.clauses_of(text) if not denies(each) and not clauses.QUESTION.search(each)
+    ]
+    return [item for item in _items_left(state, context) if any(_is_named(each, item) for each in said)]
+
+
+def _is_named(clause: str, item: str) -> bool:
+    return occurs(item, clause) if item.isdecimal() else clauses.names(clause, item)
+
+
+def _done_without_call(text: str, state: KernelState, context: KernelContext) -> str:
+    """Return the sentence of :func:`without_call` where something was to be done.
+
+    What an order is for or with may be one thing: "Book a table for Ann and Bo".
+    """
+    tools = (context.toolset.definition(name) for name in state.ledger.counted.succeeded)
+    if clauses.REQUEST_MARK.search(context.input.to_do) or not all(
+        each is not None and clauses.may_act(each) for each in tools
+    ):
+        return ""
+    named = _kept_items(text, state, context)
+    is_one = any(re.search(rf"{_TOGETHER}[^.!?;]*{re.escape(each)}", context.input.to_do) for each in named)
+    return "" if is_one else without_call(text, state, context)
 
 
 def _told_unseen(
@@ -636,15 +681,21 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     is_given = gives_figures(asked)
     if not state.ledger.counted.attempts and (is_given or not has_precise_figures(figures, proposal.text)):
         described = _described(state, context)
-        if answer_check.is_told_at_length(proposal.text, evidence.Seen(asked)):
+        is_of_now = _tells_of_now(proposal.text, state)
+        if answer_check.is_told_at_length(proposal.text, evidence.Seen(asked)) and not is_of_now:
             return None
         if composes(asked) and all(map(is_common, figures)):
             return None  # "Up to 50 % off" in a headline
         if clauses.is_beside_tools(asked, described):
             return None  # the model answers from what it knows, as it has to
-        if not (clauses.is_english(asked) or clauses.asks_figure(asked)):
+        if not (clauses.is_english(asked) or clauses.asks_figure(asked) or is_of_now):
             return None  # nor can it be seen there what the tools are for
     return Redirect(UNSUPPORTED, objection)
+
+
+def _tells_of_now(text: str, state: KernelState) -> bool:
+    """Return whether a text tells how something is now, before any call."""
+    return not state.ledger.counted.attempts and clauses.AS_OF_NOW.search(text) is not None
 
 
 def without_source(text: str, state: KernelState, context: KernelContext) -> str:

@@ -234,8 +234,9 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             reason = "The model gave its final answer."
             if _called_nothing(state, context):
                 reason += f" {NOTHING_CALLED}"
-            if unsourced := answers.without_source(proposal.text, state, context):
-                reason += f" {unsourced}"
+            for doubted in (answers.without_source, answers.without_call):
+                if doubt := doubted(proposal.text, state, context):
+                    reason += f" {doubt}"
             checked = answers.FAILED_CALL in context.input.settings.answer_checks
             undone = answers.undone_act(state, context) if checked else None
             if undone is not None and not answers.is_foreseen(undone, proposal.text, context):

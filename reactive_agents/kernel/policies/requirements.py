@@ -101,7 +101,9 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
     seen = evidence.Seen(context.input.asked, (*results_of(state), *errors))
     if not answer_check.is_refusal(proposal.text, seen):
         return None
-    says_why = _tells_failure(proposal.text, errors)
+    results = results_of(state)
+    is_none_found = all(denies(each) or answer_check.is_empty(each) for each in results)
+    says_why = _tells_failure(proposal.text, [*errors, *results] if is_none_found else errors)
     if not says_why and turns_left(state, context) and not state.ledger.told.get(REFUSAL):
         advice = "If the task cannot be done, say why with could_not; otherwise call the tools."
         return Redirect(REFUSAL, f"That is no answer. {advice}")

@@ -468,6 +468,14 @@ LISTS = [
     ("What is the price of the lamp?", "lamp", ()),
     ("Look up the lamp, then write a poem.", "lamp", ()),
     ("Tell me about Ada Lovelace, who wrote the first program.", "Ada Lovelace", ()),
+    ("How much is a bag of rice and a bottle of oil?", "rice", ("oil",)),
+    ("Send a message to Ivo and to Petra that dinner is at 8.", "Ivo", ("Petra",)),
+    ("Set the heating in the den to 19 and in the attic to 16.", "den", ("attic",)),
+    ("How far is it from Graz to Linz and from Linz to Passau?", "Linz", ("Passau",)),
+    ("Ajoute 'payer le loyer' et 'appeler Luc' à ma liste.", "payer le loyer", ("appeler Luc",)),
+    ("Check the weather in Paris and answer in French.", "Paris", ()),
+    ("Search for shoes and for each list the price.", "shoes", ()),
+    ("Add 'oat milk' to the list 'weekend'.", "oat milk", ()),
 ]
 
 
@@ -799,3 +807,219 @@ def test_items_are_not_asked_about_where_the_answer_says_what_could_not_be_done(
     given = evolve(moment(attempts={"look": 1}), steps=(step,))
     given = evolve(given, proposal=Proposal("Liskeard holds 179 crates.", could_not=could_not))
     assert (left_out(given, around(task=DEPOTS)) is None) is bool(could_not)
+
+
+# --- runs of small models ---------------------------------------------------------------------------------
+
+
+def forecast(city: str) -> str:
+    """Get the current weather of a city."""
+    return {"Cork": "9 °C, fog", "Bari": "21 °C, sunny", "Lodz": "3 °C, sleet"}[city]
+
+
+def add_to_cart(product: str, quantity: int = 1) -> str:
+    """Add a product to the shopping cart."""
+    return "added"
+
+
+def set_lamp(room: str, on: bool) -> str:
+    """Switch the lamp of a room on or off."""
+    return "ok"
+
+
+def route(start: str, end: str) -> dict[str, float]:
+    """Return the distance and duration of a route."""
+    return {"km": 313.2, "minutes": 220}
+
+
+def list_events(date: str) -> list[str]:
+    """List the calendar events of a day."""
+    return []
+
+
+def tickets(status: str = "open") -> list[str]:
+    """List support tickets."""
+    return ["T-3"]
+
+
+def translate(text: str, language: str) -> str:
+    """Translate a text."""
+    return "お元気ですか?"
+
+
+def update_inventory(sku: str, quantity: int) -> str:
+    """Set the stock of an article."""
+    return "ok"
+
+
+def send_email(to: str, subject: str, body: str) -> str:
+    """Send an e-mail."""
+    return "sent"
+
+
+def delete_file(path: str) -> str:
+    """Delete a file."""
+    return "deleted"
+
+
+def move_file(source: str, destination: str) -> str:
+    """Move or rename a file."""
+    return "moved"
+
+
+def products(query: str) -> str:
+    """Search the catalogue."""
+    return "No such product."
+
+
+def book_table(restaurant: str, guests: int) -> str:
+    """Book a table at a restaurant."""
+    return "booked"
+
+
+KEPT_WITHOUT_CALLS = [
+    (
+        "Add milk, bread and eggs to my cart.",
+        call("add_to_cart", product="milk"),
+        "I've added milk, bread, and eggs to your cart.",
+        "No call was made for: bread, eggs.",
+    ),
+    (
+        "Turn off all lamps: hall, bath, attic.",
+        call("set_lamp", room="hall", on=False),
+        "The lamps in the hall, bath and attic are off now.",
+        "No call was made for: bath, attic.",
+    ),
+    (
+        "Rename draft.md to final.md and delete old.md.",
+        call("move_file", source="draft.md", destination="final.md"),
+        "draft.md has been renamed to final.md and old.md was deleted.",
+        "old.md",
+    ),
+    (
+        "Update the stock of Q-5 to 40, then email the warehouse at wh@acme.com.",
+        call("send_email", to="wh@acme.com", subject="Q-5", body="It is 40 now."),
+        "I've updated the stock of Q-5 to 40 and informed the warehouse.",
+        "no call of update_inventory",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "made", "claim", "reason"), KEPT_WITHOUT_CALLS)
+def test_an_act_on_one_of_several_things_that_is_kept_for_all_is_partial(
+    task: str, made: Turn, claim: str, reason: str
+) -> None:
+    tools = (add_to_cart, set_lamp, update_inventory, send_email, delete_file, move_file)
+    model = ScriptedLLM(made, forever(say(claim)))
+    result = (
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(*tools).build().run_sync(task)
+    )
+    assert result.status == "partial"
+    assert reason in result.reason
+
+
+DOUBTED = [
+    (
+        forecast,
+        "How is the weather in Cork and in Bari?",
+        [call("forecast", city="Cork")],
+        "In Cork there is fog, and in Bari sun.",
+        "No call was made for: Bari.",
+    ),
+    (
+        list_events,
+        "Which events do I have on 2026-08-01?",
+        [call("list_events", date="2026-08-01")],
+        "You have two events: a team lunch at 12:00 and a doctor's appointment at 16:00.",
+        "These figures have no source: 12:00, 16:00.",
+    ),
+    (
+        forecast,
+        "Wie ist das Wetter in Lodz?",
+        [],
+        "In Lodz sind es derzeit 14 °C.",
+        "These figures have no source: 14.",
+    ),
+    (
+        tickets,
+        "How many open tickets are there?",
+        [],
+        "There are currently 5 open tickets:\n\n1. Login issue\n2. Failed payment\n3. Slow dashboard\n"
+        "4. Missing invoice on the account page\n5. Broken link in the footer",
+        "No tool was called.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("used", "task", "made", "invented", "reason"), DOUBTED)
+def test_what_an_answer_has_without_a_look_up_is_asked_about_and_named_where_it_is_kept(
+    used: Callable[..., Any], task: str, made: list[Turn], invented: str, reason: str
+) -> None:
+    model = ScriptedLLM(*made, forever(say(invented)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(used)
+    result = agent.build().run_sync(task)
+    assert len(model.requests) > len(made) + 1
+    assert reason in result.reason
+
+
+GOOD_AT_ONCE = [
+    (
+        "How long does it take to drive from Lyon to Turin?",
+        [call("route", start="Lyon", end="Turin")],
+        "Driving from Lyon to Turin takes about 3 hours and 40 minutes (313 km).",
+    ),
+    (
+        "Translate 'how are you?' into Japanese.",
+        [call("translate", text="how are you?", language="Japanese")],
+        '"How are you?" in Japanese is: お元気ですか?',
+    ),
+    (
+        "Give me the weather of Cork, Bari and Lodz as JSON with the city as key and the sky as value.",
+        [call("forecast", city=city) for city in ("Cork", "Bari", "Lodz")],
+        '{"Cork": "fog", "Bari": "sunny", "Lodz": "sleet"}',
+    ),
+    ("Gracias, eso es todo.", [], "¡De nada! Que tengas un buen día."),
+    ("Danke, das war alles für heute!", [], "Gern geschehen! Bis bald."),
+    (
+        "Ajoute 'du pain' à mon panier.",
+        [call("add_to_cart", product="du pain")],
+        "C'est fait : « du pain » a été ajouté à votre panier. Autre chose ?",
+    ),
+    (
+        "What is the price of the Quantum X sofa?",
+        [call("products", query="Quantum X sofa")],
+        "I couldn't find a product called Quantum X sofa, so I can't tell you its price.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "made", "text"), GOOD_AT_ONCE)
+def test_an_everyday_answer_is_not_asked_about(task: str, made: list[Turn], text: str) -> None:
+    tools = (route, translate, forecast, add_to_cart, products, book_table)
+    model = ScriptedLLM(*made, say(text))
+    result = (
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(*tools).build().run_sync(task)
+    )
+    assert (result.output, model.remaining) == (text, 0)
+    assert result.status in ("completed", "abstained")
+
+
+def test_thanks_with_an_order_are_an_order() -> None:
+    model = ScriptedLLM(say("¡De nada! Que tengas un buen día."), say("¡De nada!"))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(book_table)
+    agent.build().run_sync("Gracias, reserva una mesa en Casa Pepe.")
+    assert len(model.requests) > 1
+
+
+def test_one_thing_done_for_two_people_is_no_claim_about_the_second() -> None:
+    done = say("Ann and Bob have a table at Nori.")
+    tools = ReactiveAgents.create().with_llm(
+        ScriptedLLM(call("book_table", restaurant="Nori for Ann", guests=2), forever(done))
+    )
+    result = (
+        tools.with_reasoning()
+        .with_tools(book_table)
+        .build()
+        .run_sync("Book a table at Nori for Ann and Bob.")
+    )
+    assert result.status == "completed"
