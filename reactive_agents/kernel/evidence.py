@@ -38,10 +38,12 @@ from reactive_agents.core.figures import (
 )
 from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel import clauses
-from reactive_agents.kernel.announcements import begins_words, composes
+from reactive_agents.kernel.announcements import begins_words, composes, denies
 
 _NAME = lazy_pattern(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
 """A word with a capital letter that does not begin the clause."""
+_PERSON = lazy_pattern(r"(?<=[\w,;:(] )[A-Z][a-z'’-]+(?: [A-Z][a-z'’-]+)+")
+"""Two words or more with capital letters, that do not begin the clause."""
 _PARTIAL = lazy_pattern(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
 _MOST_SUMMED = 10
@@ -160,6 +162,21 @@ def _not_summed(unknown: Sequence[str], figures: Sequence[str], known: KnownNumb
         if NUMBER.fullmatch(figure) is None
         or not has_between(reached, read_number(figure) - _CENT, read_number(figure) + _CENT)
     )
+
+
+def unknown_people(answer: str, seen: Seen) -> tuple[str, ...]:
+    """Return the full names in an English answer that has nothing of the results.
+
+    None of their words was seen. An answer that denies something, or a task for a text, may name anybody.
+    """
+    names = dict.fromkeys(_PERSON.findall(answer)) if seen.results else ()
+    if not names or not clauses.is_english(seen.task) or composes(seen.task) or denies(answer):
+        return ()
+    task = Background(seen.task)
+    if any(has_evidence(each, seen, task) for each in clauses.clauses_of(answer)):
+        return ()
+    shown = "\n".join((seen.task, seen.told, seen.given, seen.found)).casefold()
+    return tuple(each for each in names if not any(word.casefold() in shown for word in each.split()))
 
 
 def ends_with_evidence(text: str, seen: Seen) -> bool:

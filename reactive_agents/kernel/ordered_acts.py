@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from attrs import evolve, frozen
 
+from reactive_agents.core.figures import NUMBER, is_amount, occurs, read_number
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
@@ -137,6 +138,8 @@ _ID = re.compile(
     r"(?:\A|_)(?:id|ids|number|no|nr|code|order|ticket|invoice|booking|issue|case)s?\Z", re.IGNORECASE
 )
 """Names of parameters for what is named by a number."""
+_OF_AMOUNT = re.compile(r"(?:\A|_)(?:amount|sum|total|price|value)(?:_|\Z)", re.IGNORECASE)
+"""Names of parameters for an amount."""
 _TOLD = re.compile(expression("told"), re.IGNORECASE)
 _SHARED = 4
 """Letters of a noun that its forms share."""
@@ -464,6 +467,41 @@ def things_left(
                 found = [each for each in left if any(_is_said_of(each, claim, act) for claim in told)]
             if found:
                 return tuple(found)
+    return ()
+
+
+def amounts_left(
+    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall]
+) -> tuple[str, ...]:
+    """Return amounts of a look-up with which an act is said to be done, and no call had.
+
+    "I refunded $59.98", where the order is of 59.98 and the call had 10. None where the answer tells the
+    amount of the call beside it: "$10 of the $59.98".
+
+    Args:
+        calls: those that worked.
+    """
+    if not _is_firm(task) or denies(text):
+        return ()
+    known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
+    for act in _orders_in(task):
+        own, others = _calls_of(act, calls, known)
+        given = [
+            read_number(value)
+            for each in own
+            for name, values in each.arguments.items()
+            for value in values
+            if _OF_AMOUNT.search(name) and NUMBER.fullmatch(value)
+        ]
+        if not given:
+            continue
+        done, looked_up = ("\n".join(each.told for each in some) for some in (own, others))
+        for claim in (each.text for each in said if _claims(each, act)):
+            figures = [found[0] for found in NUMBER.finditer(claim)]
+            if any(read_number(each) in given for each in figures):
+                continue
+            if left := tuple(each for each in figures if occurs(each, looked_up) and not occurs(each, done)):
+                return tuple(each for each in left if is_amount(each, claim))
     return ()
 
 

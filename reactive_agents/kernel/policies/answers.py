@@ -659,7 +659,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
     seen = _seen(state, context)
-    figures = evidence.unsupported_figures(proposal.text, seen)
+    figures = evidence.unsupported_figures(proposal.text, seen) + evidence.unknown_people(proposal.text, seen)
     if told and not _says_other(figures, state) and (proposal.call_id is not None or told > 1):
         return None  # the model is sure of it
     objection = ""
@@ -702,7 +702,10 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
     """Return which figures the model was asked about and kept; empty for none."""
     if not state.ledger.told.get(UNSUPPORTED):
         return ""
-    figures = evidence.unsupported_figures(text, _seen(state, context))
+    seen = _seen(state, context)
+    if people := evidence.unknown_people(text, seen):
+        return f"These names have no source: {', '.join(people)}."
+    figures = evidence.unsupported_figures(text, seen)
     return f"These figures have no source: {', '.join(figures[:_MOST_NAMED])}." if figures else ""
 
 
@@ -794,7 +797,13 @@ def call_missing(
 
     if is_called and told is None and not names_items(task):
         return ""
-    from reactive_agents.kernel.ordered_acts import act_left, claim_left, parts_left, things_left
+    from reactive_agents.kernel.ordered_acts import (
+        act_left,
+        amounts_left,
+        claim_left,
+        parts_left,
+        things_left,
+    )
 
     if not is_called and (left := act_left(task, text, offered, called, results.values())):
         return f"no call of {' or '.join(left)} was made"
@@ -806,7 +815,7 @@ def call_missing(
     given = _arguments_told(before, acting)
     parts = tuple(each for each in parts_left(task, text, offered, calls) if not clauses.names(given, each))
     if not parts and told is not None:
-        parts = things_left(task, text, offered, calls, told)
+        parts = things_left(task, text, offered, calls, told) or amounts_left(task, text, offered, calls)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
 
 

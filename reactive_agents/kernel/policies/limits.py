@@ -8,7 +8,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.languages import alternatives, expression
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.settings import BudgetConfig
-from reactive_agents.core.texts import counted
+from reactive_agents.core.texts import counted, shortened
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.clauses import names
@@ -33,6 +33,7 @@ from reactive_agents.kernel.termination import last_words, stop_early
 from reactive_agents.kernel.tool_execution import no_calls_left, screen_calls
 
 LOOP_DETECTION = "loop_detection"
+_SHOWN_OF_ERROR = 200
 IDLE_TURNS = 3
 """Turns in a row without anything new that end a run."""
 
@@ -57,6 +58,7 @@ def loop_detection(state: KernelState, context: KernelContext) -> Verdict | None
         if now.lost:
             return None
         reason = f"{ledger.idle_turns} turns in a row repeated calls or answers without anything new."
+        reason += _failing_call(state)
         missing = describe_missing(now, "" if now.open else "a final answer")
         return Stop(LOOP_DETECTION, "partial", last_words(state), f"{reason} {missing}")
     if proposal is not None:
@@ -65,6 +67,16 @@ def loop_detection(state: KernelState, context: KernelContext) -> Verdict | None
         return Redirect(LOOP_DETECTION, context.worded(NOTHING_NEW, BRIEF_NOTHING_NEW))
     told = context.worded(REPEATED_CALLS, BRIEF_REPEATED_CALLS)
     return Redirect(LOOP_DETECTION, told) if ledger.repeated else None
+
+
+def _failing_call(state: KernelState) -> str:
+    """Return a sentence on the last call, if it failed again; else nothing."""
+    last = next((step for step in reversed(state.steps) if step.type == "observation"), None)
+    tool = last.metadata.tool_used if last is not None and last.metadata is not None else None
+    if last is None or not last.is_failed_call or state.ledger.counted.failed_in_a_row.get(tool or "", 0) < 2:
+        return ""
+    error = shortened(" ".join(last.content.split()).rstrip("."), _SHOWN_OF_ERROR)
+    return f" The call of {tool} failed each time: {error}."
 
 
 DIMINISHING_RETURNS = "diminishing_returns"

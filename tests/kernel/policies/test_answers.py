@@ -918,7 +918,47 @@ def test_an_act_on_one_of_several_things_that_is_kept_for_all_is_partial(
     assert reason in result.reason
 
 
+def order(order_id: str) -> dict[str, float]:
+    """Get the details of an order."""
+    return {"total": 59.98}
+
+
+def refund_order(order_id: str, amount: float) -> str:
+    """Refund an amount to the customer of an order."""
+    return "ok"
+
+
+@pytest.mark.parametrize(
+    ("amount", "text", "status"),
+    [
+        (10, "I've refunded the full amount of $59.98 for order 3301.", "partial"),
+        (10, "I've refunded $10 of the $59.98 for order 3301.", "completed"),
+        (59.98, "I've refunded the full amount of $59.98 for order 3301.", "completed"),
+    ],
+)
+def test_an_amount_of_a_look_up_is_not_the_one_that_was_acted_with(
+    amount: float, text: str, status: str
+) -> None:
+    made = [call("order", order_id="3301"), call("refund_order", order_id="3301", amount=amount)]
+    model = ScriptedLLM(*made, forever(say(text)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(order, refund_order).build()
+    result = agent.run_sync("Refund order 3301.")
+    assert (result.status, "no call for 59.98" in result.reason) == (status, status == "partial")
+
+
+def employee(role: str) -> dict[str, str]:
+    """Look up an employee in the HR system."""
+    return {"name": "Ruth Okafor", "role": role}
+
+
 DOUBTED = [
+    (
+        employee,
+        "Who leads the sales team?",
+        [call("employee", role="head")],
+        "The sales team is led by Jennifer Thompson.",
+        "These names have no source: Jennifer Thompson.",
+    ),
     (
         forecast,
         "How is the weather in Cork and in Bari?",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from reactive_agents import ReactiveAgents
 from reactive_agents.kernel import Redirect, Stop
 from reactive_agents.kernel.policies.limits import NOTHING_NEW, REPEATED_CALLS, loop_detection
+from reactive_agents.testing import ScriptedLLM, call, forever
 from tests.support.moments import around, moment
 
 
@@ -45,3 +47,16 @@ def test_an_answer_by_the_tool_ends_it_too() -> None:
 
 def test_with_a_requirement_out_of_reach_the_end_is_left_to_its_policy() -> None:
     assert loop_detection(moment(idle_turns=3), around({"hear": 1})) is None
+
+
+def test_the_reason_names_the_call_that_failed_each_time() -> None:
+    def price(product: str) -> float:
+        """Return the price of a product."""
+        raise ConnectionError("service unavailable")
+
+    model = ScriptedLLM(forever(call("price", product="lamp")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(price).build()
+    result = agent.run_sync("How much is a lamp?")
+    assert result.metadata.terminated_by == "loop_detection"
+    assert "The call of price failed each time:" in result.reason
+    assert "service unavailable. Missing: a" in result.reason
