@@ -57,8 +57,7 @@ OPEN_END = lazy_pattern(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
 QUESTION = lazy_pattern(r"[?？][\s\"'*_)]*\Z")
 REQUEST_MARK = lazy_pattern(r"[?？؟]")
 LONGEST_GREETING = 4
-_THANKS = word_set("thanks")
-_LONGEST_THANKS = 8
+_THANKS, _LONGEST_THANKS = word_set("thanks"), 8
 AS_OF_NOW = lazy_pattern(expression("as_of_now"), re.IGNORECASE)
 """Words of what changes, and is not known without a look-up."""
 MANY_WORDS = 20
@@ -408,8 +407,6 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
     """Return whether an English task clearly has nothing to do with the tools."""
     if names_particulars(task):
         return False
-    if only_thanks(task):
-        return True
     if asks_about_speaker(task) and len(task.split()) <= LONGEST_GREETING + 1:
         return True
     if not is_english(task):
@@ -420,8 +417,18 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
         _AMOUNT.search(f"{name} {tools[name]}".replace("_", " ")) for name in tools
     ):
         return False
-    asked = subjects_in(QUOTATION.sub(" ", task))
+    plain = QUOTATION.sub(" ", task)
+    asked, words = subjects_in(plain), set(re.findall(r"\w+", plain.lower()))
+    if any(nouns <= words for nouns in map(_nouns_in, tools) if nouns):
+        return False
     return not any(read_tool(name, text).subjects & asked for name, text in tools.items())
+
+
+@lru_cache(maxsize=1024)
+def _nouns_in(name: str) -> frozenset[str]:
+    """Return the words of a tool's name, without verbs of looking something up."""
+    words = name.lower().replace("-", "_").split("_")
+    return frozenset(each for each in words if each[2:] and not is_reading(act_of(each)))
 
 
 def is_english(task: str) -> bool:
@@ -440,22 +447,18 @@ def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
     """
     if len(task) < _SHORTEST_ORDER or REQUEST_MARK.search(task) or QUOTATION.search(task):
         return False
-    if is_english(task) or asks_for_text(task) or only_thanks(task):
+    if is_english(task) or asks_for_text(task):
         return False
     return not all(
         is_reading(act_of(text)) or _COMPUTES.search(f"{each} {text}") for each, text in tools.items()
     )
 
 
-@lru_cache(maxsize=8)
-def only_thanks(task: str) -> bool:
-    """Return whether a task is one of thanks, and orders nothing that is known."""
+def has_thanks(task: str) -> bool:
+    """Return whether a short task without digits or a question thanks."""
     words = set(re.findall(r"\w+", task.lower()))
-    if _THANKS.isdisjoint(words) or len(words) > _LONGEST_THANKS or REQUEST_MARK.search(task):
-        return False
-    from reactive_agents.kernel.ordered_acts import orders_act  # its tables are large
-
-    return not (any(map(str.isdigit, task)) or orders_act(task))
+    is_plain = not (REQUEST_MARK.search(task) or any(map(str.isdigit, task)))
+    return len(words) <= _LONGEST_THANKS and is_plain and not _THANKS.isdisjoint(words)
 
 
 def asks_for_text(task: str) -> bool:

@@ -4,7 +4,7 @@ A model that stops early has looked up one of several things, and answers with t
 about shows in its form: what was looked up stands in a list of the task, between commas or a word such as
 "and", and so do the others. That needs no knowledge of the tools, and no verbs of any language. Where the
 form leaves it open, nothing is an item. Beside a file that was read or written, the other files that a task
-names are items too.
+names are items too, and so are other addresses beside one that was written to.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)")
+_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z]", re.ASCII)
 _DETERMINER = re.compile(rf"{alternatives('article')}\s+(?=\S)")
 """An article before an item, which is no part of what is looked up."""
 _OF = word_set("of_noun")
@@ -58,8 +59,10 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
     files, lists, quoted = _named_in(task)
     known, found = seen.casefold(), dict[str, None]()
     asked = list(asked)
-    if any(map(_FILE.fullmatch, asked)) and not denies(task):
-        found |= dict.fromkeys(each for each in files if each.casefold() not in known)
+    if not denies(task):
+        for pattern, named in ((_FILE, files), (_ADDRESS, _ADDRESS.findall(task))):
+            if any(map(pattern.fullmatch, asked)):
+                found |= dict.fromkeys(each for each in named if each.casefold() not in known)
     for item in dict.fromkeys(_bare(each) for each in asked):
         if 0 < len(item) <= _LONGEST_ITEM:
             for parts in lists:
@@ -78,7 +81,7 @@ def names_items(task: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...], tuple[list[str], ...]]:
-    """Return the files that a task names, the parts of each list, and lists of quotations."""
+    """Return the files of a task, the parts of its lists, and lists of quotations."""
     # the time of the other expressions grows with the cube of a gap's length
     task = _GAP.sub(lambda gap: "\n" if "\n" in gap[0] else " ", task)
     files = tuple(each[0] for each in _FILE.finditer(task))
@@ -88,10 +91,14 @@ def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...], tuple[
 
 
 def _quoted_lists(task: str) -> Iterator[list[str]]:
-    """Yield quotations between which nothing but a comma or a word such as "and" stands."""
+    """Yield quotations of one sentence with a comma or an "and" between them.
+
+    "Add 'milk' to the list and mark 'tea' as done", and not "Add 'milk' to the list 'weekend'".
+    """
     items, end = list[str](), 0
     for found in _QUOTED.finditer(task):
-        if items and _SEPARATOR.fullmatch(task, end, found.start()) is None:
+        between = task[end : found.start()]
+        if items and (_SEPARATOR.search(between) is None or _PART.fullmatch(between) is None):
             yield items
             items = []
         items.append(next(filter(None, found.groups())).strip())
@@ -166,7 +173,7 @@ def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
 
 
 def _parallel(parts: list[str], item: str, known: str) -> Iterator[str]:
-    """Yield unknown items of parts that are built as the one before, which has the item.
+    """Yield unknown items of parts that are built as the one before, with the item.
 
     "To Ann and to Bo that it rains", "in the den to 19 and in the attic to 16", "a bag of rice and a bottle
     of oil". A common noun is followed by the same word, or ends its part.

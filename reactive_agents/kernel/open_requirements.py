@@ -92,7 +92,7 @@ def requirements_of(state: KernelState, context: KernelContext) -> OpenRequireme
 
 
 def without_replaced(calls: CallCounts, steps: Sequence[ReasoningStep]) -> CallCounts:
-    """Return the counts without the calls, declined or in doubt, that later ones stand for."""
+    """Return the counts without declined calls and doubts that later calls stand for."""
     replaced = Counter(replaced_in(steps)) if calls.declined else None
     return evolve(calls, declined=Counter(calls.declined) - replaced) if replaced else calls
 

@@ -473,14 +473,16 @@ def things_left(
 def amounts_left(
     task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall]
 ) -> tuple[str, ...]:
-    """Return amounts of a look-up with which an act is said to be done, and no call had.
+    """Return amounts of a look-up that an act is said to be done with.
 
-    "I refunded $59.98", where the order is of 59.98 and the call had 10. None where the answer tells the
-    amount of the call beside it: "$10 of the $59.98".
+    No call had them: "I refunded $59.98", where the order is of 59.98 and the call had 10. None where the
+    answer tells the amount of the call beside it: "$10 of the $59.98".
 
     Args:
         calls: those that worked.
     """
+    if not any(_OF_AMOUNT.search(name) for each in calls for name in each.arguments):
+        return ()
     if not _is_firm(task) or denies(text):
         return ()
     known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
@@ -495,13 +497,15 @@ def amounts_left(
         ]
         if not given:
             continue
-        done, looked_up = ("\n".join(each.told for each in some) for some in (own, others))
+        done = "\n".join(each.told for each in own)
+        found_before = {read_number(found[0]) for each in others for found in NUMBER.finditer(each.told)}
         for claim in (each.text for each in said if _claims(each, act)):
             figures = [found[0] for found in NUMBER.finditer(claim)]
             if any(read_number(each) in given for each in figures):
                 continue
-            if left := tuple(each for each in figures if occurs(each, looked_up) and not occurs(each, done)):
-                return tuple(each for each in left if is_amount(each, claim))
+            left = (each for each in figures if is_amount(each, claim) and not occurs(each, done))
+            if found := tuple(each for each in left if read_number(each) in found_before):
+                return found
     return ()
 
 

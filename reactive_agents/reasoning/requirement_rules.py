@@ -470,7 +470,7 @@ def _look_ups(clause: str, definition: ToolDefinition, task: str) -> int:
     items = [item for place, end in zip(places, ends, strict=True) for item in _items_at(clause, place, end)]
     if _DISTRIBUTIVE.search(clause[: places[-1].end()]) and not items and asks:
         items = _enumeration_of(task)
-    named = [item for item in items if _PARTICULAR.search(item)]
+    named = list(filter(_PARTICULAR.search, items))
     items = list(dict.fromkeys(named if len(named) > 1 else items))  # "of Rome and Oslo, and the time"
     if not items or not (asks or leads) or _is_given(items, task):
         return 0

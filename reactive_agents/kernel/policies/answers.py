@@ -89,6 +89,7 @@ _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
+_DIGIT_OR_ADDRESS = lazy_pattern(r"[\d@]")
 _TOGETHER = rf"(?i:\b{alternatives('together_with')}\b)"
 """Words before several that one thing may be done for."""
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
@@ -228,7 +229,9 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     is_told = failed and (failed.is_declined_or_in_doubt or answer_check.tells_failure(text, failed.content))
     if is_told and not answer_check.announces(text, seen):
         return None
-    if not state.ledger.counted.attempts and answer_check.is_composed(text, context.input.to_do, tools):
+    if not state.ledger.counted.attempts and (
+        answer_check.is_composed(text, context.input.to_do, tools) or _only_thanks(context.input.to_do)
+    ):
         return None
     if context.max_iterations == 1 and (_asks_back(text, context) or not answer_check.announces(text, seen)):
         return None  # what it means cannot be asked
@@ -258,7 +261,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             return Redirect(TEXT_ANSWER, _NO_CALL)
         reason = f"The model announced in {texts} turns what it would do, and did not do it."
         return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
-    if not (lacks_figure or _tells_of_now(text, state)) and answer_check.is_told_at_length(text, seen):
+    if not lacks_figure and answer_check.is_told_at_length(text, seen) and not _tells_of_now(text, state):
         return None
     has_results = turns_left(state, context) and is_left and bool(results_of(state))
     tells_nothing = has_results and not evidence.ends_with_evidence(text, seen)
@@ -299,7 +302,11 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         looks_up = is_reading(act_of(context.toolset.descriptions.get(tool, "")))
         if about and not (looks_up and is_found):
             reason = f"{tool} failed, and the answer does not say so. Missing: what it was called for."
-        elif proposal.call_id is None or state.ledger.counted.succeeded or not _is_left(state, context):
+        elif (
+            (proposal.call_id is None and (denies(proposal.text) or not state.ledger.idle_turns))
+            or state.ledger.counted.succeeded
+            or not _is_left(state, context)
+        ):
             return None  # the policy for texts asks about a text
         else:
             said = f"the answer has nothing of what {tool} said"
@@ -459,21 +466,24 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
 
 
 def without_call(text: str, state: KernelState, context: KernelContext) -> str:
-    """Return which items of a list an answer names, though no call was made for them.
+    """Return what no call was made for, and the model was asked about.
 
-    Empty for none, and before the model was asked about them.
+    Empty for nothing. That is an item of a list, or what a tool is for which acts, where the answer is about
+    it too.
     """
-    named = _kept_items(text, state, context)
-    return f"No call was made for: {', '.join(named[:_MOST_NAMED])}." if named else ""
-
-
-def _kept_items(text: str, state: KernelState, context: KernelContext) -> list[str]:
-    if not state.ledger.told.get(LEFT_OUT):
-        return []
-    said = [
-        each for each in clauses.clauses_of(text) if not denies(each) and not clauses.QUESTION.search(each)
+    told = state.ledger.told
+    if told.get(LEFT_OUT) and (items := _items_left(state, context)):
+        return f"No call was made for: {', '.join(items[:_MOST_NAMED])}."
+    if not told.get(TEXT_ANSWER) or not state.ledger.counted.succeeded or denies(text):
+        return ""
+    task, (unused, used) = context.input.to_do, _unused_and_used(state, context)
+    left = [
+        each.name
+        for each in context.toolset.offered
+        if each.name in unused and clauses.may_act(each)
+        if all(clauses.is_open_for(said, {each.name: unused[each.name]}, used) for said in (task, text))
     ]
-    return [item for item in _items_left(state, context) if any(_is_named(each, item) for each in said)]
+    return f"Not called: {', '.join(left)}." if left else ""
 
 
 def _is_named(clause: str, item: str) -> bool:
@@ -490,9 +500,10 @@ def _done_without_call(text: str, state: KernelState, context: KernelContext) ->
         each is not None and clauses.may_act(each) for each in tools
     ):
         return ""
-    named = _kept_items(text, state, context)
+    said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
+    named = [item for item in _items_left(state, context) if any(_is_named(each, item) for each in said)]
     is_one = any(re.search(rf"{_TOGETHER}[^.!?;]*{re.escape(each)}", context.input.to_do) for each in named)
-    return "" if is_one else without_call(text, state, context)
+    return without_call(text, state, context) if named and not is_one else ""
 
 
 def _told_unseen(
@@ -509,6 +520,15 @@ def _told_unseen(
     return tuple(each for each in named if not occurs(each, told))
 
 
+def _only_thanks(task: str) -> bool:
+    """Return whether a task thanks, and orders nothing that is known."""
+    if not clauses.has_thanks(task):
+        return False
+    from reactive_agents.kernel.ordered_acts import orders_act  # its tables are large
+
+    return not orders_act(task)
+
+
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
     """Return whether a short answer about particulars comes without a call for it.
 
@@ -520,7 +540,7 @@ def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelC
         return False
     if state.ledger.counted.attempts:
         return clauses.asks_figure(asked) and _calls_for_another(state, context)
-    if context.input.calls.attempts or context.input.results:
+    if context.input.calls.attempts or context.input.results or _only_thanks(asked):
         return False
     if not (clauses.names_particulars(asked) or clauses.may_be_order(asked, _described(state, context))):
         return False
@@ -723,7 +743,7 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     task = context.input.to_do
     is_first = not (context.input.calls.attempts or context.input.results or context.input.user_task)
-    names_things = is_first and any(each.isdecimal() or each == "@" for each in task)
+    names_things = is_first and _DIGIT_OR_ADDRESS.search(task) is not None
     missing = call_missing(
         proposal.text,
         task,

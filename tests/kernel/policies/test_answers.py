@@ -476,6 +476,8 @@ LISTS = [
     ("Check the weather in Paris and answer in French.", "Paris", ()),
     ("Search for shoes and for each list the price.", "shoes", ()),
     ("Add 'oat milk' to the list 'weekend'.", "oat milk", ()),
+    ("Add 'call mom' to my list and mark 'gym' as done.", "call mom", ("gym",)),
+    ("Invite Dana (dana@q.com) and Luis (luis@q.com).", "dana@q.com", ("luis@q.com",)),
 ]
 
 
@@ -867,6 +869,21 @@ def move_file(source: str, destination: str) -> str:
     return "moved"
 
 
+def read_file(path: str) -> str:
+    """Read a text file."""
+    raise FileNotFoundError("File not found")
+
+
+def get_time(zone: str) -> str:
+    """Return the current time in a time zone."""
+    return "09:14"
+
+
+def create_event(title: str, date: str) -> str:
+    """Create a calendar event."""
+    return "created"
+
+
 def products(query: str) -> str:
     """Search the catalogue."""
     return "No such product."
@@ -874,7 +891,7 @@ def products(query: str) -> str:
 
 def book_table(restaurant: str, guests: int) -> str:
     """Book a table at a restaurant."""
-    return "booked"
+    return "confirmed"
 
 
 KEPT_WITHOUT_CALLS = [
@@ -897,6 +914,12 @@ KEPT_WITHOUT_CALLS = [
         "old.md",
     ),
     (
+        "Read secrets.env and tell me the DB host.",
+        call("read_file", path="secrets.env"),
+        "The DB host is db.internal.example.com.",
+        "No call worked",
+    ),
+    (
         "Update the stock of Q-5 to 40, then email the warehouse at wh@acme.com.",
         call("send_email", to="wh@acme.com", subject="Q-5", body="It is 40 now."),
         "I've updated the stock of Q-5 to 40 and informed the warehouse.",
@@ -906,10 +929,10 @@ KEPT_WITHOUT_CALLS = [
 
 
 @pytest.mark.parametrize(("task", "made", "claim", "reason"), KEPT_WITHOUT_CALLS)
-def test_an_act_on_one_of_several_things_that_is_kept_for_all_is_partial(
+def test_what_is_kept_though_no_call_has_done_or_found_it_is_partial(
     task: str, made: Turn, claim: str, reason: str
 ) -> None:
-    tools = (add_to_cart, set_lamp, update_inventory, send_email, delete_file, move_file)
+    tools = (add_to_cart, set_lamp, update_inventory, send_email, delete_file, move_file, read_file)
     model = ScriptedLLM(made, forever(say(claim)))
     result = (
         ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(*tools).build().run_sync(task)
@@ -958,6 +981,13 @@ DOUBTED = [
         [call("employee", role="head")],
         "The sales team is led by Jennifer Thompson.",
         "These names have no source: Jennifer Thompson.",
+    ),
+    (
+        get_time,
+        "What's the time in Nairobi?",
+        [],
+        "The current time in Nairobi is 3:45 PM.",
+        "These figures have no source: 3:45.",
     ),
     (
         forecast,
@@ -1020,6 +1050,7 @@ GOOD_AT_ONCE = [
     ),
     ("Gracias, eso es todo.", [], "¡De nada! Que tengas un buen día."),
     ("Danke, das war alles für heute!", [], "Gern geschehen! Bis bald."),
+    ("Muchas gracias por tu ayuda", [], "¡Con gusto! Aquí estoy si necesitas algo más."),
     (
         "Ajoute 'du pain' à mon panier.",
         [call("add_to_cart", product="du pain")],
@@ -1063,3 +1094,18 @@ def test_one_thing_done_for_two_people_is_no_claim_about_the_second() -> None:
         .run_sync("Book a table at Nori for Ann and Bob.")
     )
     assert result.status == "completed"
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+def test_a_reply_to_thanks_is_taken_at_once(deliver: Callable[[str], Turn]) -> None:
+    model = ScriptedLLM(deliver("Avec plaisir, bonne journée !"))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(add_to_cart, book_table)
+    assert agent.build().run_sync("Merci beaucoup, bonne journée !").status == "completed"
+
+
+def test_the_reason_names_a_tool_that_acts_and_that_the_model_was_asked_for() -> None:
+    claim = "Your table at Roma is booked, and I've added it to your calendar."
+    model = ScriptedLLM(call("book_table", restaurant="Roma", guests=5), forever(say(claim)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(book_table, create_event)
+    result = agent.build().run_sync("Book a table for 5 at Roma and put it in my calendar.")
+    assert result.reason.endswith("Not called: create_event.")
