@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final, TypeAlias
 
-import anyio
 from a2a.auth.user import User
 from a2a.helpers.proto_helpers import get_data_parts, new_data_part, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -65,20 +64,17 @@ from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.texts import one_line, shortened
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import ANSWER_S
+from reactive_agents.server.runs import ANSWER_S, RequestKey, question_text, request_key
 from reactive_agents.server.web import EndedResponse, JsonText, Problem, read_json, with_body
 
-_Key: TypeAlias = tuple[str, str]
-_Waiting: TypeAlias = tuple[frozenset[_Key], ServerCallContext]
+_Waiting: TypeAlias = tuple[frozenset[RequestKey], ServerCallContext]
 """The requests shown to the client of a task, and the context of its request."""
 
 _PRINCIPAL: Final = "principal"
 _VERSION: Final = "a2a-version"
 _ANSWER: Final = "answer"
 _MOST_TASKS: Final = 1_000
-"""The maximum of ended tasks that are stored for an agent."""
-_POLL_S: Final = 0.5
-"""Seconds between checks of a run that continues from its record."""
+"""The maximum of ended tasks, and of tasks with shown requests, that are stored for an agent."""
 _STATES: Final = {
     "completed": TaskState.TASK_STATE_COMPLETED,
     "partial": TaskState.TASK_STATE_FAILED,
@@ -145,7 +141,7 @@ class _Tasks(InMemoryTaskStore):
             run = await self._service.find(principal, task_id)
             if run.run_id != task_id or self._service.served_name(run) != self._name:
                 return None
-            waiting = await open_requests(self._service, run)
+            waiting = await self._service.open_questions(run)
         except Problem as problem:
             if problem.status == 404:
                 return None
@@ -165,8 +161,7 @@ class _Tasks(InMemoryTaskStore):
         if isinstance(run, RecordedRun) and run.order == "cancel":  # requested, but not carried out yet
             _show(task, TaskState.TASK_STATE_CANCELED, [])
         elif waiting:
-            told = [part for _, parts in waiting.values() for part in parts]
-            _show(task, TaskState.TASK_STATE_INPUT_REQUIRED, told)
+            _show(task, TaskState.TASK_STATE_INPUT_REQUIRED, _questions(waiting))
         elif has_ended:
             self._show_end(task, run)
         else:
@@ -190,18 +185,6 @@ def _show(task: Task, state: TaskState, told: Sequence[Part]) -> None:
         task.status.message.CopyFrom(message)
 
 
-async def open_requests(
-    service: runs.AgentService, run: runs.LiveRun | RecordedRun
-) -> dict[_Key, tuple[str, list[Part]]]:
-    """Return the open requests of a run: the kind and the message of each."""
-    if isinstance(run, runs.LiveRun):
-        return {key: (_kind_of(asked), _questions([asked])) for key, asked in run.requests.items()}
-    asked_ones = await service.open_questions(run)
-    return {
-        (each.run_id, runs.question_id(each)): (each.kind, _recorded_questions([each])) for each in asked_ones
-    }
-
-
 class AgentTasks(AgentExecutor):
     """Runs the tasks that other agents give to an agent.
 
@@ -219,7 +202,7 @@ class AgentTasks(AgentExecutor):
             service, ANSWER_S, self._give_up, keeps_durable=True
         )
         self._runs: dict[str, runs.LiveRun] = {}
-        self._shown: dict[str, frozenset[_Key]] = {}
+        self._shown: dict[str, frozenset[RequestKey]] = {}  # the latest last
         self._ended: deque[tuple[str, ServerCallContext]] = deque()
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -289,9 +272,15 @@ class AgentTasks(AgentExecutor):
         if await self._is_recorded(task_id, context):
             principal: Principal = context.state[_PRINCIPAL]
             with suppress(Problem):  # it has no record
-                waiting = await open_requests(self._service, await self._service.find(principal, task_id))
-                if waiting:
-                    self._shown[task_id] = frozenset(waiting)
+                run = await self._service.find(principal, task_id)
+                self._note(task_id, await self._service.open_questions(run))
+
+    def _note(self, task_id: str, waiting: Iterable[OpenQuestion]) -> None:
+        self._shown.pop(task_id, None)
+        if keys := frozenset(map(request_key, waiting)):
+            self._shown[task_id] = keys
+        if len(self._shown) > _MOST_TASKS:  # whose next message shows its requests again
+            del self._shown[next(iter(self._shown))]
 
     async def refuse_message(self, task_id: str, context: ServerCallContext) -> None:
         """Refuse a message to a running task: it could only begin another run.
@@ -316,44 +305,35 @@ class AgentTasks(AgentExecutor):
     ) -> bool:
         """Settle the requests of a run that no task waits for here, and follow it."""
         run = await self._service.find(principal, task_id)
-        waiting = await open_requests(self._service, run)
+        waiting = await self._service.open_questions(run)
         if not waiting:  # the message came during the run
             raise _not_now()
-        answered = self._shown.pop(task_id, frozenset()) & waiting.keys()
+        answered = await self._settle(run, self._shown.pop(task_id, frozenset()), context)
         if not answered:  # its sender may mean another request: show the waiting ones
             return await self._ask(task_id, waiting, updater)
-        for key in answered:
-            with suppress(Problem):  # it was settled elsewhere meanwhile
-                await self._service.settle(principal, run, *key, _answer(waiting[key][0], context))
         await updater.start_work()
-        while True:
-            found = await self._service.find(principal, task_id)
-            if isinstance(found, runs.LiveRun):
-                self._runs[task_id] = found
-                return await self._follow(found, 0, set(answered), updater, context)
-            open_ones = await open_requests(self._service, found)
-            new = {key: asked for key, asked in open_ones.items() if key not in answered}
-            if new:
-                return await self._ask(task_id, new, updater)
-            if found.status not in ("open", "queued"):
-                await self._tell_end(found, updater)
-                return False
-            if found.is_held or found.status == "queued":
-                await anyio.sleep(_POLL_S)
-            else:  # no process holds it, perhaps since its process ended
-                await self._service.order(principal, found, "resume")
+        async for run, asked in self._service.follow_recorded(principal, task_id, answered):
+            if isinstance(run, runs.LiveRun):
+                self._runs[task_id] = run
+                return await self._follow(run, 0, answered, updater, context)
+            if asked:
+                return await self._ask(task_id, asked, updater)
+        await self._tell_end(run, updater)
+        return False
 
-    async def _ask(
-        self, task_id: str, waiting: Mapping[_Key, tuple[str, list[Part]]], updater: TaskUpdater
-    ) -> bool:
+    async def _ask(self, task_id: str, waiting: Sequence[OpenQuestion], updater: TaskUpdater) -> bool:
         """Show the waiting requests of a record; ``False``: no live run waits here."""
-        self._shown[task_id] = frozenset(waiting)
-        told = [part for _, parts in waiting.values() for part in parts]
-        await updater.requires_input(updater.new_agent_message(told))
+        self._note(task_id, waiting)
+        await updater.requires_input(updater.new_agent_message(_questions(waiting)))
         return False
 
     async def _follow(
-        self, run: runs.LiveRun, after: int, settled: set[_Key], updater: TaskUpdater, context: RequestContext
+        self,
+        run: runs.LiveRun,
+        after: int,
+        settled: set[RequestKey],
+        updater: TaskUpdater,
+        context: RequestContext,
     ) -> bool:
         """Report the run; return whether the task requires input now."""
         said = False
@@ -374,17 +354,15 @@ class AgentTasks(AgentExecutor):
                     if line is not None and line.kind in _SHOWN_KINDS:
                         message = updater.new_agent_message([new_text_part(line.text)])
                         await updater.start_work(message)
-            new = [each for each in run.requests.items() if each[0] not in settled]
-            for key, request in new:
-                if isinstance(request, events.ExternalCallRequested):
+            for each in run.questions:
+                if each.kind == "call" and (key := request_key(each)) not in settled:
                     settled.add(key)
                     await self._service.settle(self._service.anybody, run, *key, ("call", None, _NO_TOOL))
-            asked = {key: request for key, request in new if key not in settled}
+            asked = [each for each in run.questions if request_key(each) not in settled]
             if asked and after == run.last:
-                self._waiting.leave(
-                    str(context.task_id), run, after, (frozenset(asked), context.call_context)
-                )
-                await updater.requires_input(updater.new_agent_message(_questions(asked.values())))
+                shown = frozenset(map(request_key, asked))
+                self._waiting.leave(str(context.task_id), run, after, (shown, context.call_context))
+                await updater.requires_input(updater.new_agent_message(_questions(asked)))
                 return True
         await self._tell_end(run, updater)
         return False
@@ -396,16 +374,17 @@ class AgentTasks(AgentExecutor):
         told = updater.new_agent_message([new_text_part(reason)]) if reason else None
         await updater.update_status(state, told)
 
-    async def _settle(self, run: runs.LiveRun, asked: frozenset[_Key], context: RequestContext) -> set[_Key]:
+    async def _settle(
+        self, run: runs.LiveRun | RecordedRun, shown: frozenset[RequestKey], context: RequestContext
+    ) -> set[RequestKey]:
         """Settle, by the message, the requests that its sender was shown, no later ones."""
-        settled: set[_Key] = set()
-        for key, request in tuple(run.requests.items()):
-            if key in asked:
+        settled: set[RequestKey] = set()
+        principal = context.call_context.state[_PRINCIPAL]
+        for each in await self._service.open_questions(run):
+            if (key := request_key(each)) in shown:
                 settled.add(key)
-                kind = _kind_of(request)
                 with suppress(Problem):  # it was settled elsewhere meanwhile
-                    principal = context.call_context.state[_PRINCIPAL]
-                    await self._service.settle(principal, run, *key, _answer(kind, context))
+                    await self._service.settle(principal, run, *key, _answer(each.kind, context))
         return settled
 
     async def _give_up(self, task_id: str, state: _Waiting) -> None:
@@ -461,28 +440,11 @@ def _task_of(parts: Iterable[Part]) -> tuple[str, tuple[Content, ...]]:
     return "\n".join(texts), tuple(content)
 
 
-def _kind_of(request: events.AgentEvent) -> str:
-    if isinstance(request, events.ExternalCallRequested):
-        return "call"
-    return "approval" if isinstance(request, events.ApprovalRequested) else "question"
-
-
-def _questions(requests: Iterable[events.AgentEvent]) -> list[Part]:
-    parts = []
-    for request in requests:
-        line = describe(request)
-        asks = "approved" if isinstance(request, events.ApprovalRequested) else _ANSWER
-        parts += [new_text_part(line.text if line is not None else ""), new_data_part({"reply_with": asks})]
-    return parts
-
-
-def _recorded_questions(waiting: Iterable[OpenQuestion]) -> list[Part]:
+def _questions(waiting: Iterable[OpenQuestion]) -> list[Part]:
     parts = []
     for each in waiting:
-        given, asks = each.request, _ANSWER if each.kind in ("question", "call") else "approved"
-        call = f"{given.get('tool_name')} {json.dumps(given.get('arguments'), ensure_ascii=False)}"
-        asked = given.get("text") if each.kind == "question" else call
-        parts += [new_text_part(one_line(str(asked))), new_data_part({"reply_with": asks})]
+        asks = _ANSWER if each.kind in ("question", "call") else "approved"
+        parts += [new_text_part(question_text(each)), new_data_part({"reply_with": asks})]
     return parts
 
 

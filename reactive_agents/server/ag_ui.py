@@ -12,9 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import anyio
 from ag_ui.core import events as ui
 from ag_ui.core.types import Interrupt, Message, ResumeEntry, RunAgentInput, ToolMessage, UserMessage
 from ag_ui.encoder import EventEncoder
@@ -39,7 +38,6 @@ from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
-from reactive_agents.core.texts import one_line
 from reactive_agents.effects import call_function
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.server import web
@@ -49,19 +47,18 @@ from reactive_agents.server.runs import (
     AgentService,
     Answer,
     LiveRun,
+    RequestKey,
     RunRequest,
     WaitingRuns,
     guards,
     outcome_of,
-    question_id,
     question_text,
+    request_key,
 )
 
-_POLL_S: Final = 0.5
 _KEPT_TEXTS: Final = ("calls",)
 """Reasons of retractions that leave the text in the conversation: a remark beside tool calls."""
 _ROLES: Final = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant"}
-_Key: TypeAlias = tuple[str, str]
 
 
 @define(eq=False)
@@ -78,7 +75,7 @@ class Translation:
     thread_id: str
     run_id: str
     messages: list[Message] = field(factory=list)
-    answered: set[_Key] = field(factory=set)
+    answered: set[RequestKey] = field(factory=set)
     interrupts: set[str] = field(factory=set)
     _main: RunId = field(factory=lambda: RunId(""))
     _text: tuple[str, str] | None = None
@@ -91,7 +88,7 @@ class Translation:
     _made: int = 0
     _prefix: str = ""
 
-    def for_request(self, given: RunAgentInput, answered: set[_Key]) -> Translation:
+    def for_request(self, given: RunAgentInput, answered: set[RequestKey]) -> Translation:
         """Return the translation for the thread's next request, with its answers."""
         self.run_id, self.answered = given.run_id, answered
         self._made = 0
@@ -154,37 +151,24 @@ class Translation:
                 pass
         return found
 
-    def suspended(self, requests: Iterable[tuple[_Key, events.AgentEvent]]) -> list[ui.BaseEvent]:
+    def suspended(self, questions: Iterable[OpenQuestion]) -> list[ui.BaseEvent]:
         """Return the last events of a stream whose run waits for these requests."""
-        shown, interrupts, pending = self._close(), list[Interrupt](), list[str]()
-        for key, request in requests:
-            if isinstance(request, events.ExternalCallRequested):
-                run, call, name = request.run_id, request.call_id, request.tool_name
-                shown += self._show_call(run, call, name, request.arguments, str(request.agent))
-                pending.append(self._calls[run, call])
-            else:
-                interrupts.append(self._interrupt(key, request))
-        return [*shown, self._suspended(interrupts, pending)]
-
-    def suspended_in_record(self, questions: Iterable[OpenQuestion]) -> list[ui.BaseEvent]:
-        """Return the last events of a stream whose run waits, as its record says."""
         shown, interrupts, pending = self._close(), list[Interrupt](), list[str]()
         for each in questions:
             if each.kind == "call":
                 asked: Any = each.request
                 run, call, name = each.run_id, CallId(str(asked.get("call_id"))), str(asked.get("tool_name"))
-                shown += self._show_call(run, call, name, asked.get("arguments"), str(asked.get("agent_id")))
+                agent = str(asked.get("agent_id") or asked.get("agent"))
+                shown += self._show_call(run, call, name, asked.get("arguments"), agent)
                 pending.append(self._calls[run, call])
             else:
-                interrupts.append(_recorded_interrupt(each))
-        return [*shown, self._suspended(interrupts, pending)]
-
-    def _suspended(self, interrupts: list[Interrupt], pending: list[str]) -> ui.BaseEvent:
+                interrupts.append(self._interrupt(each))
         outcome: ui.RunFinishedOutcome = ui.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None)
         if interrupts:
             outcome = ui.RunFinishedInterruptOutcome(interrupts=interrupts)
         self.interrupts.update(each.id for each in interrupts)
-        return ui.RunFinishedEvent(thread_id=self.thread_id, run_id=self.run_id, outcome=outcome)
+        end = ui.RunFinishedEvent(thread_id=self.thread_id, run_id=self.run_id, outcome=outcome)
+        return [*shown, end]
 
     def _show_call(
         self, run: RunId, call: CallId, name: str, arguments: Any, agent: str
@@ -217,38 +201,23 @@ class Translation:
         return [*self._close(), ui.RunErrorEvent(message=why, code=code)]
 
     def answers(
-        self, requests: Iterable[tuple[_Key, events.AgentEvent]], given: RunAgentInput
-    ) -> list[tuple[_Key, Answer]]:
+        self, questions: Iterable[OpenQuestion], given: RunAgentInput
+    ) -> list[tuple[RequestKey, Answer]]:
         """Return the answers of a request of the protocol to the requests of a run."""
         entries = {each.interrupt_id: each for each in given.resume or ()}
         results = {each.tool_call_id: each for each in given.messages if isinstance(each, ToolMessage)}
-        found: list[tuple[_Key, Answer]] = []
-        for key, request in requests:
-            if isinstance(request, events.ExternalCallRequested):
-                run, call, name = request.run_id, request.call_id, request.tool_name
+        found: list[tuple[RequestKey, Answer]] = []
+        for each in questions:
+            key, run = request_key(each), each.run_id
+            if each.kind == "call":
+                call, name = CallId(str(each.request.get("call_id"))), str(each.request.get("tool_name"))
                 result = results.get(self._calls.get((run, call)) or self._known_call(run, call, name) or "")
                 if result is not None:
                     self._sent_results.add(result.tool_call_id)
-                    found.append((key, _delivery(result)))
+                    content = result.content if isinstance(result.content, str) else as_text(result.content)
+                    found.append((key, ("call", content, result.error or "")))
             elif (entry := entries.get("/".join(key))) is not None:
-                found.append((key, _answer(entry, to_approve=isinstance(request, events.ApprovalRequested))))
-        return found
-
-    def answers_in_record(
-        self, questions: Iterable[OpenQuestion], given: RunAgentInput
-    ) -> list[tuple[_Key, Answer]]:
-        """Return the answers of a request of the protocol to recorded requests of a run."""
-        entries = {each.interrupt_id: each for each in given.resume or ()}
-        results = {each.tool_call_id: each for each in given.messages if isinstance(each, ToolMessage)}
-        found: list[tuple[_Key, Answer]] = []
-        for each in questions:
-            if each.kind == "call":
-                call, name = CallId(str(each.request.get("call_id"))), str(each.request.get("tool_name"))
-                result = results.get(self._known_call(each.run_id, call, name) or "")
-                if result is not None:
-                    found.append((_key_of(each), _delivery(result)))
-            elif (entry := entries.get("/".join(_key_of(each)))) is not None:
-                found.append((_key_of(each), _answer(entry, to_approve=each.kind != "question")))
+                found.append((key, _answer(entry, to_approve=each.kind != "question")))
         return found
 
     # --- parts ----------------------------------------------------------------------------------------------
@@ -363,17 +332,18 @@ class Translation:
             usage=_usage(figures),
         )
 
-    def _interrupt(self, key: _Key, request: events.AgentEvent) -> Interrupt:
-        line, call = describe(request), None
+    def _interrupt(self, question: OpenQuestion) -> Interrupt:
         reason, answer = "question", {"answer": {"type": "string"}}
-        if isinstance(request, events.ApprovalRequested):
-            reason = "approval"
-            answer = {"approved": {"type": "boolean"}, "arguments": {"type": "object"}}
-            call = self._calls.get((request.run_id, request.call_id))
+        call = None
+        if question.kind != "question":
+            reason, answer = "approval", {"approved": {"type": "boolean"}}
+            if question.kind == "approval":  # a call in doubt is made again as it was
+                answer["arguments"] = {"type": "object"}
+            call = self._calls.get((question.run_id, CallId(str(question.request.get("call_id")))))
         return Interrupt(
-            id="/".join(key),
+            id="/".join(request_key(question)),
             reason=reason,
-            message=one_line(line.text) if line is not None else None,
+            message=question_text(question),
             tool_call_id=call,
             response_schema={"type": "object", "properties": answer},
         )
@@ -398,29 +368,6 @@ def _call_id(main: RunId, run: RunId, call: CallId, name: str, times: int) -> st
         times: how many calls of this run, id and name came before.
     """
     return f"{main}-{hashlib.sha256(json_bytes([run, call, name, times])).hexdigest()[:7]}"
-
-
-def _key_of(question: OpenQuestion) -> _Key:
-    return question.run_id, question_id(question)
-
-
-def _delivery(result: ToolMessage) -> Answer:
-    content = result.content if isinstance(result.content, str) else as_text(result.content)
-    return ("call", content, result.error or "")
-
-
-def _recorded_interrupt(question: OpenQuestion) -> Interrupt:
-    reason, answer = "question", {"answer": {"type": "string"}}
-    if question.kind != "question":
-        reason, answer = "approval", {"approved": {"type": "boolean"}}
-        if question.kind == "approval":  # a call in doubt is made again as it was
-            answer["arguments"] = {"type": "object"}
-    return Interrupt(
-        id="/".join(_key_of(question)),
-        reason=reason,
-        message=question_text(question),
-        response_schema={"type": "object", "properties": answer},
-    )
 
 
 def _answer(entry: ResumeEntry, *, to_approve: bool) -> Answer:
@@ -527,7 +474,7 @@ class AgUiEndpoint:
         if waiting is None:
             return None
         run, after, translation = waiting
-        answers = translation.answers(run.requests.items(), given)
+        answers = translation.answers(run.questions, given)
         resumed = {each.interrupt_id for each in given.resume or ()}
         settled = (resumed & translation.interrupts) - {"/".join(asked) for asked in run.requests}
         if given.resume and len(answers) + len(settled) < len(given.resume):
@@ -548,7 +495,7 @@ class AgUiEndpoint:
 
     async def _settled(
         self, principal: Principal, name: str, given: RunAgentInput
-    ) -> tuple[RunId, set[_Key], list[Tool]] | None:
+    ) -> tuple[RunId, set[RequestKey], list[Tool]] | None:
         """Answer requests of a durable run of the thread that this process did not begin.
 
         Returns the run, the answered requests, and the tools of the interface; ``None`` if the request of the
@@ -564,15 +511,11 @@ class AgUiEndpoint:
             return None
         tools = await self._offered(name, given)
         translation = Translation.after(given, run.run_id)
-        if isinstance(run, LiveRun):
-            answers = translation.answers(run.requests.items(), given)
-        else:
-            answers = translation.answers_in_record(await self._service.open_questions(run), given)
+        answers = translation.answers(await self._service.open_questions(run), given)
         for _, answer in answers:
             principal.must_settle(answer[0])
         for asked, answer in answers:
             await self._service.settle(principal, run, *asked, answer)
-        await self._resume(principal, run, tools)
         return run.run_id, {asked for asked, _ in answers}, tools
 
     async def _run_of_answers(
@@ -597,16 +540,12 @@ class AgUiEndpoint:
                 return run
         return None
 
-    async def _resume(self, principal: Principal, run: LiveRun | RecordedRun, tools: Sequence[Tool]) -> None:
-        if isinstance(run, RecordedRun) and run.status == "open" and not run.is_held:
-            await self._service.order(principal, run, "resume", tools=tools)
-
     async def _rest(
         self,
         principal: Principal,
         key: str,
         run_id: RunId,
-        answered: set[_Key],
+        answered: set[RequestKey],
         tools: Sequence[Tool],
         given: RunAgentInput,
     ) -> AsyncGenerator[bytes, None]:
@@ -614,30 +553,19 @@ class AgUiEndpoint:
         translation = Translation.after(given, run_id)
         for begun in translation.begin(run_id):
             yield self._encoded(begun)
-        last: list[ui.BaseEvent] = []
+        last = translation.interrupted()
         try:
-            while True:
-                run = await self._service.find(principal, run_id)
-                asked = await self._service.open_questions(run)
-                readable = [each for each in asked if each.kind != "unreadable"]
-                new = [each for each in readable if _key_of(each) not in answered]
+            async for run, asked in self._service.follow_recorded(principal, run_id, answered, tools):
                 if (outcome := outcome_of(run)) is not None:
                     last = translation.ended(outcome)
                     break
-                if new:
-                    last = translation.suspended_in_record(new)
-                    break
-                if isinstance(run, LiveRun):  # it goes on in this process
-                    open_ones = [each for each in run.requests.items() if each[0] not in answered]
-                    if open_ones:
+                if asked:
+                    if isinstance(run, LiveRun):  # it goes on in this process
                         self._waiting.leave(key, run, run.last, translation)
-                        last = translation.suspended(open_ones)
-                        break
-                else:
-                    await self._resume(principal, run, tools)  # its process may be gone
+                    last = translation.suspended(asked)
+                    break
                 yield web.HEARTBEAT
-                await anyio.sleep(_POLL_S)
-        except web.Problem as problem:  # it was deleted or refused, or a store failed
+        except web.Problem as problem:
             last = translation.interrupted(problem.detail, problem.code)
         for made in last:
             yield self._encoded(made)
@@ -654,10 +582,10 @@ class AgUiEndpoint:
             after = kept.number
             for made in translation.of(kept.event):
                 yield self._encoded(made)
-            new = [each for each in run.requests.items() if each[0] not in translation.answered]
+            new = run.requests.keys() - translation.answered
             if new and after == run.last:
                 self._waiting.leave(key, run, after, translation)
-                for made in translation.suspended(run.requests.items()):
+                for made in translation.suspended(run.questions):
                     yield self._encoded(made)
                 return
         if run.is_interrupted:

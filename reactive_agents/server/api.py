@@ -43,7 +43,7 @@ from reactive_agents.core.governance import MOST_REASON, ApprovalDecision
 from reactive_agents.core.json import json_bytes
 from reactive_agents.core.message_formats import messages_from_openai, messages_to_openai
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.core.run_record import RecordedRun, RunState
+from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.server import runs, web
 from reactive_agents.server.access import Principal
 
@@ -574,17 +574,9 @@ async def _run_document(service: runs.AgentService, run: runs.LiveRun | Recorded
     outcome = runs.outcome_of(run)
     if isinstance(run, runs.LiveRun):
         status, task, user, session, began = run.status, run.task, run.user, run.session, run.started_at
-        waiting = [
-            _document_of(run_id, key, _KINDS[type(event).__name__], encode(event))
-            for (run_id, key), event in run.requests.items()
-        ]
     else:
         status, began, user = run.state, run.created_at, run.task.user
         task, session = run.task.input, runs.shown_name(user, run.task.session)
-        asked = await service.open_questions(run)
-        waiting = [
-            _document_of(each.run_id, runs.question_id(each), each.kind, each.request) for each in asked
-        ]
     error = result = None
     if isinstance(outcome, TaskFailed):
         error = {"type": type(outcome.error).__name__, "message": outcome.error.message}
@@ -603,19 +595,16 @@ async def _run_document(service: runs.AgentService, run: runs.LiveRun | Recorded
         "reason": "" if result is None else result.reason,
         "error": error,
         "usage": None if figures is None else runs.usage_of(figures),
-        "requests": waiting,
+        "requests": [_document_of(each) for each in await service.open_questions(run)],
     }
-
-
-_KINDS = {"ApprovalRequested": "approval", "QuestionAsked": "question", "ExternalCallRequested": "call"}
 
 
 _STAMP = ("run_id", "task_id", "sequence", "at", "agent", "parent_run_id")
 
 
-def _document_of(run_id: str, key: str, kind: str, request: Any) -> dict[str, Any]:
-    shown = {name: value for name, value in request.items() if name not in _STAMP}
-    return {"id": key, "run_id": run_id, "kind": kind, "request": shown}
+def _document_of(asked: OpenQuestion) -> dict[str, Any]:
+    shown = {name: value for name, value in asked.request.items() if name not in _STAMP}
+    return {"id": runs.question_id(asked), "run_id": asked.run_id, "kind": asked.kind, "request": shown}
 
 
 # --- the table of operations, and the document ----------------------------------------------------------

@@ -43,6 +43,7 @@ from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.texts import one_line
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
+from reactive_agents.server.runs import request_key
 from reactive_agents.server.web import Problem, check_values, read_bytes, with_body
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ _NO_PROGRAM: Final[runs.Answer] = (
     None,
     "No program executes this tool for a client of this protocol.",
 )
-_POLL_S: Final = 0.5
-"""Seconds between checks of a run that continues from its record."""
 _Context = ServerRequestContext[Any, Any]
 _Arguments = Mapping[str, Any]
 
@@ -74,7 +73,7 @@ class _Followed:
     run: runs.LiveRun
     seen: int = 0
     shown: int = 0
-    asked: set[tuple[str, str]] = field(factory=set)
+    asked: set[runs.RequestKey] = field(factory=set)
 
 
 class McpAgents:
@@ -148,115 +147,100 @@ class McpAgents:
                     if kept is not None:
                         followed.seen = kept.number
                         await _report(context, followed, kept.event)
-                    new = [each for each in run.requests.items() if each[0] not in followed.asked]
-                    followed.asked.update(key for key, _ in new)
-                    for key, request in new:
-                        if not _can_ask(context) or isinstance(request, events.ExternalCallRequested):
-                            await self._settle(context, run, key, _refusal(request))
+                    new = [each for each in run.questions if request_key(each) not in followed.asked]
+                    followed.asked.update(map(request_key, new))
+                    for each in new:
+                        if not _can_ask(context) or each.kind == "call":
+                            await self._settle(context, run, each, _refusal(each))
                         elif context.session.can_send_request:
-                            group.start_soon(self._ask, context, run, key, request)
+                            group.start_soon(self._ask, context, run, each)
                     if not _can_ask(context) or context.session.can_send_request:
                         continue
-                    if questions := [each for each in new if each[0] in run.requests]:
-                        return self._ask_for_input(followed, dict(questions))
+                    if questions := [each for each in new if request_key(each) in run.requests]:
+                        return self._ask_for_input(followed, questions)
                 group.cancel_scope.cancel()
         except BaseException:
             self._service.cancel(run)
             raise
         return _result(run, self._service.agents[run.agent])
 
-    async def _ask(
-        self, context: _Context, run: runs.LiveRun, key: tuple[str, str], request: events.AgentEvent
-    ) -> None:
+    async def _ask(self, context: _Context, run: runs.LiveRun, request: OpenQuestion) -> None:
         params = _form(request)
         try:
             given = await context.session.elicit_form(
                 params.message, params.requested_schema, context.request_id
             )
         except (MCPError, NoBackChannelError):
-            await self._settle(context, run, key, _refusal(request))
+            await self._settle(context, run, request, _refusal(request))
             return
-        await self._settle(context, run, key, _answer(_is_approval(request), given))
+        await self._settle(context, run, request, _answer(request, given))
 
     async def _settle(
-        self, context: _Context, run: runs.LiveRun | RecordedRun, key: tuple[str, str], answer: runs.Answer
+        self, context: _Context, run: runs.LiveRun | RecordedRun, request: OpenQuestion, answer: runs.Answer
     ) -> None:
         with suppress(Problem):  # it was settled elsewhere, or has expired, or another person decides
-            await self._service.settle(self._principal(context), run, *key, answer)
+            await self._service.settle(self._principal(context), run, *request_key(request), answer)
 
     # --- input by a second call -----------------------------------------------------------------------------
 
     def _ask_for_input(
-        self, followed: _Followed, requests: Mapping[tuple[str, str], events.AgentEvent]
+        self, followed: _Followed, requests: Sequence[OpenQuestion]
     ) -> types.InputRequiredResult:
         run = followed.run
         self._waiting.leave(run.run_id, run, followed.seen, followed)
-        asked: types.InputRequests = {
-            "/".join(key): types.ElicitRequest(params=_form(request)) for key, request in requests.items()
-        }
-        return types.InputRequiredResult(input_requests=asked, request_state=run.run_id)
+        return _input_required(run, requests)
 
     async def _go_on(
         self, context: _Context, run_id: str, responses: Mapping[str, Any]
-    ) -> tuple[_Followed, dict[tuple[str, str], events.AgentEvent]]:
+    ) -> tuple[_Followed, list[OpenQuestion]]:
         """Settle the client's answers; return the run and the requests without one."""
         waiting = self._waiting.take(run_id)
         if waiting is None:
             raise Problem(409, "no-input-needed", "The run waits for no input.")
         followed = waiting[2]
-        return followed, await self._settle_given(context, followed, responses)
+        asked = [each for each in followed.run.questions if request_key(each) in followed.asked]
+        return followed, await self._settle_given(context, followed.run, asked, responses, set())
 
     async def _settle_given(
-        self, context: _Context, followed: _Followed, responses: Mapping[str, Any]
-    ) -> dict[tuple[str, str], events.AgentEvent]:
-        """Settle the client's answers to a live run; return the requests without one."""
-        unanswered: dict[tuple[str, str], events.AgentEvent] = {}
-        for key, request in tuple(followed.run.requests.items()):
-            response = responses.get("/".join(key))
-            if isinstance(response, types.ElicitResult):
-                await self._settle(context, followed.run, key, _answer(_is_approval(request), response))
-            elif key in followed.asked:
-                unanswered[key] = request
+        self,
+        context: _Context,
+        run: runs.LiveRun | RecordedRun,
+        requests: Sequence[OpenQuestion],
+        responses: Mapping[str, Any],
+        settled: set[runs.RequestKey],
+    ) -> list[OpenQuestion]:
+        """Settle requests by the client's responses; return those without one."""
+        unanswered = []
+        for each in requests:
+            response = responses.get("/".join(request_key(each)))
+            if each.kind == "call":
+                answer = _NO_PROGRAM
+            elif isinstance(response, types.ElicitResult):
+                answer = _answer(each, response)
+            else:
+                unanswered.append(each)
+                continue
+            settled.add(request_key(each))
+            await self._settle(context, run, each, answer)
         return unanswered
 
     async def _go_on_recorded(
         self, context: _Context, run: runs.LiveRun | RecordedRun, responses: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Settle answers to a durable run that no call waits for here, and follow it."""
-        principal, answered = self._principal(context), set[tuple[str, str]]()
+        principal, settled = self._principal(context), set[runs.RequestKey]()
         if isinstance(run, runs.LiveRun) and not run.is_durable:
             raise Problem(409, "no-input-needed", "The run waits for no input.")
-        while isinstance(run, RecordedRun):
-            asked: types.InputRequests = {}
-            for each in await self._service.open_questions(run):
-                key = each.run_id, runs.question_id(each)
-                response = responses.get("/".join(key))
-                if key in answered or each.kind == "unreadable":
-                    continue
-                if each.kind == "call":
-                    answered.add(key)
-                    await self._settle(context, run, key, _NO_PROGRAM)
-                elif isinstance(response, types.ElicitResult):
-                    answered.add(key)
-                    await self._settle(context, run, key, _answer(each.kind != "question", response))
-                else:
-                    asked["/".join(key)] = types.ElicitRequest(params=_recorded_form(each))
-            if asked:
-                return types.InputRequiredResult(input_requests=asked, request_state=run.run_id)
-            if run.status not in ("open", "queued"):
-                break
-            if run.is_held or run.status == "queued":
-                await anyio.sleep(_POLL_S)
-            else:  # no process holds it, perhaps since its process ended
-                await self._service.order(principal, run, "resume")
-            run = await self._service.find(principal, run.run_id)
-        if isinstance(run, RecordedRun):
-            return _result(run, self._service.agents[self._service.served_name(run)])
-        followed = _Followed(run, seen=run.last, asked=answered | run.requests.keys())
-        unanswered = await self._settle_given(context, followed, responses)
-        if unanswered:
-            return self._ask_for_input(followed, unanswered)
-        return await self._follow(context, followed)
+        run_id, name = run.run_id, self._service.served_name(run)
+        async for run, asked in self._service.follow_recorded(principal, run_id, settled):
+            if isinstance(run, runs.LiveRun):
+                followed = _Followed(run, seen=run.last, asked=settled | run.requests.keys())
+                if unanswered := await self._settle_given(context, run, asked, responses, settled):
+                    return self._ask_for_input(followed, unanswered)
+                return await self._follow(context, followed)
+            if unanswered := await self._settle_given(context, run, asked, responses, settled):
+                return _input_required(run, unanswered)
+        return _result(run, self._service.agents[name])
 
 
 async def _report(context: _Context, followed: _Followed, event: events.AgentEvent) -> None:
@@ -320,19 +304,16 @@ def _text(arguments: _Arguments, name: str) -> str:
     return value
 
 
-def _is_approval(request: events.AgentEvent) -> bool:
-    return isinstance(request, events.ApprovalRequested)
+def _input_required(
+    run: runs.LiveRun | RecordedRun, requests: Sequence[OpenQuestion]
+) -> types.InputRequiredResult:
+    asked: types.InputRequests = {
+        "/".join(request_key(each)): types.ElicitRequest(params=_form(each)) for each in requests
+    }
+    return types.InputRequiredResult(input_requests=asked, request_state=run.run_id)
 
 
-def _form(request: events.AgentEvent) -> types.ElicitRequestFormParams:
-    line = describe(request)
-    message = one_line(line.text if line is not None else type(request).__name__)
-    if isinstance(request, events.ApprovalRequested):
-        return _form_of(message, tool=request.tool_name)
-    return _form_of(message, options=request.options if isinstance(request, events.QuestionAsked) else ())
-
-
-def _recorded_form(question: OpenQuestion) -> types.ElicitRequestFormParams:
+def _form(question: OpenQuestion) -> types.ElicitRequestFormParams:
     asked: Any = question.request
     if question.kind == "question":
         return _form_of(runs.question_text(question), options=asked.get("options") or ())
@@ -352,9 +333,9 @@ def _form_of(message: str, *, tool: str = "", options: Sequence[str] = ()) -> ty
     return types.ElicitRequestFormParams(message=message, requested_schema=schema)
 
 
-def _answer(to_approve: bool, given: types.ElicitResult) -> runs.Answer:
+def _answer(request: OpenQuestion, given: types.ElicitResult) -> runs.Answer:
     content = given.content if given.action == "accept" and given.content is not None else {}
-    if to_approve:
+    if request.kind != "question":
         approved = content.get("approve") is True
         reason = "" if approved else "The person at the client did not approve it."
         return ("approval", ApprovalDecision(approved, reason))
@@ -364,11 +345,11 @@ def _answer(to_approve: bool, given: types.ElicitResult) -> runs.Answer:
     return ("question", "The person at the client gives no answer.")
 
 
-def _refusal(request: events.AgentEvent) -> runs.Answer:
-    match request:
-        case events.ApprovalRequested():
+def _refusal(request: OpenQuestion) -> runs.Answer:
+    match request.kind:
+        case "approval":
             return ("approval", ApprovalDecision(False, "The client cannot ask a person for approval."))
-        case events.QuestionAsked():
+        case "question":
             return ("question", "The client cannot ask a person: no one answers.")
         case _:
             return _NO_PROGRAM

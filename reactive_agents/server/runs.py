@@ -13,12 +13,12 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
 from inspect import isawaitable
 from math import inf
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
@@ -43,7 +43,7 @@ from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts
 from reactive_agents.core.messages import Message
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, DepsFunction, RunContext
-from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
+from reactive_agents.core.run_record import OpenQuestion, QuestionKind, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
 from reactive_agents.core.texts import one_line
@@ -69,6 +69,13 @@ _BEGIN_S = 2.0
 """Seconds that an order to resume a run waits for whether the run is refused."""
 _CANCEL_S = 10.0
 """Seconds for cancelled runs to end."""
+_POLL_S: Final = 0.5
+"""Seconds between checks of a run that continues from its record."""
+_KINDS: Final[Mapping[type[AgentEvent], QuestionKind]] = {
+    events.ApprovalRequested: "approval",
+    events.QuestionAsked: "question",
+    events.ExternalCallRequested: "call",
+}
 
 _State = TypeVar("_State")
 _T = TypeVar("_T")
@@ -79,6 +86,8 @@ Answer: TypeAlias = (
     | tuple[Literal["call"], Json, str]
 )
 """The kind of a request, and the response of a person or another program."""
+RequestKey: TypeAlias = tuple[str, str]
+"""The run and the id of a request."""
 
 
 @define(eq=False)
@@ -212,6 +221,15 @@ class LiveRun:
         if self.is_interrupted:
             return "failed" if self.refusal is not None else "interrupted"
         return "waiting" if self.requests else "paused" if self.is_paused else "running"
+
+    @property
+    def questions(self) -> tuple[OpenQuestion, ...]:
+        """The open requests, in the form of a record."""
+        shown: Callable[[AgentEvent], Any] = encode
+        return tuple(
+            OpenQuestion(run_id, request, _KINDS[type(event)], event.at, shown(event))
+            for (run_id, request), event in self.requests.items()
+        )
 
     @property
     def waits_for_person(self) -> bool:
@@ -638,13 +656,50 @@ class AgentService:
         return next(name for name, agent in self.agents.items() if agent.agent_id == run.agent_id)
 
     async def open_questions(self, run: LiveRun | RecordedRun) -> tuple[OpenQuestion, ...]:
-        """Return the open requests of a run elsewhere, and of its sub-runs."""
-        if isinstance(run, LiveRun) or run.state != "waiting":
+        """Return the open requests of a run and of its sub-runs."""
+        if isinstance(run, LiveRun):
+            return run.questions
+        if run.state != "waiting":
             return ()
         agent = self.agents[self.served_name(run)]
         asked = await _of_store(agent.runs.questions(run.run_id, below=True))
         shown: Callable[[Any], Any] = _redactor(agent).redact_json
         return tuple(evolve(each, request=shown(each.request)) for each in asked)
+
+    async def follow_recorded(
+        self, principal: Principal, run_id: str, answered: Collection[RequestKey], tools: Sequence[Tool] = ()
+    ) -> AsyncGenerator[tuple[LiveRun | RecordedRun, list[OpenQuestion]], None]:
+        """Yield a durable run and its new requests, again and again, until it has ended.
+
+        Resumes the run here as soon as no process has it.
+
+        Args:
+            answered: requests that are not new, though they may still be open; it may grow meanwhile.
+            tools: as for :meth:`order`.
+
+        Raises:
+            Problem: the run was deleted or is refused, a store failed, or this server is being stopped.
+        """
+        while True:
+            run = await self.find(principal, run_id)
+            readable = [each for each in await self.open_questions(run) if each.kind != "unreadable"]
+            yield run, [each for each in readable if request_key(each) not in answered]
+            if isinstance(run, LiveRun):
+                if run.has_ended:
+                    return
+                with anyio.move_on_after(_POLL_S):
+                    await run.until_ended()
+                continue
+            if run.status not in ("open", "queued"):
+                return
+            self._refuse_as_it_ends()
+            if run.status == "open" and not run.is_held:  # perhaps since its process ended
+                await self.order(principal, run, "resume", tools=tools)
+            here = self._live.get(run.run_id)
+            if here is None or here.is_left:  # another process has it
+                await anyio.sleep(_POLL_S)
+            elif not here.last:
+                await here.changed(_POLL_S)
 
     def cancel(self, run: LiveRun) -> bool:
         """Cancel a run of this process; return whether that was possible."""
@@ -933,16 +988,25 @@ class WaitingRuns(Generic[_State]):
 
 
 def question_id(question: OpenQuestion) -> str:
-    """Return the id of a recorded question: that of its event."""
+    """Return the id of a request: that of its event."""
     own = (question.request.get(name) for name in ("approval_id", "question_id", "tool_call_id"))
     return next((each for each in own if isinstance(each, str)), _digest_of(question))
 
 
+def request_key(question: OpenQuestion) -> RequestKey:
+    """Return the run and the id of a request."""
+    return question.run_id, question_id(question)
+
+
 def question_text(question: OpenQuestion) -> str:
-    """Return a recorded question, or the call to decide on, in one line."""
+    """Return a question, or the call to decide on or to execute, in one line."""
     asked: Any = question.request
+    if question.kind == "unreadable":
+        return "A request that cannot be read here."
     if question.kind == "question":
         return one_line(str(asked.get("text", "")))
+    if question.kind == "call":
+        return one_line(f"{asked.get('tool_name')} {json.dumps(asked.get('arguments'), ensure_ascii=False)}")
     given = str(asked.get("tool_name")), asked.get("arguments"), str(asked.get("risk", ""))
     return one_line(described_request(*given, asked.get("copied") or (), str(asked.get("notice") or "")))
 
