@@ -746,10 +746,10 @@ class AgentService:
         try:
             is_left = run.status == "open" and run.state in ("interrupted", "paused", "waiting")
             if order == "resume" and is_left and not run.is_held:
-                pending = self._live.get(run.run_id)
-                if pending is not None and not pending.last and not pending.has_ended:
-                    return  # it is being resumed, or waits for the process that has it
                 own = await agent.runs.find(run.run_id)  # with what is redacted in the other
+                here = self._live.get(run.run_id)
+                if here is not None and not here.is_left:
+                    return  # it was resumed here, perhaps just now, or waits for the process that has it
                 offered = names_of_given_tools(run.definition)
                 again = [each for each in tools if each.name in offered]
                 live = await self._conduct(

@@ -1,0 +1,187 @@
+"""Runs of a server that are followed by their record, as by AG-UI, A2A and MCP after a restart."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.core.governance import ApprovalDecision
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.run_record import RecordedRun
+from reactive_agents.server.runs import (
+    AgentService,
+    Answer,
+    LiveRun,
+    RequestKey,
+    RunRequest,
+    outcome_of,
+    question_text,
+    request_key,
+)
+from reactive_agents.server.web import Problem
+from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+PAID: list[str] = []
+YES: Answer = ("approval", ApprovalDecision(approved=True))
+
+
+@tool(requires_approval=True)
+def pay(to: str) -> str:
+    """Pay somebody."""
+    PAID.append(to)
+    return "paid"
+
+
+@asynccontextmanager
+async def service_of(path: Path, *turns: Any) -> AsyncIterator[AgentService]:
+    """The service of an agent whose payments need approval, as of a process of its own."""
+    agent = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+    agent = agent.with_tools(pay).with_approval(timeout_s=3_600.0).with_durability(path, recover=False)
+    async with agent.build() as clerk:
+        service = AgentService({"clerk": clerk})
+        try:
+            yield service
+        finally:
+            await service.drain(0)
+
+
+async def waiting_run(service: AgentService) -> LiveRun:
+    run = await service.start_here(service.anybody, "clerk", RunRequest("Pay Ann.", run_id=RunId("r")))
+    await until(lambda: run.requests)
+    return run
+
+
+async def last_of(service: AgentService, answered: set[RequestKey]) -> Any:
+    """Return the run as its end or a new request is shown."""
+    run: Any = None
+    async with aclosing(service.follow_recorded(service.anybody, "r", answered)) as followed:
+        async for run, asked in followed:
+            if asked or outcome_of(run) is not None:
+                return run, asked
+    return run, []
+
+
+async def settle_all(service: AgentService, run: Any, asked: Any) -> set[RequestKey]:
+    keys = {request_key(each) for each in asked}
+    for key in keys:
+        await service.settle(service.anybody, run, *key, YES)
+    return keys
+
+
+async def test_a_request_has_one_form_before_and_after_a_restart(tmp_path: Path) -> None:
+    async with service_of(tmp_path / "r.db", call("pay", to="Ann")) as service:
+        (live,) = await service.open_questions(await waiting_run(service))
+    async with service_of(tmp_path / "r.db") as service:
+        _, (recorded,) = await last_of(service, set())
+    assert request_key(live) == request_key(recorded)
+    assert (live.kind, question_text(live)) == (recorded.kind, question_text(recorded))
+    assert question_text(live) == 'pay {"to": "Ann"} (low risk)'
+
+
+async def test_a_recorded_run_is_followed_over_its_requests_to_its_end(tmp_path: Path) -> None:
+    PAID.clear()
+    async with service_of(tmp_path / "r.db", call("pay", to="Ann")) as service:
+        await waiting_run(service)
+    turns = call("pay", to="Ben"), forever(answer("Ann and Ben are paid."))
+    async with service_of(tmp_path / "r.db", *turns) as service:
+        run, asked = await last_of(service, set())
+        assert isinstance(run, RecordedRun)
+        assert PAID == []
+        answered = await settle_all(service, run, asked)
+        run, asked = await last_of(service, answered)
+        assert (PAID, [each.request["arguments"] for each in asked]) == (["Ann"], [{"to": "Ben"}])
+        answered |= await settle_all(service, run, asked)
+        run, asked = await last_of(service, answered)
+    assert (outcome_of(run).output, asked, PAID) == ("Ann and Ben are paid.", [], ["Ann", "Ben"])  # type: ignore[union-attr]
+
+
+async def test_processes_that_follow_one_run_continue_it_once(tmp_path: Path) -> None:
+    PAID.clear()
+    async with service_of(tmp_path / "r.db", call("pay", to="Ann")) as service:
+        await waiting_run(service)
+    ends: list[Any] = []
+    turns = [forever(answer("Ann is paid."))]
+    async with service_of(tmp_path / "r.db", *turns) as one, service_of(tmp_path / "r.db", *turns) as other:
+        answered = await settle_all(one, *await last_of(one, set()))
+
+        async def follow(service: AgentService) -> None:
+            ends.append(await last_of(service, answered))
+
+        async with anyio.create_task_group() as group:
+            for each in (one, other, one):
+                group.start_soon(follow, each)
+        assert max(one.started, other.started) == 1
+    assert [outcome_of(run).output for run, _ in ends] == ["Ann is paid."] * 3  # type: ignore[union-attr]
+    assert PAID == ["Ann"]
+
+
+async def test_a_run_is_continued_here_when_the_process_that_has_it_ends(tmp_path: Path) -> None:
+    PAID.clear()
+    looks = 0
+    async with service_of(tmp_path / "r.db", forever(answer("Ann is paid."))) as here:
+        async with service_of(tmp_path / "r.db", call("pay", to="Ann"), say("x", delay=3_600)) as there:
+            run = await waiting_run(there)
+            answered = await settle_all(there, run, run.questions)
+            await until(lambda: PAID)
+            followed = here.follow_recorded(here.anybody, "r", answered)
+            async for found, asked in followed:
+                assert isinstance(found, RecordedRun)
+                assert (found.is_held, asked) == (True, [])
+                looks += 1
+                if looks == 2:
+                    break
+            await there.drain(0)
+        async for found, _ in followed:
+            if outcome_of(found) is not None:
+                break
+        await followed.aclose()
+    assert (outcome_of(found).output, PAID) == ("Ann is paid.", ["Ann"])  # type: ignore[union-attr]
+
+
+async def test_a_server_that_stops_follows_no_run_of_another_process(tmp_path: Path) -> None:
+    async with (
+        service_of(tmp_path / "r.db") as here,
+        service_of(tmp_path / "r.db", call("pay", to="A")) as there,
+    ):
+        run = await waiting_run(there)
+        keys = {request_key(each) for each in run.questions}
+        async with aclosing(here.follow_recorded(here.anybody, "r", keys)) as followed:
+            await anext(followed)
+            await here.drain(0)
+            with pytest.raises(Problem) as stopped:
+                await anext(followed)
+        assert not run.has_ended
+    assert stopped.value.code == "draining"
+
+
+async def test_a_run_that_is_deleted_is_followed_no_more(tmp_path: Path) -> None:
+    async with service_of(tmp_path / "r.db", call("pay", to="Ann")) as service:
+        await waiting_run(service)
+    async with service_of(tmp_path / "r.db") as service:
+        run, asked = await last_of(service, set())
+        await service.delete(run)
+        with pytest.raises(Problem) as gone:
+            await last_of(service, {request_key(each) for each in asked})
+    assert gone.value.status == 404
+
+
+async def test_a_run_whose_result_cannot_be_read_has_ended(tmp_path: Path) -> None:
+    async with service_of(tmp_path / "r.db", forever(answer("Done."))) as service:
+        run = await service.start_here(service.anybody, "clerk", RunRequest("Do it.", run_id=RunId("r")))
+        await run.until_ended()
+    with sqlite3.connect(tmp_path / "r.db") as file:
+        file.execute("UPDATE runs SET result = ?", (json.dumps({"form": "unknown"}),))
+    async with service_of(tmp_path / "r.db") as service:
+        run, asked = await last_of(service, set())
+    assert (outcome_of(run), asked) == (None, [])
