@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from ag_ui.core import events as ui
@@ -56,6 +57,8 @@ from reactive_agents.server.runs import (
     request_key,
 )
 
+_MOST_WAITING: Final = 1_000
+"""The most waiting runs among which that of a thread is found."""
 _KEPT_TEXTS: Final = ("calls",)
 """Reasons of retractions that leave the text in the conversation: a remark beside tool calls."""
 _ROLES: Final = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant"}
@@ -448,11 +451,24 @@ class AgUiEndpoint:
             f"{task.content}\n\n{context}" if context else task.content,
             parts=task.parts,
             history=tuple(history),
-            metadata={"thread_id": given.thread_id, "client_run_id": given.run_id},
+            metadata={
+                "thread_id": given.thread_id,
+                "thread_owner": principal.owner,
+                "client_run_id": given.run_id,
+            },
             tools=tools,
         )
+        await self._give_up(principal, name, given.thread_id)
         run = await self._service.start_here(principal, name, asked)
         return run, 0, Translation(given.thread_id, given.run_id, list(given.messages))
+
+    async def _give_up(self, principal: Principal, name: str, thread_id: str) -> None:
+        """Cancel the recorded run of a thread that waits, since the person sends a new task instead."""
+        thread = {"thread_id": thread_id, "thread_owner": principal.owner}.items()
+        for run in await self._service.recent(principal, name, None, "waiting", _MOST_WAITING):
+            if thread <= _metadata_of(run).items():
+                with suppress(web.Problem):  # it has ended meanwhile
+                    await self._service.order(principal, run, "cancel")
 
     async def _offered(self, name: str, given: RunAgentInput) -> list[Tool]:
         """Return the tools of the interface.
@@ -533,10 +549,9 @@ class AgUiEndpoint:
                 if problem.status != 404:
                     raise
                 continue
-            metadata = run.metadata if isinstance(run, LiveRun) else run.task.metadata
             is_durable = isinstance(run, RecordedRun) or run.is_durable
             is_of_agent = self._service.served_name(run) == name
-            if is_durable and is_of_agent and metadata.get("thread_id") == given.thread_id:
+            if is_durable and is_of_agent and _metadata_of(run).get("thread_id") == given.thread_id:
                 return run
         return None
 
@@ -594,6 +609,10 @@ class AgUiEndpoint:
 
     def _encoded(self, event: ui.BaseEvent) -> bytes:
         return self._encoder.encode(event).encode()
+
+
+def _metadata_of(run: LiveRun | RecordedRun) -> Mapping[str, Any]:
+    return run.metadata if isinstance(run, LiveRun) else run.task.metadata
 
 
 def _thread(principal: Principal, agent: str, thread_id: str) -> str:

@@ -352,6 +352,41 @@ async def test_another_message_in_place_of_an_answer_gives_the_run_up() -> None:
     assert PAID == []
 
 
+@pytest.mark.parametrize("recovers", [True, False], ids=["recovered by the agent", "left by all"])
+async def test_another_message_gives_up_the_waiting_run_of_its_own_thread_alone_after_a_restart(
+    tmp_path: Path, recovers: bool
+) -> None:
+    PAID.clear()
+
+    def app_of(*turns: Any) -> Any:
+        keys = {"one": Principal(key="one"), "other": Principal(key="other")}
+        path, by = tmp_path / "runs.db", "authorization"
+        return paying(
+            path, *turns, recover=recovers, authenticate=lambda request: keys.get(request.headers[by])
+        )
+
+    def of_key(key: str) -> dict[str, str]:
+        return {"authorization": key}
+
+    threads = [("one", "t1"), ("one", "t2"), ("other", "t1")]
+    app, waiting = app_of(*[call("pay", to="Ann")] * 3), []
+    for key, thread in threads:
+        async with asking(app, of_key(key)) as client:
+            sent = {**body(user("Pay Ann.")), "threadId": thread}
+            (interrupt,) = (await stream(client, sent))[-1].outcome.interrupts
+            waiting.append(interrupt.id.partition("/")[0])
+    app = app_of(forever(say("Fine.")))
+    async with asking(app, of_key("one")) as client:
+        service = app.state.service
+        assert text_of(await stream(client, body(user("Leave it.", 2), run="r2"))) == "Fine."
+        states = {}
+        for run_id in waiting:
+            run = await service.find(service.anybody, run_id)
+            states[run_id] = run.status if run.order != "cancel" else "cancelled"
+    assert states == dict(zip(waiting, ["cancelled", "open", "open"], strict=True))
+    assert PAID == []
+
+
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
