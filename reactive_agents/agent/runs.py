@@ -52,7 +52,7 @@ from reactive_agents.engine.recorded_answers import recorded_outcome
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.run_journal import arguments_in_doubt
 from reactive_agents.engine.services import RunOverrides
-from reactive_agents.kernel.service_calls import BrokenServiceError
+from reactive_agents.kernel.service_calls import BrokenServiceError, call_outside_record
 from reactive_agents.ports import Clock, QueueEngine, RunRecord
 
 R = TypeVar("R")
@@ -130,7 +130,9 @@ class Runs(Generic[R]):
         """
         if run_id is None or not below:
             return await value_of(self._record.questions(None if run_id is None else RunId(run_id)))
-        return await value_of(self._record.questions(RunId(run_id), below=True))
+        ask: Any = RunRecord.questions
+        asked = await call_outside_record("record", self._record, ask, tuple, RunId(run_id), below=True)
+        return value_or_raise(asked)
 
     async def check(self) -> None:
         """Fail when runs cannot be recorded now, for example on a full disk."""

@@ -811,7 +811,7 @@ class AgentService:
                 raise _not_settled(settled.failure())
             return
         try:
-            asked_ones = await agent.runs.questions(run.run_id, below=True)
+            asked_ones = await _of_store(agent.runs.questions(run.run_id, below=True))
             known = (
                 each
                 for each in asked_ones

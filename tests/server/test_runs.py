@@ -11,8 +11,11 @@ from typing import Any
 
 import anyio
 import pytest
+from dependency_injector.providers import Object
 
-from reactive_agents import ReactiveAgents, tool
+from reactive_agents import AgentError, ReactiveAgents, tool
+from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.run_record import RecordedRun
@@ -87,6 +90,29 @@ async def test_a_request_has_one_form_before_and_after_a_restart(tmp_path: Path)
     assert request_key(live) == request_key(recorded)
     assert (live.kind, question_text(live)) == (recorded.kind, question_text(recorded))
     assert question_text(live) == 'pay {"to": "Ann"} (low risk)'
+
+
+async def test_a_custom_record_that_cannot_ask_below_a_run_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class OldRecord(SqliteRunRecord):
+        def questions(self, run_id: RunId | None = None) -> Any:  # type: ignore[override]
+            return super().questions(run_id)
+
+    async with service_of(tmp_path / "r.db", call("pay", to="Ann")) as service:
+        await waiting_run(service)
+    async with service_of(tmp_path / "r.db") as service:
+        clerk = service.agents["clerk"]
+        clerk.container.memory.record.override(Object(OldRecord(tmp_path / "r.db", clock=SystemClock())))
+        run = await service.find(service.anybody, "r")
+        with pytest.raises(AgentError, match=r"record service OldRecord raised TypeError: .*'below'"):
+            await clerk.runs.questions("r", below=True)
+        with pytest.raises(Problem) as refused:
+            await service.open_questions(run)
+        with pytest.raises(Problem) as unsettled:
+            await service.settle(service.anybody, run, "r", "x", YES)
+    assert (refused.value.status, unsettled.value.status) == (503, 503)
+    assert "OldRecord" in caplog.text
 
 
 async def test_a_recorded_run_is_followed_over_its_requests_to_its_end(tmp_path: Path) -> None:
