@@ -312,12 +312,17 @@ class AgentTasks(AgentExecutor):
         if not answered:  # its sender may mean another request: show the waiting ones
             return await self._ask(task_id, waiting, updater)
         await updater.start_work()
-        async for run, asked in self._service.follow_recorded(principal, task_id, answered):
-            if isinstance(run, runs.LiveRun):
-                self._runs[task_id] = run
-                return await self._follow(run, 0, answered, updater, context)
-            if asked:
-                return await self._ask(task_id, asked, updater)
+        try:
+            async for run, asked in self._service.follow_recorded(principal, task_id, answered):
+                if isinstance(run, runs.LiveRun):
+                    self._runs[task_id] = run
+                    return await self._follow(run, 0, answered, updater, context)
+                if asked:
+                    return await self._ask(task_id, asked, updater)
+        except Problem as problem:
+            if problem.code != "draining":  # then another process has the run
+                await updater.failed(updater.new_agent_message([new_text_part(problem.detail)]))
+            return False
         await self._tell_end(run, updater)
         return False
 

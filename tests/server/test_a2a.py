@@ -326,6 +326,67 @@ async def test_a_task_goes_on_here_when_the_process_that_has_its_run_ends(tmp_pa
     assert (task.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
 
 
+async def test_the_shown_requests_of_the_latest_tasks_alone_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PAID.clear()
+    monkeypatch.setattr(a2a, "_MOST_TASKS", 2)
+    turns = [call("pay", to=name) for name in ("Ann", "Ben", "Cat")]
+    async with client_of(paying_clerk(tmp_path, *turns)) as client:
+        tasks = [(await give(client, request("Pay.")))[0] for _ in turns]
+    async with client_of(paying_clerk(tmp_path, forever(answer("Paid.")), recover=False)) as client:
+        for task in tasks:
+            await client.get_task(GetTaskRequest(id=task.id))
+        ends = [(await give(client, request("approve", task=task)))[0] for task in reversed(tasks)]
+    asked, ended = TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_COMPLETED
+    assert [each.status.state for each in ends] == [ended, ended, asked]
+    assert PAID == ["Cat", "Ben"]
+
+
+async def test_a_task_whose_run_another_process_has_works_on_after_the_shutdown(tmp_path: Path) -> None:
+    PAID.clear()
+    app = paying_clerk(tmp_path, recover=False)
+    elsewhere_app = paying_clerk(tmp_path, call("pay", to="Ann"), say("x", delay=3_600))
+    ended: list[Any] = []
+
+    async def approve() -> None:
+        ended.append(await give(here, request("approve", task=asked)))
+
+    async with client_of(elsewhere_app) as elsewhere, client_of(app) as here:
+        asked, _ = await give(elsewhere, request("Pay Ann."))
+        await give(here, request("approve", task=asked))  # which shows what waits
+        async with anyio.create_task_group() as group:
+            group.start_soon(approve)
+            await until(lambda: PAID)
+            await app.state.service.drain(0)
+        await elsewhere_app.state.service.drain(0)
+    ((task, _),) = ended
+    assert (task.status.state, PAID) == (TaskState.TASK_STATE_WORKING, ["Ann"])
+
+
+async def test_a_task_whose_run_is_deleted_while_it_is_followed_has_failed(tmp_path: Path) -> None:
+    PAID.clear()
+    app = paying_clerk(tmp_path, recover=False)
+    elsewhere_app = paying_clerk(tmp_path, call("pay", to="Ann"), say("x", delay=3_600))
+    ended: list[Any] = []
+
+    async def approve() -> None:
+        ended.append(await give(here, request("approve", task=asked)))
+
+    async with client_of(elsewhere_app) as elsewhere, client_of(app) as here:
+        asked, _ = await give(elsewhere, request("Pay Ann."))
+        await give(here, request("approve", task=asked))  # which shows what waits
+        async with anyio.create_task_group() as group:
+            group.start_soon(approve)
+            await until(lambda: PAID)
+            service = app.state.service
+            await service.delete(await service.find(service.anybody, asked.id))
+        await elsewhere_app.state.service.drain(0)
+    ((task, _),) = ended
+    assert task.status.state == TaskState.TASK_STATE_FAILED
+    assert "no such run" in task.status.message.parts[0].text
+
+
 async def test_a_task_that_waits_is_cancelled_after_a_restart(tmp_path: Path) -> None:
     PAID.clear()
 
