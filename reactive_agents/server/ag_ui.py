@@ -463,7 +463,7 @@ class AgUiEndpoint:
         return run, 0, Translation(given.thread_id, given.run_id, list(given.messages))
 
     async def _give_up(self, principal: Principal, name: str, thread_id: str) -> None:
-        """Cancel the recorded run of a thread that waits, since the person sends a new task instead."""
+        """Cancel the waiting run of a thread: the person sends a new task instead."""
         thread = {"thread_id": thread_id, "thread_owner": principal.owner}.items()
         for run in await self._service.recent(principal, name, None, "waiting", _MOST_WAITING):
             if thread <= _metadata_of(run).items():
