@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
 from inspect import isawaitable
 from math import inf
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 import anyio
@@ -225,9 +225,8 @@ class LiveRun:
     @property
     def questions(self) -> tuple[OpenQuestion, ...]:
         """The open requests, in the form of a record."""
-        shown: Callable[[AgentEvent], Any] = encode
         return tuple(
-            OpenQuestion(run_id, request, _KINDS[type(event)], event.at, shown(event))
+            OpenQuestion(run_id, request, _KINDS[type(event)], event.at, cast("JsonObject", encode(event)))
             for (run_id, request), event in self.requests.items()
         )
 
