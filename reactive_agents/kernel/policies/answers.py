@@ -306,6 +306,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
             (proposal.call_id is None and (denies(proposal.text) or not state.ledger.idle_turns))
             or state.ledger.counted.succeeded
             or not _is_left(state, context)
+            or evidence.works_out(proposal.text, _seen(state, context))
         ):
             return None  # the policy for texts asks about a text
         else:
@@ -611,7 +612,17 @@ def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
         if step.type == "observation" and step.metadata is not None and not _was_run(step)
     }
     made = [call.content for call in calls if call.metadata is None or call.metadata.call_id not in not_run]
-    return open_items(context.input.to_do, asked, "\n".join((*made, *results_of(state))))
+    items = open_items(context.input.to_do, asked, "\n".join((*made, *results_of(state))))
+    if not any("@" in each for each in items):
+        return items
+    before = _told_before(context).casefold()  # who was written to then is written to no more
+    return tuple(each for each in items if "@" not in each or each.casefold() not in before)
+
+
+def _told_before(context: KernelContext) -> str:
+    """Return the arguments of the calls of earlier runs that the conversation has."""
+    names = {each.name for each in context.toolset.offered}
+    return _arguments_told(_calls_in(context.input.history.messages), names)
 
 
 def _was_run(step: ReasoningStep) -> bool:
