@@ -320,7 +320,9 @@ class AgentTasks(AgentExecutor):
                 if asked:
                     return await self._ask(task_id, asked, updater)
         except Problem as problem:
-            if problem.code != "draining":  # then another process has the run
+            if problem.status == 503:  # the run goes on: its record has the state of the task
+                await self._store.delete(task_id, context.call_context)
+            else:
                 await updater.failed(updater.new_agent_message([new_text_part(problem.detail)]))
             return False
         await self._tell_end(run, updater)
@@ -387,9 +389,12 @@ class AgentTasks(AgentExecutor):
         principal = context.call_context.state[_PRINCIPAL]
         for each in await self._service.open_questions(run):
             if (key := request_key(each)) in shown:
-                settled.add(key)
-                with suppress(Problem):  # it was settled elsewhere meanwhile
+                try:
                     await self._service.settle(principal, run, *key, _answer(each.kind, context))
+                except Problem as problem:
+                    if problem.status == 503:  # its answer could not be recorded: it waits on
+                        continue
+                settled.add(key)  # perhaps elsewhere meanwhile
         return settled
 
     async def _give_up(self, task_id: str, state: _Waiting) -> None:

@@ -178,8 +178,11 @@ class McpAgents:
     async def _settle(
         self, context: _Context, run: runs.LiveRun | RecordedRun, request: OpenQuestion, answer: runs.Answer
     ) -> None:
-        with suppress(Problem):  # it was settled elsewhere, or has expired, or another person decides
+        try:
             await self._service.settle(self._principal(context), run, *request_key(request), answer)
+        except Problem as problem:  # it was settled elsewhere, or has expired, or another person decides
+            if problem.status == 503:  # the answer could not be recorded
+                raise
 
     # --- input by a second call -----------------------------------------------------------------------------
 

@@ -71,6 +71,7 @@ _CANCEL_S = 10.0
 """Seconds for cancelled runs to end."""
 _POLL_S: Final = 0.5
 """Seconds between checks of a run that continues from its record."""
+_STORE_ERRORS: Final = errors.RecordFailed, errors.ServiceFailed
 _KINDS: Final[Mapping[type[AgentEvent], QuestionKind]] = {
     events.ApprovalRequested: "approval",
     events.QuestionAsked: "question",
@@ -765,6 +766,8 @@ class AgentService:
                 return
             await recorded[order](run.run_id)
         except AgentError as error:
+            if isinstance(error.error, _STORE_ERRORS):
+                raise _store_failed(error.error.message) from None
             raise Problem(409, "run-not-under-way", error.error.message) from None
 
     async def delete(self, run: LiveRun | RecordedRun) -> None:
@@ -1164,8 +1167,12 @@ async def _of_store(asked: Awaitable[_T]) -> _T:
     try:
         return await asked
     except AgentError as error:
-        _log.error("A store of the agent failed: %s", error.error.message)
-        raise Problem(503, "store-unavailable", "A store of the agent cannot be read now.") from None
+        raise _store_failed(error.error.message) from None
+
+
+def _store_failed(message: str) -> Problem:
+    _log.error("A store of the agent failed: %s", message)
+    return Problem(503, "store-unavailable", "A store of the agent cannot be used now.")
 
 
 def _not_found() -> Problem:
@@ -1180,7 +1187,7 @@ def _not_settled(error: object) -> Problem:
     """Return why a reply was not taken; a request that waits on is said to."""
     if isinstance(error, errors.InvalidConfig | errors.InvalidToolArguments):
         return Problem(422, "invalid-decision", f"{error.message} The request waits on.")
-    return _not_waiting()
+    return _store_failed(error.message) if isinstance(error, _STORE_ERRORS) else _not_waiting()
 
 
 def _decided(

@@ -33,6 +33,7 @@ from attrs import frozen
 from reactive_agents import ReactiveAgents, agent_tool, tool
 from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.server import KeyLimits, Principal, a2a, create_app
+from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, bearer, keys_in, listening
 from tests.support.sqlite_files import audited
@@ -362,6 +363,43 @@ async def test_a_task_whose_run_another_process_has_works_on_after_the_shutdown(
         await elsewhere_app.state.service.drain(0)
     ((task, _),) = ended
     assert (task.status.state, PAID) == (TaskState.TASK_STATE_WORKING, ["Ann"])
+
+
+async def test_a_store_that_fails_for_a_moment_neither_loses_an_answer_nor_ends_the_task(
+    tmp_path: Path,
+) -> None:
+    PAID.clear()
+    app = paying_clerk(tmp_path, recover=False)
+    elsewhere_app = paying_clerk(tmp_path, call("pay", to="Ann"), say("x", delay=3_600))
+    service, elsewhere_service = app.state.service, elsewhere_app.state.service
+    ended: list[Any] = []
+
+    async def approve() -> None:
+        ended.append(await give(here, request("approve", task=asked)))
+
+    def fail_once(method: str) -> None:
+        async def fail(*_: Any) -> Any:
+            delattr(service, method)
+            raise Problem(503, "store-unavailable", "A store of the agent cannot be used now.")
+
+        setattr(service, method, fail)
+
+    async with client_of(elsewhere_app) as elsewhere, client_of(app) as here:
+        asked, _ = await give(elsewhere, request("Pay Ann."))
+        await give(here, request("approve", task=asked))  # which shows what waits
+        fail_once("settle")
+        again, _ = await give(here, request("approve", task=asked))
+        assert (again.status.state, PAID) == (TaskState.TASK_STATE_INPUT_REQUIRED, [])
+        async with anyio.create_task_group() as group:
+            group.start_soon(approve)
+            await until(lambda: PAID)
+            fail_once("find")
+        run = await elsewhere_service.find(elsewhere_service.anybody, asked.id)
+        assert elsewhere_service.cancel(run)
+        await run.until_ended()
+        ended.append((await here.get_task(GetTaskRequest(id=asked.id)), []))
+    states = [task.status.state for task, _ in ended]
+    assert states == [TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_CANCELED]
 
 
 async def test_a_task_whose_run_is_deleted_while_it_is_followed_has_failed(tmp_path: Path) -> None:

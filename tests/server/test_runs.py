@@ -12,13 +12,16 @@ from typing import Any
 import anyio
 import pytest
 from dependency_injector.providers import Object
+from returns.result import Failure, Result
 
 from reactive_agents import AgentError, ReactiveAgents, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.run_errors import RecordErrors, RecordFailed
 from reactive_agents.core.run_record import RecordedRun
+from reactive_agents.effects import effect
 from reactive_agents.server.runs import (
     AgentService,
     Answer,
@@ -113,6 +116,33 @@ async def test_a_custom_record_that_cannot_ask_below_a_run_is_named(
             await service.settle(service.anybody, run, "r", "x", YES)
     assert (refused.value.status, unsettled.value.status) == (503, 503)
     assert "OldRecord" in caplog.text
+
+
+@pytest.mark.parametrize("act", ["order", "answer"])
+async def test_what_cannot_be_recorded_is_a_failure_of_the_store(tmp_path: Path, act: str) -> None:
+    """Not a request that waits no more: whoever hears that gives up."""
+
+    class FullRecord(SqliteRunRecord):
+        @effect
+        async def answer(self, run_id: RunId, entry: Any) -> Result[bool, RecordErrors]:
+            return Failure(RecordFailed("The disk is full.", "answer"))
+
+        @effect
+        async def order(self, run_id: RunId, order: Any) -> Result[bool, RecordErrors]:
+            return Failure(RecordFailed("The disk is full.", "order"))
+
+    async with service_of(tmp_path / "r.db", call("pay", to="Ann")) as service:
+        await waiting_run(service)
+    async with service_of(tmp_path / "r.db") as service:
+        record = FullRecord(tmp_path / "r.db", clock=SystemClock())
+        service.agents["clerk"].container.memory.record.override(Object(record))
+        run, (asked,) = await last_of(service, set())
+        key = request_key(asked)
+        acts = {"order": lambda: service.order(service.anybody, run, "pause")}
+        acts["answer"] = lambda: service.settle(service.anybody, run, *key, YES)
+        with pytest.raises(Problem) as failed:
+            await acts[act]()
+    assert (failed.value.status, failed.value.code) == (503, "store-unavailable")
 
 
 async def test_a_recorded_run_is_followed_over_its_requests_to_its_end(tmp_path: Path) -> None:
