@@ -356,7 +356,8 @@ def _wrong_limit(services: EngineServices) -> errors.InvalidConfig | None:
 
 async def _instructions(services: EngineServices) -> Result[str, errors.ServiceFailed]:
     texts: list[str] = []
-    for function in services.ports.instructions:
+    is_cancelled = services.journal is not None and services.journal.run.order == "cancel"
+    for function in () if is_cancelled else services.ports.instructions:  # which may need the dependencies
         text = await _text_of(function, services)
         if isinstance(text, Failure):
             return text

@@ -293,6 +293,32 @@ async def test_a_cancellation_that_a_process_left_needs_no_dependencies(tmp_path
     assert (run.state, run.order, work.done) == ("cancelled", "", [])
 
 
+async def test_a_cancellation_that_a_process_left_calls_no_instructions(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They have no dependencies, and were not given before their process died."""
+    begun, asked = anyio.Event(), list[Any]()
+
+    async def instructions(context: RunContext[int]) -> str:
+        asked.append(context.deps)
+        begun.set()
+        await anyio.sleep_forever()
+        return "Be brief."
+
+    builder = ReactiveAgents.create(deps=int).with_llm(ScriptedLLM()).with_reasoning()
+    builder = builder.with_instructions(instructions).with_durability(tmp_path / "r.db", recover=False)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: builder.build().run("Do it.", run_id="r1", deps=7))
+        await begun.wait()
+        group.cancel_scope.cancel()
+    with sqlite_file(tmp_path / "r.db") as file:
+        file.execute("UPDATE runs SET wanted = 'cancel'")
+    with pytest.raises(AgentError) as ended:
+        await builder.build().runs.resume("r1")
+    assert isinstance(ended.value.error, RunCancelled)
+    assert (asked, "raised" in caplog.text) == ([7], False)
+
+
 async def test_a_run_that_is_cancelled_while_it_waits_for_a_worker_is_waited_for_no_longer(
     tmp_path: Path,
 ) -> None:

@@ -184,13 +184,15 @@ class Tool(Generic[_P, _R, _D]):
 def _misfit(schema: ArgumentSchema, signature: ResolvedSignature, function: Callable[..., Any]) -> str:
     """Return which argument of a schema and its function differs; empty for none."""
     parameters = {each.name: each for each in signature.parameters}
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in signature_of(function).parameters.values())
+    own = signature_of(function, follow_wrapped=False).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in own.values())
     for name in () if takes_any else schema.names:
         if name not in parameters:
             return f"{name!r} is a property of the schema, and no parameter of the function"
     is_flat = _NAMING_KEYWORDS.isdisjoint(schema.json_schema)
     for name, parameter in parameters.items() if is_flat else ():
-        if parameter.default is parameter.empty and name not in schema.names:
+        is_given = takes_any and name not in own  # by a wrapper, perhaps
+        if parameter.default is parameter.empty and name not in schema.names and not is_given:
             return f"{name!r} is a required parameter of the function, and no property of the schema"
     return ""
 

@@ -209,11 +209,12 @@ def _raised(tool_name: str, error: BaseException, where: str = "") -> ToolFailed
         return ToolFailed(tool_name, words)
     # the model sees one sentence; the traceback is for the author of the tool
     told = type(raised), raised, _within_the_tool(raised.__traceback__)
-    if len(as_text(error)) <= _LOGGED_CHARS:
+    lines = format_exception(*told)
+    if sum(map(len, lines)) <= _LOGGED_CHARS:
         _log.warning("The tool %r raised.", tool_name, exc_info=told)
     else:  # a page, or who wrote it, may have chosen the text
-        lines = shortened("".join(format_exception(*told)), _LOGGED_CHARS)
-        _log.warning("The tool %r raised.\n%s", tool_name, lines)
+        text = "\n".join(shortened(each.rstrip("\n"), _DETAIL_CHARS) for each in lines)
+        _log.warning("The tool %r raised.\n%s", tool_name, shortened(text, _LOGGED_CHARS))
     kind = type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         several = list(_single(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import subprocess
@@ -518,6 +519,7 @@ def test_a_given_schema_that_describes_no_arguments_is_refused(parameters: Any, 
     [
         (lambda no, reason: "", "'reason' is a required parameter of the function"),
         (lambda: "", "'no' is a property of the schema"),
+        (lambda reason, **fields: "", "'reason' is a required parameter of the function"),
     ],
 )
 def test_a_given_schema_that_does_not_fit_the_parameters_of_its_function_is_refused(
@@ -541,6 +543,19 @@ def test_a_given_schema_that_may_fit_its_function_is_taken(
     function: Callable[..., str], parameters: Any
 ) -> None:
     assert tool(name="cancel", parameters=parameters)(function).definition.parameters == parameters
+
+
+def test_a_wrapper_may_give_what_a_given_schema_lacks() -> None:
+    def cancel(database: str, no: int) -> str:
+        return f"{no} in {database}"
+
+    @functools.wraps(cancel)
+    def with_database(**arguments: int) -> str:
+        return cancel("shop", **arguments)
+
+    made = tool(parameters=ORDER)(with_database)
+    assert made.definition.parameters == ORDER
+    assert made(no=3) == "3 in shop"
 
 
 def test_a_function_that_another_program_runs_need_not_fit_its_schema() -> None:

@@ -303,16 +303,21 @@ async def test_what_a_tool_asks_of_the_model_is_no_fault_of_the_tool(
     assert not caplog.records
 
 
+@pytest.mark.parametrize("place", ["text", "cause", "note"])
 async def test_the_log_has_the_beginning_of_a_text_that_somebody_else_may_have_chosen(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, place: str
 ) -> None:
+    page = "x" * 1_000_000
+
     def look() -> str:
-        raise ValueError("x" * 1_000_000)
+        error = ValueError(page if place == "text" else "xxx")
+        if place == "note":
+            error.add_note(page)
+        raise error from ValueError(page) if place == "cause" else None
 
     (await run(make_service(look), "look")).failure()
-    (told,) = caplog.messages
-    assert "line" in told
-    assert told.index("ValueError: xxx") < len(told) < 20_000
+    assert "line" in caplog.text
+    assert caplog.text.index("ValueError: xxx") < len(caplog.text) < 20_000
 
 
 async def test_a_sync_tool_that_raises_the_end_of_a_generator_has_failed() -> None:
