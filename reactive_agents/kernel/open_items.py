@@ -4,17 +4,17 @@ A model that stops early has looked up one of several things, and answers with t
 about shows in its form: what was looked up stands in a list of the task, between commas or a word such as
 "and", and so do the others. That needs no knowledge of the tools, and no verbs of any language. Where the
 form leaves it open, nothing is an item. Beside a file that was read or written, the other files that a task
-names are items too, and so are other addresses beside one that was written to.
+names are items too, and so are the addresses after the same word as one that was written to.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import lru_cache
 from itertools import pairwise
 
-from reactive_agents.core.languages import alternatives, word_set
+from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.kernel.announcements import denies
 
 _WORDS = f"(?:{alternatives('and')}|{alternatives('or')})"
@@ -24,6 +24,7 @@ _SEPARATOR = re.compile(
     r"|\n\s*(?:[-*•]|\d{1,2}[.)])\s+)"
 )
 """What stands between two items of a list, in some twelve languages; a word stands before the last one."""
+_OR = re.compile(expression("or"), re.IGNORECASE)
 _GAP = re.compile(r"\s{2,}")
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -35,10 +36,13 @@ _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)"
 _ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z]", re.ASCII)
 _DETERMINER = re.compile(rf"{alternatives('article')}\s+(?=\S)")
 """An article before an item, which is no part of what is looked up."""
+_WORD = re.compile(r"\w[\w'’]*")
+_LIST_WORDS = word_set("and") | word_set("or")
+_FINITE = word_set("finite")
 _OF = word_set("of_noun")
 """Words between a noun and what it is of: "a bag of rice"."""
 _QUOTED = re.compile(
-    r"(?<!\w)(?:'([^'\n]+)'|\"([^\"\n]+)\"|“([^”\n]+)”|„([^“”\n]+)[“”]|«\s?([^»\n]+?)\s?»)(?!\w)"
+    r"(?<!\w)(?:'([^'\n]+)'|\"([^\"\n]+)\"|“([^“”\n]+)”|„([^„“”\n]+)[“”]|«([^«»\n]+)»)(?!\w)"
 )
 _PAIR = 2
 """Parts with a comma between them alone, which may also be a sentence and what follows."""
@@ -60,9 +64,10 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
     known, found = seen.casefold(), dict[str, None]()
     asked = list(asked)
     if not denies(task):
-        for pattern, named in ((_FILE, files), (_ADDRESS, _ADDRESS.findall(task))):
-            if any(map(pattern.fullmatch, asked)):
-                found |= dict.fromkeys(each for each in named if each.casefold() not in known)
+        named = files if any(map(_FILE.fullmatch, asked)) else ()
+        if any("@" in each for each in asked):
+            named = (*named, *_addresses_beside(task, frozenset(map(str.casefold, asked))))
+        found |= dict.fromkeys(each for each in named if each.casefold() not in known)
     for item in dict.fromkeys(_bare(each) for each in asked):
         if 0 < len(item) <= _LONGEST_ITEM:
             for parts in lists:
@@ -90,20 +95,43 @@ def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...], tuple[
     return files, tuple(_lists(task)), tuple(_quoted_lists(task))
 
 
+def _addresses_beside(task: str, asked: Set[str]) -> list[str]:
+    """Return the addresses of a task that stand after the same word as one asked about.
+
+    "To a@x.org that it rains and to b@x.org that it snows", and not "from a@x.org to b@x.org". The word of
+    the first one of a list holds for the others; names count as one word; after a verb such as "is" stands
+    whose address it is.
+    """
+    places: dict[str, list[str]] = {}
+    end, word = 0, ""
+    for found in _ADDRESS.finditer(task):
+        words = _WORD.findall(task, max(end, found.start() - _LONGEST_ITEM), found.start())
+        if words and words[-1].casefold() not in _LIST_WORDS:
+            word = "" if _is_name(words[-1]) else words[-1].casefold()
+        if word not in _FINITE:
+            places.setdefault(word, []).append(found[0])
+        end = found.end()
+    alike = (each for each in places.values() if not asked.isdisjoint(map(str.casefold, each)))
+    return [address for each in alike for address in each]
+
+
 def _quoted_lists(task: str) -> Iterator[list[str]]:
     """Yield quotations of one sentence with a comma or an "and" between them.
 
-    "Add 'milk' to the list and mark 'tea' as done", and not "Add 'milk' to the list 'weekend'".
+    "Add 'milk' to the list and mark 'tea' as done", and not "Add 'milk' to the list 'weekend'". With an "or"
+    between them one may do.
     """
-    items, end = list[str](), 0
+    items, end, is_choice = list[str](), 0, False
     for found in _QUOTED.finditer(task):
         between = task[end : found.start()]
         if items and (_SEPARATOR.search(between) is None or _PART.fullmatch(between) is None):
-            yield items
-            items = []
+            if not is_choice:
+                yield items
+            items, is_choice = [], False
+        is_choice = is_choice or (bool(items) and _OR.search(between) is not None)
         items.append(next(filter(None, found.groups())).strip())
         end = found.end()
-    if items[1:]:
+    if items[1:] and not is_choice:
         yield items
 
 

@@ -30,6 +30,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.languages import alternatives
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall
 from reactive_agents.core.results import DEADLINE, ReasoningStep
+from reactive_agents.core.texts import one_line
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
@@ -90,8 +91,8 @@ _LEAST_IDENTIFIER = 100
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
 _DIGIT_OR_ADDRESS = lazy_pattern(r"[\d@]")
-_TOGETHER = rf"(?i:\b{alternatives('together_with')}\b)"
-"""Words before several that one thing may be done for."""
+_TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
+"""Words before several that one thing may be done for, and the rest of their sentence."""
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
 """An answer that only says that something is done."""
 
@@ -423,7 +424,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     is_last = not turns_left(state, context)
     claimed = _claimed(proposal.text, state, context)
     if told and claimed and state.ledger.idle_turns:
-        reason = f"No call was made with {', '.join(claimed)}, which the answer is about."
+        reason = f"No call was made with {_listed(claimed)}, which the answer is about."
         return Stop(LEFT_OUT, "partial", proposal.text, f"{reason} Missing: what the task names it for.")
     if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
         # the answer again, or another one twice, and no call has found anything new since then
@@ -438,7 +439,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     items = items or claimed
     if not items:
         return None
-    named = ", ".join(items[:_MOST_NAMED])
+    named = _listed(items)
     if is_last:
         reason = f"The last turn came before everything was looked up. Missing: {named}."
         return Stop(LEFT_OUT, "partial", proposal.text, reason)
@@ -474,7 +475,7 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     """
     told = state.ledger.told
     if told.get(LEFT_OUT) and (items := _items_left(state, context)):
-        return f"No call was made for: {', '.join(items[:_MOST_NAMED])}."
+        return f"No call was made for: {_listed(items)}."
     if not told.get(TEXT_ANSWER) or not state.ledger.counted.succeeded or denies(text):
         return ""
     task, (unused, used) = context.input.to_do, _unused_and_used(state, context)
@@ -485,6 +486,10 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
         if all(clauses.is_open_for(said, {each.name: unused[each.name]}, used) for said in (task, text))
     ]
     return f"Not called: {', '.join(left)}." if left else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(one_line, names[:_MOST_NAMED]))
 
 
 def _is_named(clause: str, item: str) -> bool:
@@ -503,7 +508,8 @@ def _done_without_call(text: str, state: KernelState, context: KernelContext) ->
         return ""
     said = [each for each in clauses.clauses_of(text) if not (denies(each) or clauses.QUESTION.search(each))]
     named = [item for item in _items_left(state, context) if any(_is_named(each, item) for each in said)]
-    is_one = any(re.search(rf"{_TOGETHER}[^.!?;]*{re.escape(each)}", context.input.to_do) for each in named)
+    together = [found[0] for found in _TOGETHER.finditer(context.input.to_do)]
+    is_one = any(each in said for each in named for said in together)
     return without_call(text, state, context) if named and not is_one else ""
 
 
@@ -695,7 +701,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         return None  # the model is sure of it
     objection = ""
     if figures:
-        named = ", ".join(figures[:_MOST_NAMED])
+        named = _listed(figures)
         objection = context.worded(
             f"Nothing that you have seen supports: {named}. Look it up, correct it, or leave it out and say "
             f"so; what you are sure of, deliver with {FINAL_ANSWER}.",
@@ -735,9 +741,9 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
         return ""
     seen = _seen(state, context)
     if people := evidence.unknown_people(text, seen):
-        return f"These names have no source: {', '.join(people)}."
+        return f"These names have no source: {_listed(people)}."
     figures = evidence.unsupported_figures(text, seen)
-    return f"These figures have no source: {', '.join(figures[:_MOST_NAMED])}." if figures else ""
+    return f"These figures have no source: {_listed(figures)}." if figures else ""
 
 
 @_where_asked_again

@@ -478,6 +478,13 @@ LISTS = [
     ("Add 'oat milk' to the list 'weekend'.", "oat milk", ()),
     ("Add 'call mom' to my list and mark 'gym' as done.", "call mom", ("gym",)),
     ("Invite Dana (dana@q.com) and Luis (luis@q.com).", "dana@q.com", ("luis@q.com",)),
+    ("Please mail a@q.com, b@q.com and c@q.com.", "a@q.com", ("b@q.com", "c@q.com")),
+    ("Write to a@q.com that it rains, and to b@q.com that it snows.", "a@q.com", ("b@q.com",)),
+    ("Forward the note in c.md from a@q.com to b@q.com.", "b@q.com", ()),
+    ("Log in as a@q.com and invite b@q.com.", "b@q.com", ()),
+    ("Who wrote to us? Her mail is a@q.com, ours is b@q.com.", "a@q.com", ()),
+    ("Find what has 'alpha', 'beta' or 'gamma' in it.", "alpha", ()),
+    ('Look for "tall tower", or if that gives nothing, "high tower".', "tall tower", ()),
 ]
 
 
