@@ -10,12 +10,12 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from attrs import evolve, frozen
 
-from reactive_agents.core.figures import NUMBER, is_amount, occurs, read_number
+from reactive_agents.core.figures import NUMBER, is_amount, read_number
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
@@ -138,6 +138,7 @@ _ID = re.compile(
     r"(?:\A|_)(?:id|ids|number|no|nr|code|order|ticket|invoice|booking|issue|case)s?\Z", re.IGNORECASE
 )
 """Names of parameters for what is named by a number."""
+_MOST_AMOUNTS = 8
 _OF_AMOUNT = re.compile(r"(?:\A|_)(?:amount|sum|total|price|value)(?:_|\Z)", re.IGNORECASE)
 """Names of parameters for an amount."""
 _TOLD = re.compile(expression("told"), re.IGNORECASE)
@@ -497,16 +498,19 @@ def amounts_left(
         ]
         if not given:
             continue
-        done = "\n".join(each.told for each in own)
-        found_before = {read_number(found[0]) for each in others for found in NUMBER.finditer(each.told)}
+        found_before = _numbers_told(others) - _numbers_told(own)
         for claim in (each.text for each in said if _claims(each, act)):
             figures = [found[0] for found in NUMBER.finditer(claim)]
             if any(read_number(each) in given for each in figures):
                 continue
-            left = (each for each in figures if is_amount(each, claim) and not occurs(each, done))
-            if found := tuple(each for each in left if read_number(each) in found_before):
+            named = dict.fromkeys(each for each in figures if read_number(each) in found_before)
+            if found := tuple(each for each in islice(named, _MOST_AMOUNTS) if is_amount(each, claim)):
                 return found
     return ()
+
+
+def _numbers_told(calls: Iterable[CompletedCall]) -> set[float]:
+    return {read_number(found[0]) for each in calls for found in NUMBER.finditer(each.told)}
 
 
 def _is_firm(task: str) -> bool:

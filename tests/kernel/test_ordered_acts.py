@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.ordered_acts import CompletedCall, act_left, claim_left, parts_left, things_left
+from reactive_agents.kernel.ordered_acts import (
+    CompletedCall,
+    act_left,
+    amounts_left,
+    claim_left,
+    parts_left,
+    things_left,
+)
 from tests.support.operations import assert_linear
 
 
@@ -805,3 +812,15 @@ def test_the_work_on_claims_is_linear_in_the_length_of_the_results() -> None:
     long = "The light in the kitchen was switched by Mia. "
     task, text = "Dim the light in the hall.", "The light in the hall is dimmed."
     assert_linear(lambda size: claim_left(task, text, OFFICE, set(), [], [long * size]), 40)
+
+
+def test_amounts_of_a_long_answer_are_compared_in_time() -> None:
+    refunded = CompletedCall("refund", {"amount": ["10"]}, "refund 10")
+
+    def left(size: int) -> tuple[str, ...]:
+        amounts = " ".join(f"${each}.50" for each in range(size))
+        calls = [refunded, CompletedCall("get_order", {"order_id": ["4711"]}, amounts)]
+        return amounts_left("Refund order 4711.", f"I refunded {amounts}", TOOLS, calls)
+
+    assert_linear(left, 1_000)
+    assert left(2) == ("0.50", "1.50")

@@ -509,6 +509,30 @@ def test_nothing_is_left_where_each_item_was_asked_about(task: str, asked: list[
     assert open_items(task, asked, "\n".join(asked)) == ()
 
 
+@pytest.mark.parametrize("mark", ["“", "„", "«", "« "])
+def test_quotations_that_do_not_end_are_passed_over_in_time(mark: str) -> None:
+    task = "Add “milk” and “tea”. "
+    assert_linear(lambda size: open_items(task + mark * size, ["milk"], "milk"), 10_000)
+    assert open_items(task + mark * 99, ["milk"], "milk") == ("tea",)
+
+
+def test_a_long_text_among_the_items_is_named_by_its_beginning_on_one_line() -> None:
+    long = f"tea\x1b[2J {'x' * 5_000}"
+    task, once = f"Add 'milk' and '{long}' to the list.", answer("Added, as you said.")
+    model = ScriptedLLM(call("add_item", item="milk"), forever(once))
+
+    def add_item(item: str) -> str:
+        """Add an item to the list."""
+        return "added"
+
+    result = (
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(add_item).build().run_sync(task)
+    )
+    assert "No call was made for: tea" in result.reason
+    assert len(result.reason) < 400
+    assert "\x1b" not in result.reason
+
+
 @pytest.mark.parametrize("gap", [" ", "\n", "\t\n"])
 def test_items_of_a_task_with_wide_gaps_are_found_in_time(gap: str) -> None:
     assert_linear(lambda size: open_items(f"Count A,{gap * size}B", ["A"], "A: 1"), 500)
