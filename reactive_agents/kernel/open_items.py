@@ -96,7 +96,7 @@ def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...], tuple[
 
 
 def _addresses_beside(task: str, asked: Set[str]) -> list[str]:
-    """Return the addresses of a task that stand after the same word as one asked about.
+    """Return the addresses after the same word as one that was asked about.
 
     "To a@x.org that it rains and to b@x.org that it snows", and not "from a@x.org to b@x.org". The word of
     the first one of a list holds for the others; names count as one word; after a verb such as "is" stands
