@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -274,7 +274,8 @@ async def test_dependencies_that_are_a_context_manager_themselves_are_not_entere
 
     @contextmanager
     def connection() -> Generator[sqlite3.Connection]:
-        yield sqlite3.connect(":memory:", check_same_thread=False)
+        with closing(sqlite3.connect(":memory:", check_same_thread=False)) as opened:
+            yield opened
 
     def count(ctx: RunContext[Any]) -> int:
         """Count."""

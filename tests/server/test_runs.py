@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -34,6 +33,7 @@ from reactive_agents.server.runs import (
 )
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from tests.support.sqlite_files import sqlite_file
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -236,7 +236,7 @@ async def test_a_run_whose_result_cannot_be_read_has_ended(tmp_path: Path) -> No
     async with service_of(tmp_path / "r.db", forever(answer("Done."))) as service:
         run = await service.start_here(service.anybody, "clerk", RunRequest("Do it.", run_id=RunId("r")))
         await run.until_ended()
-    with sqlite3.connect(tmp_path / "r.db") as file:
+    with sqlite_file(tmp_path / "r.db") as file:
         file.execute("UPDATE runs SET result = ?", (json.dumps({"form": "unknown"}),))
     async with service_of(tmp_path / "r.db") as service:
         run, asked = await last_of(service, set())
