@@ -148,23 +148,30 @@ def declined_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     That is a call which the model made after the refusal, and which worked: of the same tool, or with an
     effect, and with an argument in common. So a person can decline a message and approve a better one.
     """
-    return tuple(dict.fromkeys(tool for tool, origin in _declines(steps)[0] if origin == "declined"))
+    return _tools_of("declined", _declines(steps)[0])
 
 
 def doubt_in(steps: Iterable[ReasoningStep]) -> str:
     """Return which calls are in doubt, and no later call stands for; empty for none."""
-    left = dict.fromkeys(tool for tool, origin in _declines(steps)[0] if origin == "in_doubt")
-    tools = " and of ".join(left)
-    return (
-        f"The call of {tools} is in doubt: its result was not recorded, and it may have taken effect."
-        if tools
-        else ""
-    )
+    return _doubt_of(_declines(steps)[0])
 
 
 def replaced_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
     """Return the tools of calls, declined or in doubt, that later ones stand for."""
     return _declines(steps)[1]
+
+
+def _tools_of(origin: str, left: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tool for tool, each in left if each == origin))
+
+
+def _doubt_of(left: Iterable[tuple[str, str]]) -> str:
+    tools = " and of ".join(_tools_of("in_doubt", left))
+    return (
+        f"The call of {tools} is in doubt: its result was not recorded, and it may have taken effect."
+        if tools
+        else ""
+    )
 
 
 def _declines(steps: Iterable[ReasoningStep]) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
@@ -200,14 +207,14 @@ def declined_end(status: ReasoningStatus, steps: Iterable[ReasoningStep]) -> tup
     """Return what makes a completed outcome ``partial``, and why; or ``None``."""
     if status != "completed":
         return None
-    left = tuple(steps)
-    if not _declines(left)[0]:
+    left = _declines(steps)[0]
+    if not left:
         return None
-    declined, doubt = " and of ".join(declined_in(left)), doubt_in(left)
+    declined, doubt = " and of ".join(_tools_of("declined", left)), _doubt_of(left)
     refused = declined and f"The call of {declined} was not approved, and no later one stands for it."
     reasons = [each for each in (refused, doubt) if each]
     ended_by = NOT_APPROVED if declined else IN_DOUBT
-    return (ended_by, " ".join((*reasons, "Missing: what it was called for."))) if reasons else None
+    return ended_by, " ".join((*reasons, "Missing: what it was called for."))
 
 
 def _values(content: str) -> set[str]:

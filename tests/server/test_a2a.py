@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from attrs import frozen
 from reactive_agents import ReactiveAgents, agent_tool, tool
 from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.server import KeyLimits, Principal, a2a, create_app
+from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, bearer, keys_in, listening
@@ -344,7 +345,8 @@ async def test_the_shown_requests_of_the_latest_tasks_alone_are_remembered(
     assert PAID == ["Cat", "Ben"]
 
 
-async def test_a_task_whose_run_another_process_has_works_on_after_the_shutdown(tmp_path: Path) -> None:
+async def task_followed_until(tmp_path: Path, act: Callable[[AgentService, str], Awaitable[Any]]) -> Any:
+    """Return a task that was approved here and runs elsewhere, after an act on the service here."""
     PAID.clear()
     app = paying_clerk(tmp_path, recover=False)
     elsewhere_app = paying_clerk(tmp_path, call("pay", to="Ann"), say("x", delay=3_600))
@@ -359,9 +361,14 @@ async def test_a_task_whose_run_another_process_has_works_on_after_the_shutdown(
         async with anyio.create_task_group() as group:
             group.start_soon(approve)
             await until(lambda: PAID)
-            await app.state.service.drain(0)
+            await act(app.state.service, asked.id)
         await elsewhere_app.state.service.drain(0)
     ((task, _),) = ended
+    return task
+
+
+async def test_a_task_whose_run_another_process_has_works_on_after_the_shutdown(tmp_path: Path) -> None:
+    task = await task_followed_until(tmp_path, lambda service, _: service.drain(0))
     assert (task.status.state, PAID) == (TaskState.TASK_STATE_WORKING, ["Ann"])
 
 
@@ -403,24 +410,10 @@ async def test_a_store_that_fails_for_a_moment_neither_loses_an_answer_nor_ends_
 
 
 async def test_a_task_whose_run_is_deleted_while_it_is_followed_has_failed(tmp_path: Path) -> None:
-    PAID.clear()
-    app = paying_clerk(tmp_path, recover=False)
-    elsewhere_app = paying_clerk(tmp_path, call("pay", to="Ann"), say("x", delay=3_600))
-    ended: list[Any] = []
+    async def delete(service: AgentService, run_id: str) -> None:
+        await service.delete(await service.find(service.anybody, run_id))
 
-    async def approve() -> None:
-        ended.append(await give(here, request("approve", task=asked)))
-
-    async with client_of(elsewhere_app) as elsewhere, client_of(app) as here:
-        asked, _ = await give(elsewhere, request("Pay Ann."))
-        await give(here, request("approve", task=asked))  # which shows what waits
-        async with anyio.create_task_group() as group:
-            group.start_soon(approve)
-            await until(lambda: PAID)
-            service = app.state.service
-            await service.delete(await service.find(service.anybody, asked.id))
-        await elsewhere_app.state.service.drain(0)
-    ((task, _),) = ended
+    task = await task_followed_until(tmp_path, delete)
     assert task.status.state == TaskState.TASK_STATE_FAILED
     assert "no such run" in task.status.message.parts[0].text
 

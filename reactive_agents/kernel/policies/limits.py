@@ -8,7 +8,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.languages import alternatives, expression
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.settings import BudgetConfig
-from reactive_agents.core.texts import counted, shortened
+from reactive_agents.core.texts import counted, one_line
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.clauses import names
@@ -33,7 +33,6 @@ from reactive_agents.kernel.termination import last_words, stop_early
 from reactive_agents.kernel.tool_execution import no_calls_left, screen_calls
 
 LOOP_DETECTION = "loop_detection"
-_SHOWN_OF_ERROR = 200
 IDLE_TURNS = 3
 """Turns in a row without anything new that end a run."""
 
@@ -75,8 +74,7 @@ def _failing_call(state: KernelState) -> str:
     tool = last.metadata.tool_used if last is not None and last.metadata is not None else None
     if last is None or not last.is_failed_call or state.ledger.counted.failed_in_a_row.get(tool or "", 0) < 2:
         return ""
-    error = shortened(" ".join(last.content.split()).rstrip("."), _SHOWN_OF_ERROR)
-    return f" The call of {tool} failed each time: {error}."
+    return f" The call of {tool} failed each time: {one_line(last.content).rstrip('.')}."
 
 
 DIMINISHING_RETURNS = "diminishing_returns"
