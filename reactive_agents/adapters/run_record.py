@@ -47,7 +47,6 @@ from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
-    ENDED_PROCESSES,
     OpenQuestion,
     QueueLimits,
     RecordedRun,
@@ -58,6 +57,7 @@ from reactive_agents.core.run_record import (
     RunSchedule,
     RunState,
     RunStatus,
+    may_end_process,
     pause_after,
 )
 from reactive_agents.core.tasks import Task
@@ -1337,7 +1337,7 @@ class _Wanted:
 
 def _may_end_process(row: _Candidate) -> bool:
     """Return whether a run goes on alone, since the processes that had it are gone."""
-    return bool(row.holder) and row.attempt >= ENDED_PROCESSES and row.wanted != "cancel"
+    return bool(row.holder) and may_end_process(row.attempt, row.wanted)
 
 
 def _has_to_wait(row: _Candidate, now: int) -> bool:

@@ -25,12 +25,12 @@ from reactive_agents.core import errors
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.run_record import (
-    ENDED_PROCESSES,
     QueueLimits,
     RecordedRun,
     RunFilter,
     RunState,
     latest_time,
+    may_end_process,
     next_time,
     pause_after,
 )
@@ -178,7 +178,9 @@ class QueueWorker:
         known = await value_of(queues.begun(agent_id, self._queue))
         found = [None if each in self._begun else await value_of(self._record.find(each)) for each in known]
         lost = [run for run in found if run is not None and not run.is_held and self._is_due(run)]
-        ended = sorted((run for run in lost if _may_end_process(run)), key=lambda run: run.attempt)
+        ended = sorted(
+            (run for run in lost if may_end_process(run.attempt, run.order)), key=lambda run: run.attempt
+        )
         lost = [run for run in lost if run not in ended[1:]]  # each may end the process of its worker
         if now >= self._swept + _AGAIN_S:  # what was added to the record alone, or could not be continued
             self._swept = now
@@ -191,7 +193,7 @@ class QueueWorker:
     def _is_due(self, run: RecordedRun) -> bool:
         """Return whether a run whose worker is gone goes on now."""
         since, now = run.updated_at, self._engine.ports.clock.now()
-        pause = pause_after(run.attempt) if _may_end_process(run) else _SETTLED
+        pause = pause_after(run.attempt) if may_end_process(run.attempt, run.order) else _SETTLED
         return since is None or abs(now - since) >= max(_SETTLED, pause)
 
     async def _unfinished(self) -> list[RecordedRun]:
@@ -334,11 +336,6 @@ class QueueWorker:
             is_new = await value_of(self._record.add_scheduled(schedule, run, following))
             if is_new and self._queues is not None:
                 await value_of(self._queues.submit(run))
-
-
-def _may_end_process(run: RecordedRun) -> bool:
-    """Return whether a run goes on alone, since the processes that had it are gone."""
-    return run.attempt >= ENDED_PROCESSES and run.order != "cancel"
 
 
 def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: datetime | None) -> RecordedRun:

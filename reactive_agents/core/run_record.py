@@ -103,15 +103,20 @@ class RecordedRun(Value):
     due: datetime | None = None
 
 
-ENDED_PROCESSES, _LONGEST_PAUSE_S = 3, 600
+_ENDED_PROCESSES, _LONGEST_PAUSE_S = 3, 600
 """Attempts after which a run whose process is gone waits, so that others of its queue are done."""
 
 
 def pause_after(attempts: int) -> timedelta:
     """Return how long a run whose process is gone waits for the next one."""
-    if attempts < ENDED_PROCESSES:
+    if attempts < _ENDED_PROCESSES:
         return timedelta()
-    return timedelta(seconds=min(1 << min(attempts - ENDED_PROCESSES, 10), _LONGEST_PAUSE_S))
+    return timedelta(seconds=min(1 << min(attempts - _ENDED_PROCESSES, 10), _LONGEST_PAUSE_S))
+
+
+def may_end_process(attempts: int, order: RunOrder) -> bool:
+    """Return whether a run goes on alone, since the processes that had it are gone."""
+    return attempts >= _ENDED_PROCESSES and order != "cancel"
 
 
 @frozen(eq=False, repr=False)
