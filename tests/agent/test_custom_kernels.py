@@ -53,6 +53,21 @@ async def test_a_kernel_is_run_by_its_name() -> None:
     assert result.metadata.tokens_used == 15
 
 
+async def test_the_settings_of_the_builder_reach_the_kernel_as_the_same_object() -> None:
+    seen: list[object] = []
+
+    @effect
+    async def looking(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+        seen.append(context.input.settings)
+        return transition_state(state, status="done", iteration=1, output="seen")
+
+    builder = create(ScriptedLLM()).with_kernel("looking", looking).with_reasoning(kernel="looking")
+    agent = builder.with_budget(tokens=1_000).build()
+    settings = agent.container.settings()
+    assert (await agent.run("Look.")).status == "completed"
+    assert [each is settings for each in seen] == [True]
+
+
 @pytest.mark.parametrize("strategy", ["reactive", "direct", "reflexion", "tree-of-thought"])
 async def test_every_strategy_runs_the_kernel_of_the_configuration(strategy: str) -> None:
     kernel_types: list[str] = []
