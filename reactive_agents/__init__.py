@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         agent_tool,
         read_config,
     )
+    from reactive_agents.agent.document_search import DocumentIndex
     from reactive_agents.agent.multi_agent import handoff, without_tool_calls
     from reactive_agents.agent.output_types import result_adapter
     from reactive_agents.agent.persona import PersonaAgent, Personas
@@ -87,6 +88,7 @@ _NAMES = {
     "agent": (
         "AgentConfig AgentError AgentResult ReactiveAgent ReactiveAgents TypedResult agent_tool read_config"
     ),
+    "agent.document_search": "DocumentIndex",
     "agent.multi_agent": "handoff without_tool_calls",
     "agent.output_types": "result_adapter",
     "agent.persona": "PersonaAgent Personas",
@@ -129,6 +131,7 @@ __all__ = [
     "Case",
     "CompletedResult",
     "Document",
+    "DocumentIndex",
     "ExternalCallRequested",
     "FallbackModel",
     "FunctionCheck",

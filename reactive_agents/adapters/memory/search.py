@@ -63,11 +63,11 @@ def unspaced_words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words_of(text) if _UNSPACED.search(word)))
 
 
-def keyword_pairs(text: str) -> tuple[str, ...]:
+def keyword_pairs(text: str, most: int | None = MOST_PAIRS) -> tuple[str, ...]:
     """Return adjacent pairs of Chinese or Japanese characters, each once.
 
     They replace words, which have no written boundaries; pairs without hiragana come first. Pairs of
-    hiragana, mostly grammar, are omitted.
+    hiragana, mostly grammar, are omitted. ``most``: maximum of pairs; ``None`` for all.
     """
     if _UNSPACED.search(text) is None:
         return ()
@@ -75,7 +75,7 @@ def keyword_pairs(text: str) -> tuple[str, ...]:
     pairs = dict.fromkeys(run[at : at + 2] for run in runs for at in range(len(run) - 1))
     by_hiragana = {pair: len(_HIRAGANA.findall(pair)) for pair in pairs}
     keywords = (pair for pair, count in by_hiragana.items() if count < 2)
-    return tuple(sorted(keywords, key=by_hiragana.__getitem__)[:MOST_PAIRS])
+    return tuple(sorted(keywords, key=by_hiragana.__getitem__)[:most])
 
 
 def indexed_form(word: str) -> str:

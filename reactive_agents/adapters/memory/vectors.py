@@ -6,7 +6,7 @@ import inspect
 import math
 import sqlite3
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from heapq import nsmallest
@@ -21,7 +21,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.memory import store
 from reactive_agents.adapters.memory.search import postgres_by_vector, postgres_put_vector
 from reactive_agents.adapters.memory.store import microseconds
-from reactive_agents.adapters.sql import Transaction, marks
+from reactive_agents.adapters.sql import Rows, Transaction, marks
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryEntry, MemoryId
@@ -162,17 +162,36 @@ def _cosines(connection: Transaction, among: store.Living, query: Embedding, lim
         f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({marks(among.kinds)})"
         f"{among.reach.condition}",
         (space, *among.kinds, *among.reach.values),
-    ).fetchall()
+    )
+
+    def vectors(some: Sequence[int]) -> Rows:
+        return connection.execute(
+            f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({marks(some)})", some
+        )
+
+    return closest(query, rows, limit, vectors)
+
+
+def closest(
+    query: Embedding,
+    rows: Iterable[tuple[bytes, int]],
+    limit: int,
+    vectors: Callable[[Sequence[int]], Iterable[tuple[int, bytes]]],
+) -> dict[int, float]:
+    """Return the numbers of the closest vectors with their cosines, closest first.
+
+    Args:
+        rows: the signs and the number of each vector.
+        vectors: returns the vectors of some numbers.
+    """
     signs, read = int.from_bytes(query.signs, "big"), int.from_bytes
     coarse = nsmallest(
         CANDIDATES_FOR_EACH * limit, [((read(each, "big") ^ signs).bit_count(), seq) for each, seq in rows]
     )
     unpack = struct.Struct(f"<{query.dimension}f").unpack
-    vectors = connection.execute(
-        f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({marks(coarse)})", [seq for _, seq in coarse]
-    )
     # for unit vectors, the distance gives the same order as the angle, and is faster
-    fine = nsmallest(limit, [(math.dist(query.values, unpack(vector)), seq) for seq, vector in vectors])
+    some = vectors([seq for _, seq in coarse])
+    fine = nsmallest(limit, [(math.dist(query.values, unpack(vector)), seq) for seq, vector in some])
     return {seq: 1.0 - distance * distance / 2.0 for distance, seq in fine}
 
 

@@ -259,9 +259,8 @@ def _words(query: str) -> Iterator[str]:
 
 
 def _search(workspace: Path, glob: str, words: tuple[str, ...], tally: _Tally) -> Iterator[_Hit]:
-    pattern = tuple(glob.removeprefix("./").split("/"))
     for path in files_below(workspace):
-        if _matches(path, pattern):
+        if fits_glob(path, glob):
             yield from _search_file(workspace, path, words, tally)
 
 
@@ -296,8 +295,9 @@ def _excerpt(line: str, words: tuple[str, ...]) -> str:
     return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
 
 
-def _matches(path: str, pattern: tuple[str, ...]) -> bool:
-    """Whether a relative path fits a glob, part by part; no pattern makes it slow."""
+def fits_glob(path: str, glob: str) -> bool:
+    """Return whether a path fits a glob, part by part; no pattern makes it slow."""
+    pattern = tuple(glob.removeprefix("./").split("/"))
     reached = _past_double_stars({0}, pattern)
     for part in path.split("/"):
         following = set()
