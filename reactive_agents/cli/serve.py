@@ -20,6 +20,7 @@ from reactive_agents.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.description import DeskOptions
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
+from reactive_agents.core.conversation import wrong_name
 from reactive_agents.effects import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.server.access import ApiKeys, KeyLimits
 from reactive_agents.server.app import create_app, named_agents
@@ -255,6 +256,8 @@ def create(
     """Create a key and print it once."""
     if (user is None) is not any_user:
         raise typer.BadParameter("give --user or --any-user.", param_hint="--user")
+    if (problem := wrong_name("user", user)) is not None:
+        raise typer.BadParameter(problem, param_hint="--user")
     if days is not None and not 0 < days <= _MOST_DAYS:
         raise typer.BadParameter(
             f"got {days:g}, expected a number above 0, at most {_MOST_DAYS}.", param_hint="--days"

@@ -25,6 +25,7 @@ from starlette.requests import Request
 
 from reactive_agents.adapters.system import SystemClock, write_for_owner
 from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.values import OMITTED
 from reactive_agents.server.web import Problem
 
@@ -108,7 +109,7 @@ class Principal:
             Problem: the key belongs to another user.
         """
         if self.user is None or user in (None, self.user):
-            return self.user or user
+            return user if self.user is None else self.user
         raise Problem(403, "foreign-user", "The key may not act for this user.")
 
 
@@ -178,8 +179,11 @@ class ApiKeys:
 
         Raises:
             OSError: the file cannot be written.
-            ValueError: it is not a key file.
+            ValueError: it is not a key file, or no run can have this user.
         """
+        problem = wrong_name("user", user)
+        if problem is not None:
+            raise ValueError(problem)
         key_id = secrets.token_hex(6)
         key = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
         scope = None if agents is None else tuple(agents)

@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from reactive_agents.adapters.system import joined_to_trace
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.server.access import ApiKeys, Authenticate, KeyLimits
-from reactive_agents.server.runs import AgentService, DepsFactory
+from reactive_agents.server.runs import AgentService, DepsFactory, has_lasting_sessions, is_durable
 from reactive_agents.server.web import LOOPBACK_HOSTS, Border, JsonText, Problem, healthy, report
 
 PROTOCOLS: Mapping[str, str] = {
@@ -98,12 +98,18 @@ def create_app(
         raise ValueError("keys and authenticate: give one of them.")
     if keys is not None and not isinstance(keys, ApiKeys):
         keys = ApiKeys(keys)
+    names: set[str] = set()
     for name, agent in served.items():
+        if is_durable(agent) or has_lasting_sessions(agent):
+            if agent.name in names:  # the key of one would reach what is stored of the other
+                detail = "what is stored of them cannot be told apart: rename one by with_name."
+                raise ValueError(f"Two agents have the name {agent.name!r}: {detail}")
+            names.add(agent.name)
         if not agent.has_deps and deps is None:
             raise ValueError(
                 f"{name!r} takes dependencies: deps has to make them, or with_deps of its builder."
             )
-        if queue is not None and agent.container.settings().durability is None:
+        if queue is not None and not is_durable(agent):
             raise ValueError(f"{name!r} is not durable: its runs cannot be queued.")
     unknown = [each for each in protocols if each not in PROTOCOLS]
     if unknown:

@@ -417,8 +417,7 @@ class OpenAIProtocol:
 
     async def _delete_oldest(self, agent: ReactiveAgent[Any, Any], held: tuple[str, str] | None) -> None:
         """Delete the oldest conversations of responses if too many are in memory."""
-        store = agent.container.memory.sessions().value_or(None)
-        if held is None or getattr(getattr(store, "content", None), "lasting", True):
+        if held is None or runs.has_lasting_sessions(agent):
             return
         self._in_memory.pop(held, None)
         self._in_memory[held] = None

@@ -35,7 +35,7 @@ from reactive_agents.agent.run_options import TaskOptions
 from reactive_agents.core import errors, events
 from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
-from reactive_agents.core.conversation import SessionInfo
+from reactive_agents.core.conversation import SessionInfo, wrong_name
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.governance import ApprovalDecision, GuardrailStage, described_request
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
@@ -48,7 +48,7 @@ from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
 from reactive_agents.core.texts import one_line
 from reactive_agents.effects import attempt, spawn_on_this_loop
-from reactive_agents.engine.durability import names_of_given_tools
+from reactive_agents.engine.durability import names_of_given_tools, task_difference
 from reactive_agents.engine.guardrail import WITHHELD
 from reactive_agents.engine.recorded_answers import recorded_outcome
 from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
@@ -299,6 +299,11 @@ class RunRequest:
     run_id: RunId | None = None
     tools: Sequence[Tool] = ()
 
+    @property
+    def work(self) -> tuple[object, ...]:
+        """The fields that a repeated request has in common; labels of parts are in the text."""
+        return self.text, self.session, self.history, dict(self.metadata), tuple(self.tags), self.settings
+
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
 """Create the dependencies of a run, or a context manager that makes them, for the sender of a request.
@@ -369,7 +374,7 @@ class AgentService:
             Problem: the key is missing or wrong, or has sent too many requests.
         """
         found = self.anybody if self._authenticate is None else self._authenticate(request)
-        if found is None:
+        if found is None or wrong_name("user", found.user) is not None:  # such as a blank one: nobody
             detail = "An API key is needed, as Authorization: Bearer …"
             raise Problem(401, "unauthorized", detail, headers={"www-authenticate": "Bearer"})
         self.uses.count_request(found)
@@ -413,7 +418,7 @@ class AgentService:
         name, served = self.agent(principal, agent)
         self._refuse_as_it_ends()
         user = principal.acts_for(asked.user)
-        durable = _is_durable(served)
+        durable = is_durable(served)
         run_id = asked.run_id
         if asked.key is not None:
             run_id = keyed_run_id(principal, user, name, asked.key)
@@ -500,7 +505,7 @@ class AgentService:
             task.user,
             shown_name(task.user, task.session),
             principal,
-            _is_durable(agent),
+            is_durable(agent),
             asked,
             is_guarded=not self._shows_unchecked and guards(agent, "output"),
         )
@@ -573,7 +578,7 @@ class AgentService:
             for agent in self.agents.values():
                 log = agent.container.core.run_log().value_or(None)
                 try:
-                    if _is_durable(agent):
+                    if is_durable(agent):
                         await agent.runs.check()
                     if log is not None:
                         value_or_raise(await attempt(log.check()))
@@ -601,7 +606,7 @@ class AgentService:
                     return live
             else:
                 raise _not_found()
-        served = [each for name, each in self.agents.items() if principal.may_use(name) and _is_durable(each)]
+        served = [each for name, each in self.agents.items() if principal.may_use(name) and is_durable(each)]
         known = [(each, RunId(run_id)) for each in served]
         while known:
             above: list[tuple[ReactiveAgent[Any, Any], RunId]] = []
@@ -635,7 +640,7 @@ class AgentService:
         names = [self.agent(principal, agent)[0]] if agent else [*filter(principal.may_use, self.agents)]
         found: dict[str, LiveRun | RecordedRun] = {}
         for name in names:
-            if not _is_durable(self.agents[name]):
+            if not is_durable(self.agents[name]):
                 continue
             recorded = await _of_store(self.agents[name].runs.list(state=state, user=user, limit=limit))
             found.update((each.run_id, _without_secrets(each, self.agents[name])) for each in recorded)
@@ -779,7 +784,7 @@ class AgentService:
         name = self.served_name(run)
         self._live.pop(run.run_id, None)
         self._by_key.pop(run.run_id, None)
-        if _is_durable(self.agents[name]):  # another request may be faster
+        if is_durable(self.agents[name]):  # another request may be faster
             await _of_store(_unless_missing(self.agents[name].runs.delete(run.run_id)))
 
     async def settle(
@@ -794,11 +799,15 @@ class AgentService:
         principal.must_settle(answer[0])
         if answer[0] == "question" and not answer[1].strip():
             raise Problem(422, "blank-answer", "The answer to a question is a text that is not blank.")
-        agent = self.agents[self.served_name(run)]
-        settled: Result[Any, Any]
+        agent, own = self.agents[self.served_name(run)], RunId(run_id)
+        is_recorded = isinstance(run, RecordedRun)
+        if isinstance(run, LiveRun) and run.is_durable:  # unless a sub-run has another record, or none
+            is_recorded = await _of_store(_unless_missing(agent.runs.find(own))) is not None
+        if is_recorded:  # where the first answer holds, whichever process it came to
+            await self._settle_recorded(principal, agent, run.run_id, own, request, answer)
         if isinstance(run, LiveRun):
-            own, asked = RunId(run_id), run.requests.get((RunId(run_id), request))
-            match answer, asked:
+            settled: Result[Any, Any] = Failure(None)
+            match answer, run.requests.get((own, request)):
                 case ("approval", decision), events.ApprovalRequested():
                     settled = _decided(
                         agent.approve, agent.deny, decision, principal, own, ApprovalId(request)
@@ -807,31 +816,39 @@ class AgentService:
                     settled = await agent.answer(own, RequestId(request), str(text))
                 case ("call", result, error), events.ExternalCallRequested():
                     settled = await agent.deliver(own, RequestId(request), result, error=str(error))
-                case _:
-                    raise _not_waiting()
-            if isinstance(settled, Failure):
+            if isinstance(settled, Failure) and not is_recorded:
                 raise _not_settled(settled.failure())
-            return
+
+    async def _settle_recorded(
+        self,
+        principal: Principal,
+        agent: ReactiveAgent[Any, Any],
+        main: RunId,
+        own: RunId,
+        request: str,
+        answer: Answer,
+    ) -> None:
         try:
-            asked_ones = await _of_store(agent.runs.questions(run.run_id, below=True))
+            asked_ones = await _of_store(agent.runs.questions(main, below=True))
             known = (
                 each
                 for each in asked_ones
-                if each.run_id == run_id and request in (question_id(each), _digest_of(each))
+                if each.run_id == own and request in (question_id(each), _digest_of(each))
             )
             question = next(known, None)
             if question is None:
                 raise _not_waiting()
             if question.kind == "doubt":
                 principal.must_settle("approval")
-            own, key = question.run_id, question.key
             match answer:
                 case ("approval", decision):
-                    await _decided(agent.runs.approve, agent.runs.deny, decision, principal, own, key)
+                    await _decided(
+                        agent.runs.approve, agent.runs.deny, decision, principal, own, question.key
+                    )
                 case ("question", text):
-                    await agent.runs.answer(own, text, key)
+                    await agent.runs.answer(own, text, question.key)
                 case ("call", result, error):
-                    await agent.runs.answer(own, result, key, error=str(error))
+                    await agent.runs.answer(own, result, question.key, error=str(error))
         except AgentError as failed:
             raise _not_settled(failed.error) from None
 
@@ -1097,8 +1114,15 @@ def _without_secrets(run: RecordedRun, agent: ReactiveAgent[Any, Any]) -> Record
     return evolve(run, task=task, result=result)
 
 
-def _is_durable(agent: ReactiveAgent[Any, Any]) -> bool:
+def is_durable(agent: ReactiveAgent[Any, Any]) -> bool:
+    """Return whether the runs of an agent are recorded."""
     return agent.container.settings().durability is not None
+
+
+def has_lasting_sessions(agent: ReactiveAgent[Any, Any]) -> bool:
+    """Return whether the sessions of an agent outlive the process."""
+    store = agent.container.memory.sessions().value_or(None)
+    return bool(getattr(getattr(store, "content", None), "lasting", True))
 
 
 def _began(run: LiveRun | RecordedRun) -> datetime:
@@ -1126,7 +1150,7 @@ async def _begun(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> R
     found = await _unless_missing(agent.runs.find(run_id))
     if found is None:
         return None
-    if (found.task.input, found.task.session) != (task.input, task.session):
+    if task_difference(found.task, evolve(task, parts=found.task.parts)):  # the text has the labels of parts
         raise _other_task()
     return found if found.is_held or found.status not in ("open", "queued") else None
 
@@ -1150,7 +1174,7 @@ def _of_same_task(run: LiveRun | None, asked: RunRequest) -> LiveRun | None:
     """
     if run is None:
         return None
-    if run.asked is None or (run.asked.text, run.asked.session) != (asked.text, asked.session):
+    if run.asked is None or run.asked.work != asked.work:
         raise _other_task()
     return None if run.is_left else run
 

@@ -45,6 +45,7 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     [
         (("keys", "create", "x"), "--user or --any-user"),
         (("keys", "create", "x", "--user", "a", "--any-user"), "--user or --any-user"),
+        (("keys", "create", "x", "--user", ""), "--user: user: got ''"),
         (("keys", "create", "x", "--any-user", "--limit", "runs=0"), "above 0"),
         (("keys", "create", "x", "--any-user", "--limit", "cats=1"), "requests_per_minute"),
         (("keys", "create", "x", "--any-user", "--limit", "run_s=inf"), "above 0"),

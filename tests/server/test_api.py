@@ -464,8 +464,9 @@ async def test_requests_with_one_key_begin_one_run() -> None:
     async with asking(app) as client:
         found = []
 
-        async def ask(text: str) -> None:
-            found.append(await client.post("/v1/runs", json={"task": text, "user": "ada"}, headers=once))
+        async def ask(text: str, **more: Any) -> None:
+            asked = {"task": text, "user": "ada", **more}
+            found.append(await client.post("/v1/runs", json=asked, headers=once))
 
         async with anyio.create_task_group() as group:
             for _ in range(5):
@@ -474,6 +475,10 @@ async def test_requests_with_one_key_begin_one_run() -> None:
         both = [("idempotency-key", "order-7"), ("idempotency-key", "order-8")]
         twice = await client.post("/v1/runs", json={"task": "Order tea."}, headers=both)
         assert (twice.status_code, twice.json()["code"]) == (400, "repeated-header")
+        said = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
+        for other_work in ({"tags": ["b"]}, {"metadata": {"shop": 2}}, {"history": said}, {"session": "s"}):
+            await ask("Order tea.", **other_work)
+            assert (found[-1].status_code, found[-1].json()["code"]) == (422, "other-task")
         await ask("Order coffee.")
         assert (found[-1].status_code, found[-1].json()["code"]) == (422, "other-task")
         other = await client.post("/v1/runs", json={"task": "Order tea.", "user": "bob"}, headers=once)
@@ -1053,8 +1058,9 @@ async def test_a_repeated_request_finds_its_run_in_another_process(tmp_path: Pat
         again = await other.post("/v1/runs", json={"task": "Order tea."}, headers=once)
         assert (again.status_code, again.json()["run_id"]) == (201, first.json()["run_id"])
         assert again.json()["status"] == "running"
-        coffee = await other.post("/v1/runs", json={"task": "Order coffee."}, headers=once)
-        assert (coffee.status_code, coffee.json()["code"]) == (422, "other-task")
+        for work in ({"task": "Order coffee."}, {"task": "Order tea.", "metadata": {"shop": 2}}):
+            refused = await other.post("/v1/runs", json=work, headers=once)
+            assert (refused.status_code, refused.json()["code"]) == (422, "other-task")
         go.set()
         assert (await ended(one, first.json()))["output"] == "Done."
         late = await other.post("/v1/runs", json={"task": "Order tea."}, headers=once)

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reactive_agents import ReactiveAgents, tool
-from reactive_agents.server import KeyLimits, create_app, web
+from reactive_agents.server import KeyLimits, Principal, create_app, web
 from reactive_agents.server.runs import shown_name, stored_name
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
 from tests.support.servers import NARROW, asking, bearer, events_of, keys_in, listening
@@ -148,6 +148,35 @@ async def test_no_header_or_field_makes_another_user_of_a_key(tmp_path: Path) ->
             strange = await home.client.get(run, headers=[(b"authorization", text.encode("utf-8"))])
             assert strange.status_code == 401
         assert (await home.client.get("/metrics", headers=bob)).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/agents/clerk/sessions", "/v1/models"])
+async def test_a_sender_with_a_blank_user_is_nobody(path: str) -> None:
+    """As where a proxy did not send the name, which would not be narrowed to anybody's runs."""
+    app = create_app(
+        agent("clerk", forever(say(SECRET))),
+        authenticate=lambda request: Principal(user=request.headers.get("x-user", "")),
+    )
+    async with asking(app) as client:
+        body, ada = {"task": f"Remember: {SECRET}.", "session": "diary"}, {"x-user": "ada"}
+        run = (await client.post("/v1/runs", json=body, headers=ada)).json()["run_id"]
+        await client.get(f"/v1/runs/{run}?wait_s=60", headers=ada)
+        assert (await client.get(path, headers=ada)).status_code == 200
+        for nobody in ({}, {"x-user": " "}):
+            assert (await client.get(path, headers=nobody)).status_code == 401
+
+
+@pytest.mark.parametrize("stores", ["runs", "sessions"])
+def test_agents_whose_stored_data_have_one_name_are_not_served_side_by_side(
+    tmp_path: Path, stores: str
+) -> None:
+    def unnamed() -> Any:
+        built = ReactiveAgents.create().with_llm(ScriptedLLM())
+        place = tmp_path / "stored.db"
+        return (built.with_durability(place) if stores == "runs" else built.with_sessions(place)).build()
+
+    with pytest.raises(ValueError, match="Two agents have the name 'agent'"):
+        create_app({"clerk": unnamed(), "judge": unnamed()})
 
 
 PATHS = (

@@ -182,6 +182,27 @@ async def test_processes_that_follow_one_run_continue_it_once(tmp_path: Path) ->
     assert PAID == ["Ann"]
 
 
+@pytest.mark.parametrize("approves_last", [True, False])
+async def test_a_decision_that_another_process_took_first_is_not_said_to_be_taken(
+    tmp_path: Path, approves_last: bool
+) -> None:
+    PAID.clear()
+    last, first = (
+        ("approval", ApprovalDecision(approves_last)),
+        ("approval", ApprovalDecision(not approves_last)),
+    )
+    turns = call("pay", to="Ann"), forever(answer("The payment of Ann is settled."))
+    async with service_of(tmp_path / "r.db", *turns) as one, service_of(tmp_path / "r.db") as other:
+        run = await waiting_run(one)
+        recorded, (asked,) = await last_of(other, set())
+        await other.settle(other.anybody, recorded, *request_key(asked), first)
+        with pytest.raises(Problem) as refused:
+            await one.settle(one.anybody, run, *request_key(asked), last)
+        await run.until_ended()
+    assert refused.value.code == "not-waiting"
+    assert ([] if approves_last else ["Ann"]) == PAID
+
+
 async def test_a_run_is_continued_here_when_the_process_that_has_it_ends(tmp_path: Path) -> None:
     PAID.clear()
     looks = 0
