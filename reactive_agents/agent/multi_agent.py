@@ -20,6 +20,7 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
 from reactive_agents.core.results import declined_in, doubt_in
 from reactive_agents.core.run_context import RunContext, can_take, is_of_type, is_subtype, type_name
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
+from reactive_agents.core.tools import ApprovalRule
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.engine.handoffs import HandoffHandler, HandoffTarget, HistoryFilter, admits
 from reactive_agents.reasoning.structured_output.schema import Shape
@@ -45,7 +46,7 @@ def agent_tool(
     name: str | None = None,
     description: str | None = None,
     timeout_s: float = TIMEOUT_S,
-    requires_approval: bool = False,
+    requires_approval: bool | ApprovalRule = False,
     return_direct: bool = False,
     retries: int | None = None,
 ) -> Tool[..., Any, object]: ...
@@ -58,7 +59,7 @@ def agent_tool(
     name: str | None = None,
     description: str | None = None,
     timeout_s: float = TIMEOUT_S,
-    requires_approval: bool = False,
+    requires_approval: bool | ApprovalRule = False,
     return_direct: bool = False,
     retries: int | None = None,
 ) -> Tool[..., Any, _Deps]: ...
@@ -70,7 +71,7 @@ def agent_tool(
     name: str | None = None,
     description: str | None = None,
     timeout_s: float = TIMEOUT_S,
-    requires_approval: bool = False,
+    requires_approval: bool | ApprovalRule = False,
     return_direct: bool = False,
     retries: int | None = None,
 ) -> Tool:
@@ -165,7 +166,7 @@ class Handoff:
         description: what the agent is for, shown to the model that hands over.
         filter: chooses the messages before the task that the agent is shown.
         on_handoff: called before the conversation is handed over.
-        requires_approval: whether an approver is asked before.
+        requires_approval: whether an approver is asked, or a rule as for :func:`~reactive_agents.tool`.
     """
 
     agent: ReactiveAgent[Any, Any] | LaterAgent
@@ -173,7 +174,7 @@ class Handoff:
     description: str = ""
     filter: HistoryFilter | None = None
     on_handoff: HandoffHandler | None = None
-    requires_approval: bool = False
+    requires_approval: bool | ApprovalRule = False
 
     @property
     def tool_name(self) -> str:
@@ -216,7 +217,7 @@ def handoff(
     description: str = "",
     filter: HistoryFilter | None = None,
     on_handoff: HandoffHandler | None = None,
-    requires_approval: bool = False,
+    requires_approval: bool | ApprovalRule = False,
 ) -> Handoff:
     """Return a handoff to an agent, with options, for ``with_handoffs``.
 
@@ -229,7 +230,7 @@ def handoff(
             :func:`without_tool_calls`.
         on_handoff: called with a ``HandoffInfo`` before the conversation is handed over, sync or async. When
             it raises, the handoff is prevented and the model reads the reason.
-        requires_approval: whether the approver is asked before.
+        requires_approval: whether an approver is asked, or a rule as for :func:`~reactive_agents.tool`.
 
     Raises:
         TypeError: the agent is a function, and there is no name; or an argument is of a wrong type.

@@ -139,9 +139,9 @@ def described_tool(config: ExternalToolConfig) -> Result[Tool, InvalidConfig]:
 
 
 def tool_description(tool: Tool) -> ExternalToolConfig | None:
-    """Return the configuration of an external tool; ``None`` for any other."""
+    """Return the configuration of an external tool without a rule, or ``None``."""
     schema = tool.given_schema
-    if schema is None:
+    if schema is None or not isinstance(tool.requires_approval, bool):
         return None
     _, _, _, *options = (each.name for each in attrs.fields(ExternalToolConfig))
     given = {each: getattr(tool, each) for each in options}

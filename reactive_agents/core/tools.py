@@ -37,6 +37,14 @@ ANSWER_TIMEOUT_S = 300.0
 RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
 """Names of the kernel's own tools."""
 
+ApprovalRule: TypeAlias = (
+    Callable[[dict[str, Any]], bool | Awaitable[bool]]
+    | Callable[[RunContext[Any], dict[str, Any]], bool | Awaitable[bool]]
+)
+"""Return whether a call with these arguments needs approval; may take the run's context first."""
+RecordedRule: TypeAlias = Callable[[JsonObject, Callable[[], Awaitable[bool]]], Awaitable[bool]]
+"""Take the arguments of a call, and a function that asks its rule whether it may run unasked."""
+
 _PLAIN_OBJECT = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
 _PLAIN_VALUE = frozenset({"type", "title", "description", "default"})
 _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
@@ -56,7 +64,8 @@ class ToolDefinition(Value):
         description: what it does and when to use it.
         parameters: JSON Schema of the arguments, an object schema.
         timeout_s: seconds a call may take, above 0.
-        requires_approval: whether a call is refused with ``ToolNotApproved`` unless someone approves it.
+        requires_approval: whether a call is refused with ``ToolNotApproved`` unless someone approves it; also
+            true if a rule of the tool lets some calls run unasked.
         risk: how much harm a wrong call can do.
         output: whether it delivers the result of the task (writes the report, sends the mail).
         idempotent: whether a call may be run again with the same arguments after a crash.
@@ -158,6 +167,8 @@ class ToolScope(Value):
         call_key: unique for this call and the same when the run is replayed, so usable as an idempotency key.
         deadline: when the run must have ended, in seconds of the run's monotonic clock; ``None`` for never.
         needs_approval: whether this call needs approval, also where its tool does not.
+        recorded_rule: returns whether the rule of the tool lets the call run unasked, as it was recorded the
+            first time; ``None`` where nothing is recorded.
         run_context: makes the context of the call, for functions that take one; ``None`` outside of agents.
         report: takes the progress of the call, from any thread; ``None`` where the events have no readers.
         known_texts: what the run has read and written of files.
@@ -173,6 +184,7 @@ class ToolScope(Value):
     run_context: Callable[[], RunContext[Any]] | None = field(default=None, eq=False, repr=False)
     report: ProgressReport | None = field(default=None, eq=False, repr=False)
     known_texts: tuple[KnownText, ...] = field(default=(), eq=False, repr=False)
+    recorded_rule: RecordedRule | None = field(default=None, eq=False, repr=False)
 
 
 @frozen(eq=False, repr=False)

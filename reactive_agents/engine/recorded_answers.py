@@ -50,6 +50,8 @@ ServiceErrors: TypeAlias = (
     | errors.OutputValidatorFailed
 )
 
+APPROVAL_RULE = "approval.rule"
+"""Records the digest of the arguments with which a call may run unasked; empty if it may not."""
 SERVICES: Mapping[str, Any] = {
     "memory.bootstrap": MemoryContext,
     "memory.flush": FlushReport,
@@ -70,6 +72,7 @@ SERVICES: Mapping[str, Any] = {
     "sessions.begin": History,
     "output validators.accept": JudgedAnswer,
     "instructions.text": str,
+    APPROVAL_RULE: str,
 }
 """Calls of services that are recorded, with the types of their values; ``None`` for calls that write."""
 
@@ -142,7 +145,7 @@ def intent_data(call: ToolCall, edited: JsonObject | None) -> JsonObject:
 def call_of(entry: RunEntry) -> str:
     """Return the key of the tool call of an entry but a result; empty for none."""
     call, _, name = entry.key.rpartition("/")
-    if name.startswith("audit.append"):
+    if name.startswith(("audit.append", APPROVAL_RULE)):
         return call if call.rpartition("/")[2].startswith("t") else ""
     if entry.kind not in ("intent", "question", "answer") and not name.endswith(PUBLISHED):
         return ""

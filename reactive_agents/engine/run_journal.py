@@ -44,6 +44,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.recorded_answers import (
+    APPROVAL_RULE,
     PUBLISHED,
     SERVICES,
     ServiceErrors,
@@ -489,6 +490,20 @@ class RunJournal:
                 await self.settle()
                 self._arrive(self._entries[key].at)
 
+        async def recorded_rule(arguments: JsonObject, ask: Callable[[], Awaitable[bool]]) -> bool:
+            """Return whether a rule let a call with these arguments run at first."""
+            if key not in self._entries and f"{key}/q1?" in self._entries:
+                return False  # someone was asked, when the tool had no rule
+            asked = sha256(data_to_json(arguments).encode(errors="backslashreplace")).hexdigest()
+
+            async def said() -> Result[str, errors.ServiceFailed]:
+                return Success(asked if await ask() else "")
+
+            if await _branch_of(self).once(APPROVAL_RULE, said) != Success(asked):
+                return False
+            await intend()
+            return True
+
         approver = made.approver
         if made.needs_approval and approver is not None:
             approver = _IntendingApprover(approver, intend)
@@ -498,7 +513,8 @@ class RunJournal:
         own = None if caller is None else replaced(caller, sub_runs=[], recorded={})
         token, above = BRANCH.set(branch.fork(key)), CALLER.set(own)
         try:
-            return await made.execute(replaced(made.scope, call_key=self.call_key(key)), approver)
+            scope = replaced(made.scope, call_key=self.call_key(key), recorded_rule=recorded_rule)
+            return await made.execute(scope, approver)
         finally:
             CALLER.reset(above)
             BRANCH.reset(token)

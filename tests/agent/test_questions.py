@@ -464,6 +464,12 @@ async def test_external_tools_and_ask_user_are_written_to_a_configuration_and_re
     assert (ship.risk, ship.timeout_s, ship.retries, "ask-user" in offered) == ("high", 9, 1, True)
 
 
+def test_an_external_tool_with_an_approval_rule_is_not_written_to_a_configuration() -> None:
+    ruled = external_tool("ship", SCHEMA, description="Ship.", requires_approval=lambda arguments: False)
+    with pytest.raises(AgentError, match=r"tools: got 'ship', expected .* to be serialised"):
+        ReactiveAgents.create().with_model("offline").with_tools(ruled).to_config()
+
+
 def test_a_wrong_external_tool_of_a_configuration_is_named() -> None:
     wrong = {"name": "ship", "description": "Ship.", "parameters": {"type": "array"}}
     with pytest.raises(AgentError, match="external_tools: got 'ship'"):

@@ -1,9 +1,10 @@
 """A misspelt option, or one of a wrong type, is an error to a type checker."""
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
-from typing import assert_type
+from collections.abc import Mapping
+from typing import Any, assert_type
 
-from reactive_agents import ModelSettings, Personas, ReactiveAgents
+from reactive_agents import ModelSettings, Personas, ReactiveAgents, RunContext, tool
 from reactive_agents.core.config import ReactiveConfig
 
 agents = ReactiveAgents.create()
@@ -37,6 +38,33 @@ ModelSettings(temprature=0.2)  # type: ignore[call-arg]
 agents.with_model("offline", settings=ModelSettings(top_p=0.5))
 agents.with_model_settings({"top_p": 0.5})  # type: ignore[arg-type]
 agents.with_rate_limit(request_per_minute=3)  # type: ignore[call-arg]
+
+
+def is_large(arguments: Mapping[str, Any]) -> bool:
+    return bool(arguments["euros"] > 50)
+
+
+async def is_large_for(ctx: RunContext[int], arguments: dict[str, Any]) -> bool:
+    return bool(arguments["euros"] > ctx.deps)
+
+
+def is_named(name: str) -> bool:
+    return bool(name)
+
+
+def refund(euros: int) -> str:
+    return "refunded"
+
+
+for decorator in (
+    tool(requires_approval=lambda arguments: arguments["euros"] > 50),
+    tool(requires_approval=lambda ctx, arguments: arguments["euros"] > 50 and ctx.user is None),
+    tool(requires_approval=is_large),
+    tool(requires_approval=is_large_for),
+):
+    agents.with_tools(decorator(refund))
+tool(requires_approval=is_named)  # type: ignore[arg-type]
+tool(requires_approval="always")  # type: ignore[call-overload]
 
 
 async def run() -> None:

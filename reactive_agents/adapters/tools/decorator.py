@@ -27,8 +27,8 @@ from reactive_agents.adapters.tools.signature import (
     resolve_signature,
 )
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.run_context import RunContext, signature_of
-from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, Risk, ToolDefinition
+from reactive_agents.core.run_context import RunContext, can_take, signature_of
+from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, ApprovalRule, Risk, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Tool(Generic[_P, _R, _D]):
     function: Callable[_P, _R]
     name: str
     timeout_s: float | None = None
-    requires_approval: bool = False
+    requires_approval: bool | ApprovalRule = False
     risk: Risk = "low"
     output: bool = False
     idempotent: bool = False
@@ -127,7 +127,7 @@ class Tool(Generic[_P, _R, _D]):
             description=self.given_description or contract.description or self.name.replace("_", " "),
             parameters=contract.schema.json_schema,
             timeout_s=default_s if self.timeout_s is None else self.timeout_s,
-            requires_approval=self.requires_approval,
+            requires_approval=self.requires_approval is not False,
             risk=self.risk,
             output=self.output,
             idempotent=self.idempotent,
@@ -232,7 +232,7 @@ def tool(
     description: str | None = None,
     parameters: JsonObject | None = None,
     timeout_s: float | None = None,
-    requires_approval: bool = False,
+    requires_approval: bool | ApprovalRule = False,
     risk: Risk = "low",
     output: bool = False,
     idempotent: bool = False,
@@ -253,7 +253,7 @@ def tool(
     description: str | None = None,
     parameters: JsonObject | None = None,
     timeout_s: float | None = None,
-    requires_approval: bool = False,
+    requires_approval: bool | ApprovalRule = False,
     risk: Risk = "low",
     output: bool = False,
     idempotent: bool = False,
@@ -277,7 +277,9 @@ def tool(
         parameters: JSON Schema of the arguments, an object schema, instead of the annotations; the function
             takes its properties, or ``**arguments``.
         timeout_s: seconds for a call, above 0; by default that of the tool service.
-        requires_approval: deny each call without approval.
+        requires_approval: deny each call without approval; or a rule, a function that returns whether a call
+            needs it, sync (in a thread) or async. It takes the arguments as an ``ApprovalRequest`` has them,
+            or the ``RunContext`` and the arguments. If it raises, or returns no ``bool``, a person is asked.
         risk: the possible harm of a wrong call.
         output: whether the tool delivers the result of the task.
         idempotent: whether it may be repeated with the same arguments after a crash.
@@ -448,6 +450,7 @@ def _check_options(made: Tool[..., Any]) -> None:
         ("risk", made.risk, made.risk in get_args(Risk), f"one of {', '.join(get_args(Risk))}"),
         ("description", text, isinstance(text, str | None), "a text"),
         ("was_done", made.was_done, made.was_done is None or callable(made.was_done), "a function"),
+        ("requires_approval", rule := made.requires_approval, _is_rule(rule), _RULE),
     ]
     checks += (
         (each, value := getattr(made, each), isinstance(value, bool), "True or False") for each in _SWITCHES
@@ -457,7 +460,16 @@ def _check_options(made: Tool[..., Any]) -> None:
             raise ToolDefinitionError(f"The tool {name!r} has {option}={value!r}: give it {expected}.")
 
 
-_SWITCHES = tuple(each.name for each in fields(Tool) if isinstance(each.default, bool))
+_RULE = "True, False, or a function of the arguments, or of a RunContext and the arguments"
+_SWITCHES = tuple(
+    each.name for each in fields(Tool) if isinstance(each.default, bool) and each.name != "requires_approval"
+)
+
+
+def _is_rule(given: object) -> bool:
+    if isinstance(given, bool):
+        return True
+    return callable(given) and any(can_take(given, count, follow_wrapped=True) for count in (1, 2))
 
 
 # --- Tools that another program executes, and the one by which a model asks a person ---
@@ -469,7 +481,7 @@ def external_tool(
     *,
     description: str,
     timeout_s: float | None = None,
-    requires_approval: bool = False,
+    requires_approval: bool | ApprovalRule = False,
     risk: Risk = "low",
     output: bool = False,
     idempotent: bool = False,

@@ -47,10 +47,11 @@ from reactive_agents.core.governance import made_with
 from reactive_agents.core.json import Json, JsonObject, abbreviated, copied_json, json_object_of
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ModelRetry
-from reactive_agents.core.run_context import RunContext, is_of_type, type_name
+from reactive_agents.core.run_context import RunContext, SessionState, can_take, is_of_type, type_name
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import (
     ANSWER_TIMEOUT_S,
+    ApprovalRule,
     CallOrigin,
     KnownText,
     ToolContext,
@@ -235,6 +236,36 @@ def _single(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 def _detail(error: object, limit: int = _DETAIL_CHARS) -> str:
     return shortened(as_text(error), limit)
+
+
+async def _lets_run(rule: ApprovalRule, call: ToolCall, scope: ToolScope) -> bool:
+    """Ask the rule of a tool; it lets a call run only by returning ``False``."""
+    arguments = copied_json(call.arguments)
+    try:
+        if can_take(rule, 1, follow_wrapped=True):
+            said = await call_function(rule, arguments)
+        elif scope.run_context is None:
+            raise TypeError("it takes a RunContext, which only an agent's runs have")
+        else:
+            context = scope.run_context()
+            reading = SessionState(context.state, read_only=True)
+            said = await call_function(rule, attrs.evolve(context, state=reading), arguments)
+    except BaseException as error:  # a rule is arbitrary user code
+        if not _is_its_own(error):
+            raise
+        told = type(error), error, _within_the_tool(error.__traceback__)
+        _log.warning(
+            "The approval rule of the tool %r raised: the call needs approval.", call.name, exc_info=told
+        )
+        return False
+    if isinstance(said, bool):
+        return not said
+    _log.warning(
+        "The approval rule of the tool %r returned %s, expected True or False: the call needs approval.",
+        call.name,
+        abbreviated(said),
+    )
+    return False
 
 
 _Limiters = tuple[anyio.CapacityLimiter, anyio.CapacityLimiter]
@@ -526,12 +557,13 @@ class LocalToolService:
             def check(given: JsonObject) -> Result[JsonObject, InvalidToolArguments]:
                 return convert(given).map(as_it_runs)
 
-            approval = await call_checks.seek_approval(
-                approver, asked, entry.definition, scope, check=check, patience_s=self._remaining_s(scope)
-            )
-            if not isinstance(approval, Success):
-                return Failure(approval.failure())
-            edited = approval.unwrap()
+            if not await self._runs_unasked(entry.tool, asked, scope):
+                approval = await call_checks.seek_approval(
+                    approver, asked, entry.definition, scope, check=check, patience_s=self._remaining_s(scope)
+                )
+                if not isinstance(approval, Success):
+                    return Failure(approval.failure())
+                edited = approval.unwrap()
             if edited is not None:
                 call = attrs.evolve(call, arguments=edited)
                 converted = convert(copied_json(edited))
@@ -543,6 +575,20 @@ class LocalToolService:
         if self._wrappers:
             return made_with(edited, call, await self._run_wrapped(entry, call, scope, needs_approval))
         return made_with(edited, call, await self._run(entry, call, scope, converted.unwrap()))
+
+    async def _runs_unasked(self, tool: Tool, call: ToolCall, scope: ToolScope) -> bool:
+        """Return whether the rule of a tool lets a call run without approval.
+
+        No rule is asked about a call that needs approval for itself, or has arguments from outside.
+        """
+        rule = tool.requires_approval
+        if isinstance(rule, bool) or scope.needs_approval or call.copied:
+            return False
+        asking = partial(_lets_run, rule, call, scope)
+        with anyio.move_on_after(self._remaining_s(scope)):
+            known = scope.recorded_rule
+            return await (asking() if known is None else known(call.arguments, asking))
+        return False
 
     async def _run_wrapped(
         self, entry: _Entry, call: ToolCall, scope: ToolScope, approved: bool

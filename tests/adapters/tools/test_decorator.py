@@ -165,11 +165,14 @@ def test_timeouts_that_make_no_sense(timeout_s: float) -> None:
         def anything() -> None: ...
 
 
+OF_ARGUMENTS = "of the arguments, or of a RunContext and the arguments"
+
+
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
         *((each, "yes", "True or False") for each in ("return_direct", "external", "idempotent", "output")),
-        *((each, 1, "True or False") for each in ("requires_approval", "volatile", "resumable")),
+        *((each, 1, "True or False") for each in ("external", "volatile", "resumable")),
         ("risk", "deadly", "one of low, medium, high"),
         ("risk", ["low"], "one of low, medium, high"),
         ("timeout_s", "3", "seconds above 0"),
@@ -177,6 +180,10 @@ def test_timeouts_that_make_no_sense(timeout_s: float) -> None:
         ("retries", "2", "a whole number, 0 or more"),
         ("description", 3, "a text"),
         ("was_done", "paid", "a function"),
+        *(
+            ("requires_approval", each, f"True, False, or a function {OF_ARGUMENTS}")
+            for each in (1, "always", None, lambda: True, lambda one, two, three: True)
+        ),
     ],
 )
 def test_an_option_of_a_wrong_type_is_named_with_what_was_expected(

@@ -16,7 +16,7 @@ from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.process_tree import MOST_BYTES, run_program
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
 from reactive_agents.core.json import without_surrogates
-from reactive_agents.core.tools import ToolContext
+from reactive_agents.core.tools import ApprovalRule, ToolContext
 
 _NAME = "shell"
 _GRACE_S = 1.0
@@ -77,7 +77,7 @@ def shell_tool(
     allow: Sequence[str] = READING_PROGRAMS,
     *,
     timeout_s: float = 30.0,
-    requires_approval: bool = True,
+    requires_approval: bool | ApprovalRule = True,
     environment: Sequence[str] = (),
 ) -> Tool:
     """Return a ``shell`` tool for chosen programs.
@@ -89,7 +89,7 @@ def shell_tool(
         allow: names of programs, without a path. Allow ``git`` or an interpreter only if the model may run
             anything.
         timeout_s: seconds for a command, above 0; then it is killed with its child processes.
-        requires_approval: deny each command without approval.
+        requires_approval: deny each command without approval, or those for which a rule returns ``True``.
         environment: names of variables for the programs besides ``PATH``, ``LANG`` and ``HOME``, which is an
             empty directory, so that they find no configuration or key of the user.
 
