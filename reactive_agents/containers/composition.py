@@ -16,7 +16,7 @@ providers in its constructor, from the providers of the layers below it. What mu
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import attrgetter
 from threading import RLock
@@ -72,13 +72,16 @@ class Layer(containers.DynamicContainer):
         Raises:
             AttributeError: the layer has a provider of that name.
         """
-        if name in self.__dict__ and name in self.providers and self.__dict__[name] is not value:
+        known = self.__dict__
+        if name in known and name in self.providers and known[name] is not value:
             where = f"{type(self).__name__}.{name}"
             raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
-        if isinstance(value, Provider):
+        if isinstance(value, _PARENTLESS):  # added as the library does it, at half the time
+            self.providers[name] = value
+        elif isinstance(value, Provider):
             _add_provider(self, name, value)
-        else:
-            _set_attribute(self, name, value)
+            return
+        _set_attribute(self, name, value)
 
     def reset_singletons(self) -> Any:
         """Forget every service, as a context manager at its end as well."""
@@ -114,10 +117,9 @@ class Inputs:
     overrides: tuple[object, ...] = ()
 
     @classmethod
-    def of(cls, noted: Iterable[Provider[Any]]) -> Self:
+    def of(cls, noted: Sequence[Provider[Any]]) -> Self:
         """Note the present overrides of these providers."""
-        those = tuple(noted)
-        return cls(those, tuple(map(_OVERRIDE, those)))
+        return cls(tuple(noted), tuple(map(_OVERRIDE, noted)))
 
     def changed(self) -> tuple[Provider[Any], ...]:
         """Return the providers whose override has changed since."""
@@ -139,15 +141,20 @@ class Service(Provider[Any]):
     there is no support for services that are made by coroutines.
 
     Args:
-        provides: makes the service of the further arguments, of which providers are called first.
+        provides: makes the service of the further arguments, of which providers are called first; ``None``
+            for no service, of an :class:`OptionalService`.
     """
 
-    def __init__(self, provides: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, provides: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        self.disable_async_mode()
-        self.provides = provides
+        self.provides: Any = provides
         self.args = args
         self.kwargs = kwargs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the service, or the service of an override."""
+        overriding = self.last_overriding
+        return self._provide(args, kwargs) if overriding is None else overriding(*args, **kwargs)
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
         """Return the provider itself, for containers that refer to it."""
@@ -167,6 +174,9 @@ class Service(Provider[Any]):
         if self.kwargs:
             kwargs = {**{name: _provided(each) for name, each in self.kwargs.items()}, **kwargs}
         return self.provides(*map(_provided, self.args), *args, **kwargs)
+
+
+_PARENTLESS = (Service, Object)
 
 
 def _provided(argument: Any) -> Any:
@@ -214,23 +224,17 @@ class Singleton(Service):
 
     def _prepare(self) -> None:
         """Note the overrides with which the service is made."""
-        self.inputs = Inputs.of(_inputs((*self.args, *self.kwargs.values())))
+        if self.args or self.kwargs:
+            self.inputs = Inputs.of(_inputs((*self.args, *self.kwargs.values())))
 
 
 class OptionalService(Service):
-    """Provides ``Some(service)`` or ``Nothing``, also for overrides with bare values.
-
-    Args:
-        make: makes the service of the other arguments; ``None`` for no service.
-    """
-
-    def __init__(self, make: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(make or _nothing, *args, **kwargs)
+    """Provides ``Some(service)`` or ``Nothing``, also for overrides with bare values."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.last_overriding is not None:
             return as_maybe(super().__call__(*args, **kwargs))
-        return Nothing if self.provides is _nothing else as_maybe(self._provide(args, kwargs))
+        return Nothing if self.provides is None else as_maybe(self._provide(args, kwargs))
 
 
 class EngineProvider(Singleton):
@@ -300,13 +304,13 @@ class EngineProvider(Singleton):
             raise LateOverrideError(tuple(path for path, each in self._by_path() if each in late))
 
 
-def _inputs(arguments: Iterable[object]) -> Iterator[providers.Provider[Any]]:
-    """Yield the providers among arguments, and those that such providers call."""
-    for each in arguments:
-        if isinstance(each, providers.Provider):
-            yield each
-            if isinstance(each, Service | providers.Callable) and not isinstance(each, Singleton):
-                yield from _inputs(each.related)
+def _inputs(arguments: Iterable[object]) -> list[Provider[Any]]:
+    """Return the providers among arguments, and those that such providers call."""
+    found = [each for each in arguments if isinstance(each, Provider)]
+    for each in tuple(found):
+        if isinstance(each, (Service, providers.Callable)) and not isinstance(each, Singleton):
+            found += _inputs(each.related)
+    return found
 
 
 def checked(path: str, given: _A, *types: type) -> _A:
@@ -336,10 +340,6 @@ def as_maybe(service: Any, place: str = "") -> Maybe[Any]:
             f"{place}got the class {found.__name__}, expected a service, such as an object of that class"
         )
     return Nothing if found is None else Some(found)
-
-
-def _nothing() -> None:
-    return None
 
 
 # --- Opening services before an agent's runs, and closing them with the agent ----------------------------

@@ -472,7 +472,9 @@ class ReasoningLayer(Layer):
 # --- The execution engine, with every service that there is ---
 
 
-def build_ports(*, llm: ports.LLM, redactor: Redactor, **services: Any) -> EnginePorts:
+def build_ports(
+    *, llm: ports.LLM, redactor: Redactor, lifetimes: Lifetimes, **services: Any
+) -> EnginePorts:
     """Return the services of an engine in one value.
 
     Raises:
@@ -487,7 +489,8 @@ def build_ports(*, llm: ports.LLM, redactor: Redactor, **services: Any) -> Engin
     services["policies"] = tuple(services["policies"])
     services["output_validators"] = tuple(map(_validator, services["output_validators"]))
     services["instructions"] = tuple(map(_instructions, services["instructions"]))
-    return EnginePorts(llm=llm, redactor=system.checked_redactor(redactor), **services)
+    redactor = system.checked_redactor(redactor)
+    return EnginePorts(llm=llm, redactor=redactor, open_services=lifetimes.open, **services)
 
 
 def _validator(given: OutputValidator | Callable[..., Any]) -> OutputValidator:
@@ -583,7 +586,7 @@ class EngineLayer(Layer):
             cost_tracker=governance.cost_tracker,
             verifier=governance.verifier,
             audit=governance.audit,
-            open_services=core.lifetimes.provided.open,
+            lifetimes=core.lifetimes,
             policies=self.policies,
             output_validators=self.output_validators,
             counter=models.counter,

@@ -130,7 +130,8 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
             f"{_name(function)} has an annotation that cannot be resolved: {error}. "
             "Define or import the type at module level (not only under TYPE_CHECKING)."
         ) from error
-    context, run = (_only_one(function, kind, hints) for kind in (ToolContext, RunContext))
+    kinds = {name: _context_in(hint)[0] for name, hint in hints.items()}
+    context, run = (_only_one(function, kind, kinds) for kind in (ToolContext, RunContext))
     visible = tuple(each for each in signature.parameters if each.name not in (context, run))
     return ResolvedSignature(
         parameters=visible,
@@ -177,9 +178,9 @@ def _is_in_class(function: Callable[..., Any]) -> bool:
     return bool(outer) and not outer.endswith("<locals>")
 
 
-def _only_one(function: Callable[..., Any], kind: type, hints: Mapping[str, Any]) -> str | None:
+def _only_one(function: Callable[..., Any], kind: type, kinds: Mapping[str, object]) -> str | None:
     """Return the parameter of such a context, or ``None``."""
-    found = [name for name, hint in hints.items() if _context_in(hint)[0] is kind]
+    found = [name for name, each in kinds.items() if each is kind]
     if len(found) > 1:
         raise ToolDefinitionError(f"{_name(function)} has more than one {kind.__name__}: {', '.join(found)}.")
     return found[0] if found else None
@@ -191,12 +192,15 @@ def deps_type(hint: object) -> Any:
 
 
 def _context_in(hint: object) -> tuple[object, object]:
-    if typing.get_origin(hint) is typing.Annotated:
+    origin = typing.get_origin(hint)
+    if origin is typing.Annotated:
         hint = typing.get_args(hint)[0]
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
         kinds = [each for each in typing.get_args(hint) if each is not type(None)]
         hint = kinds[0] if len(kinds) == 1 else hint
-    return typing.get_origin(hint) or hint, hint
+        origin = typing.get_origin(hint)
+    return origin or hint, hint
 
 
 def _local_types(frame: types.FrameType | None) -> dict[str, Any]:
