@@ -472,9 +472,7 @@ class ReasoningLayer(Layer):
 # --- The execution engine, with every service that there is ---
 
 
-def build_ports(
-    *, llm: ports.LLM, redactor: Redactor, lifetimes: Lifetimes, **services: Any
-) -> EnginePorts:
+def build_ports(*, llm: ports.LLM, redactor: Redactor, lifetimes: Lifetimes, **services: Any) -> EnginePorts:
     """Return the services of an engine in one value.
 
     Raises:
