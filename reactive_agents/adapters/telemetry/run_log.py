@@ -248,6 +248,7 @@ class SqliteRunLog:
                 written = anyio.run(self._write, batch)
             except Exception:  # noqa: BLE001 - no run fails for its log
                 lost = len(batch)
+                self._texts.clear()
                 _log.warning("The run log could not be written: %d events are lost.", lost, exc_info=True)
                 return len(batch)
             self._failures = self._failures + 1 if isinstance(written, Failure) else 0
@@ -301,6 +302,7 @@ class SqliteRunLog:
 
         written = await self._file.write("log", work, of=f"{os.getpid()} {id(self)}")
         if isinstance(written, Failure):
+            self._texts.clear()  # those of this batch are not stored, so the next requests write theirs again
             return written
         ended = [event for event in batch if isinstance(event, events.TaskCompleted | events.TaskFailed)]
         for event in ended:

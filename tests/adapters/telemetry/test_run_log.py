@@ -246,6 +246,35 @@ def test_a_long_run_keeps_one_request_in_memory(tmp_path: Path) -> None:
     assert alive[-1] - alive[0] < 100  # it would be 465 if each request were kept
 
 
+def test_requests_have_their_texts_after_the_file_was_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "_ATTEMPTS", 1_000)
+    path = tmp_path / "runs.db"
+    log = SqliteRunLog(path, patience_s=0.0)
+    agent = logging_agent(tmp_path / "other.db", *SUM).build()
+
+    async def main() -> None:
+        async with agent:
+            agent.container.core.events().subscribe(log)
+            await attempt(log.check())
+            other = sqlite3.connect(path, isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+            await agent.run("Add 1 and 2.")
+            await log.flush()
+            assert log._failures
+            other.execute("ROLLBACK")
+            other.close()
+        await log.aclose()
+
+    anyio.run(main)
+    (run,) = runs_in(path)
+    asked = [each.body["request"] for each in events_of(path, run.run_id) if "request" in each.body]
+    assert len(asked) == 2
+    assert not any(None in each["messages"] or None in each["tools"] for each in asked)
+    assert not log._texts
+
+
 def test_a_user_is_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     agent = logging_agent(path, *SUM, *SUM).build()
