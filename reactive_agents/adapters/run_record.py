@@ -949,17 +949,21 @@ class SqliteRunRecord:
         if not values:
             return Success(0)
 
-        def work(file: sql.Transaction) -> tuple[int, int]:
-            chosen = f"SELECT id, run_id FROM runs WHERE {where} AND id > ? ORDER BY id LIMIT ?"
-            rows = file.execute(chosen, (*values, last, _DELETED_AT_ONCE)).fetchall()
-            doomed = [name for _, name in rows]
+        def choose(file: sql.Transaction) -> list[int]:
+            chosen = f"SELECT id FROM runs WHERE {where} AND id > ? ORDER BY id LIMIT ?"
+            return [each for (each,) in file.execute(chosen, (*values, last, _DELETED_AT_ONCE))]
+
+        def work(file: sql.Transaction) -> int:
+            chosen = f"SELECT run_id FROM runs WHERE {where} AND id IN ({sql.marks(some)})"  # as they are now
+            doomed = [name for (name,) in file.execute(chosen, (*values, *some))]
+            count = len(doomed)
             while doomed:
-                some, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
-                marks = sql.marks(some)
-                below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", some)
+                group, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
+                marks = sql.marks(group)
+                below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", group)
                 doomed += [child for (child,) in below]
-                file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", some)
-            return len(rows), rows[-1][0] if rows else last
+                file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", group)
+            return count
 
         def schedules(file: sql.Transaction) -> int:
             every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
@@ -968,12 +972,14 @@ class SqliteRunRecord:
             return len(named)
 
         done = Success(0) if user is None else await self._file.write("delete", schedules)
-        deleted, found, last = done.value_or(0), _DELETED_AT_ONCE, 0
-        while isinstance(done, Success) and found == _DELETED_AT_ONCE:
-            written = await self._file.write("delete", work)
-            found, last = written.value_or((0, last))
-            done = written.map(lambda counted: counted[0])
-            deleted += found
+        deleted, last, some = done.value_or(0), 0, [0] * _DELETED_AT_ONCE
+        while isinstance(done, Success) and len(some) == _DELETED_AT_ONCE:
+            # all rows may be read to find them, which no writer waits for
+            found = await self._file.read("delete", choose)
+            some = found.value_or([])
+            last = some[-1] if some else last
+            done = found.map(len) if not some else await self._file.write("delete", work)
+            deleted += done.value_or(0)
         if deleted or isinstance(done, Success):
             await self._file.empty_log()
         return done.map(lambda _: deleted)
