@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
+import socket
+import struct
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
+import anyio
 import httpx
 import pytest
 from hypothesis import given
@@ -19,6 +25,7 @@ from starlette.routing import Route
 from reactive_agents.server.web import (
     MOST_VALUES,
     Border,
+    EventStream,
     JsonText,
     Problem,
     StrictBody,
@@ -27,7 +34,7 @@ from reactive_agents.server.web import (
     report,
     sse,
 )
-from tests.support.servers import events_of
+from tests.support.servers import events_of, listening
 
 pytestmark = pytest.mark.anyio
 
@@ -202,6 +209,33 @@ def test_a_line_break_in_a_field_is_refused(field: dict[str, Any]) -> None:
 
 
 # --- the border -----------------------------------------------------------------------------------------
+
+
+async def test_a_reader_that_leaves_amid_buffered_events_floods_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ended = anyio.Event()
+
+    async def buffered() -> AsyncGenerator[bytes, None]:
+        try:
+            for number in range(1_000):
+                yield sse(b"{}", number=str(number))
+        finally:
+            ended.set()
+
+    async def follow(request: Request) -> Response:
+        return EventStream(buffered())
+
+    caplog.set_level(logging.WARNING, "asyncio")
+    async with listening(Starlette(routes=[Route("/events", follow)])) as address:
+        place = urlsplit(address)
+        reader = socket.create_connection((place.hostname, place.port))
+        # closing it resets it
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reader.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        reader.close()
+        await ended.wait()
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
 
 
 @pytest.mark.parametrize(
