@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -126,8 +127,8 @@ class StudioRecords:
         if path is None:
             return {**nothing, "entries_count": 0, "entries": []}
         verified = await anyio.to_thread.run_sync(verify, path)
-        read = await anyio.to_thread.run_sync(read_entries, path)
-        entries = [] if isinstance(read, Failure) else list(read.unwrap())[-_MOST_ENTRIES:]
+        read = await anyio.to_thread.run_sync(partial(read_entries, path, latest=_MOST_ENTRIES))
+        entries = read.value_or(())
         shown: list[Json] = [
             {
                 "sequence": each.sequence,

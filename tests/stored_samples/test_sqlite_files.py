@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import sqlite3
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,8 @@ def test_every_version_that_was_published_has_a_sample() -> None:
         assert (SAMPLES / f"sessions_{version}.db.gz").exists()
     for version in range(1, RUNS.newest + 1):
         assert (SAMPLES / f"runs_{version}.db.gz").exists()
+    for version in range(1, AUDIT.newest + 1):
+        assert (SAMPLES / f"audit_{version}.db.gz").exists()
 
 
 # --- memory ---------------------------------------------------------------------------------------------
@@ -374,6 +377,26 @@ async def test_money_that_was_spent_or_reserved_still_counts(
     await budget.aclose()
     connection = sqlite3.connect(path)
     assert version_of(connection, BUDGET) == BUDGET.newest
+    connection.close()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_pruned_audit_log_is_read_and_goes_on(tmp_path: Path, version: int) -> None:
+    path = sample(f"audit_{version}.db", tmp_path)
+    told = verify(path).unwrap()
+    assert (told.entries, told.pruned) == (4, 2)
+    for run, numbers in (("run-1", []), ("run-2", [3, 6]), ("run-\u00e9", [4])):
+        assert [each.sequence for each in read_entries(path, run_id=RunId(run)).unwrap()] == numbers
+    log = SqliteAuditLog(path, clock=FakeClock())
+    (_, *last) = (await attempt(log.read(after=4))).unwrap()
+    assert await attempt(log.holds(last[-1].entry)) == Success(True)
+    assert await attempt(log.append(ENTRY)) == Success(None)
+    assert await attempt(log.prune(START + timedelta(seconds=150))) == Success(1)
+    await log.aclose()
+    told = verify(path).unwrap()
+    assert (told.entries, told.pruned) == (5, 3)
+    connection = sqlite3.connect(path)
+    assert version_of(connection, AUDIT) == AUDIT.newest
     connection.close()
 
 

@@ -271,6 +271,10 @@ def _private_key(signing_key: bytes) -> Result[Ed25519PrivateKey, ServiceFailed]
 _failed = sqlite.failure_of("audit")
 _FORBIDDEN = "SELECT RAISE(ABORT, 'an audit log only grows')"
 _NO_DELETE = f"CREATE TRIGGER IF NOT EXISTS entries_remain BEFORE DELETE ON entries BEGIN {_FORBIDDEN}; END"
+_INDEXED = 48
+_RUN = f"""substr(body, instr(body, '"run_id":"'), {_INDEXED})"""
+_RUN_IN_POSTGRES = f"""(substr(body, strpos(body, '"run_id":"'), {_INDEXED}) COLLATE "C")"""
+"""The run of an entry: no text in canonical JSON contains the mark before it."""
 AUDIT = sqlite.Store(
     "audit",
     (
@@ -293,6 +297,7 @@ AUDIT = sqlite.Store(
             "CREATE TRIGGER IF NOT EXISTS heads_follow BEFORE INSERT ON heads"
             f" WHEN NEW.sequence IS NOT 1 OR EXISTS (SELECT 1 FROM heads) BEGIN {_FORBIDDEN}; END",
         ),
+        (f"CREATE INDEX entries_by_run ON entries ({_RUN})",),
     ),
     postgres=(
         (
@@ -326,6 +331,7 @@ AUDIT = sqlite.Store(
             "CREATE TRIGGER heads_rise BEFORE INSERT OR UPDATE ON heads"
             " FOR EACH ROW EXECUTE FUNCTION audit_head_rises()",
         ),
+        (f"CREATE INDEX entries_by_run ON entries ({_RUN_IN_POSTGRES})",),
     ),
 )
 """The tables of the entries and of the chain head."""
@@ -461,10 +467,12 @@ class SqliteAuditLog:
     async def holds(self, entry: AuditEntry) -> Result[bool, ServiceFailed]:
         """Return whether the log has an entry, which a run may have written in a crash."""
         wanted = _without_time(self._body(entry))
-        bodies = "SELECT body FROM entries WHERE replace(body, ?, '') <> body"
-        run = json.dumps(entry.run_id, ensure_ascii=False)
-        found = await sql.rows(self._file, "holds", lambda body: _without_time(json.loads(body)), bodies, run)
-        return found.map(lambda known: wanted in known)
+
+        def work(file: sql.Transaction) -> bool:
+            found = _of_run(file, "body", entry.run_id)
+            return any(_without_time(json.loads(body)) == wanted for (body,) in found)
+
+        return await self._file.read("holds", work)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
@@ -488,10 +496,9 @@ class SqliteAuditLog:
         self, connection: sql.Transaction, *, before: datetime, sign: Sign | None
     ) -> tuple[int, AuditHead | None]:
         """Delete entries, and add one that records it; return their number, and the head."""
-        count, last = 0, _pruned_head(connection.execute(_LAST_PRUNE).fetchone())
+        count, last = 0, _pruned_head(connection)
         for row in islice(_pages(connection, _LINK), _MOST_PRUNED):
-            number, _, body, hash_, _ = row
-            if datetime.fromisoformat(recorded(number, body, hash_).recorded_at) >= before:
+            if _recorded_at(*row[:3]) >= before:
                 break
             expected, previous = (1, GENESIS) if last is None else (last.sequence + 1, last.hash)
             computed = _hash_of(Link(*row), expected, previous)
@@ -620,6 +627,14 @@ def recorded(sequence: int, body: object, hash_: object) -> RecordedEntry:
     return RecordedEntry(sequence, entry, recorded_at, str(hash_))
 
 
+def _recorded_at(sequence: int, _: object, body: str) -> datetime:
+    """Return only the time of a row, for a fraction of the work."""
+    try:
+        return datetime.fromisoformat(json.loads(body)["recorded_at"])
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise ValueError(f"its entry {sequence} cannot be read: {error}") from None
+
+
 def _split(fields: JsonObject) -> Result[tuple[str, AuditEntry], DecodeError]:
     recorded_at = str(fields.pop("recorded_at", ""))
     return decode(fields, AuditEntry).map(lambda entry: (recorded_at, entry))
@@ -632,20 +647,29 @@ _ENTRIES_TABLE = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'e
 
 
 def read_entries(
-    path: sqlite.DatabasePath, *, run_id: RunId | None = None
+    path: sqlite.DatabasePath, *, run_id: RunId | None = None, latest: int | None = None
 ) -> Result[tuple[RecordedEntry, ...], ServiceFailed]:
     """Return all entries or those of one run, oldest first; ``verify`` checks them.
 
     Blocks while it reads; call it in a thread from a coroutine. Processes may append meanwhile.
 
     Fails with ``ServiceFailed`` if the file is not an audit log, or an entry cannot be read.
+
+    Args:
+        latest: the maximum of entries of all runs, the newest ones; all by default.
     """
 
     def work(connection: sql.Transaction) -> tuple[RecordedEntry, ...] | None:
         if not sql.is_postgres(path) and connection.execute(_ENTRIES_TABLE).fetchone() is None:
             return None
-        entries = (recorded(*row) for row in _pages(connection, "sequence, body, hash"))
-        return tuple(each for each in entries if run_id in (None, each.entry.run_id))
+        columns = "sequence, body, hash"
+        if run_id is not None:
+            entries = (recorded(*row) for row in _of_run(connection, columns, run_id))
+            return tuple(each for each in entries if each.entry.run_id == run_id)
+        if latest is not None:
+            newest = f"SELECT {columns} FROM entries ORDER BY sequence DESC LIMIT ?"
+            return tuple(recorded(*row) for row in reversed(connection.execute(newest, (latest,)).fetchall()))
+        return tuple(recorded(*row) for row in _pages(connection, columns))
 
     read = sql.look_into(path, AUDIT, work).alt(lambda sentence: _failed(sentence, "read"))
     return read.bind(lambda found: Failure(_not_a_log(path, "read")) if found is None else Success(found))
@@ -668,8 +692,7 @@ def unfinished_runs(entries: Iterable[RecordedEntry]) -> tuple[RecordedEntry, ..
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('entries', 'heads')"
 _HEAD = "SELECT sequence, NULL, NULL, hash, signature FROM heads ORDER BY id"
 _LINK = "sequence, previous, body, hash, signature"
-_BY_NO_AGENT = f'{{"action":"{PRUNE}","agent_id":"",%'  # not a program's own action of this name
-_LAST_PRUNE = f"SELECT body FROM entries WHERE body LIKE '{_BY_NO_AGENT}' ORDER BY sequence DESC LIMIT 1"
+_BY_NO_AGENT = f'{{"action":"{PRUNE}","agent_id":"",'  # not a program's own action of this name
 
 
 def verify(
@@ -725,17 +748,27 @@ def _verified(
         heads = connection.execute(_HEAD).fetchall()
         stored = Link(*heads[0]) if heads else None
         links = (Link(*row) for row in _pages(connection, _LINK))
-        pruned = _pruned_head(connection.execute(_LAST_PRUNE).fetchone())
+        pruned = _pruned_head(connection)
         return verify_chain(links, stored, known_head=known_head, check=check, pruned=pruned)
 
     looked = sql.look_into(path, AUDIT, work)
     return looked.unwrap() if isinstance(looked, Success) else Failure(_failed(looked.failure(), "verify"))
 
 
-def _pruned_head(row: tuple[object, ...] | None) -> AuditHead | None:
-    """Return the head of the pruned entries, from the entry that records it."""
-    found = None if row is None else _PRUNED.search(str(row[0]))
+def _pruned_head(connection: sql.Transaction) -> AuditHead | None:
+    """Return the head of the pruned entries, from the latest entry that records it."""
+    bodies = [str(body) for (body,) in _of_run(connection, "body", RunId(""))]
+    last = next((each for each in reversed(bodies) if each.startswith(_BY_NO_AGENT)), "")
+    found = _PRUNED.search(last)
     return None if found is None else AuditHead(int(found[1]), found[2])
+
+
+def _of_run(connection: sql.Transaction, columns: str, run_id: RunId) -> list[tuple[Any, ...]]:
+    """Return the rows of a run in their order; those of long ids with the same beginning too."""
+    place = _RUN if isinstance(connection, sqlite3.Connection) else _RUN_IN_POSTGRES
+    first = f'"run_id":{json.dumps(run_id)}'[:_INDEXED]
+    chosen = f"SELECT {columns} FROM entries WHERE {place} >= ? AND {place} <= ? ORDER BY sequence"
+    return connection.execute(chosen, (first, f"{first}~")).fetchall()
 
 
 def _pages(connection: sql.Transaction, columns: str) -> Iterator[tuple[Any, ...]]:

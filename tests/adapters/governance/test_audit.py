@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -23,6 +24,7 @@ from reactive_agents.adapters.governance.audit_log import (
     SqliteAuditLog,
     kept_head,
     public_key_of,
+    read_entries,
     verify,
 )
 from reactive_agents.adapters.system import EnvironmentRedactor
@@ -32,6 +34,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.effects import attempt
 from reactive_agents.ports import AuditLog
 from reactive_agents.testing.core import START, FakeClock
+from tests.support.sqlite_files import counted_work
 
 pytestmark = pytest.mark.anyio
 
@@ -566,6 +569,59 @@ async def test_a_long_log_is_pruned_in_several_transactions(
     assert await attempt(log.prune(days_old(30))) == Success(5)
     assert await runs_of(log) == ["r1", "prune", "prune", "prune"]
     assert verify(path).unwrap().pruned == 5
+    await log.aclose()
+
+
+async def work_of_operations(path: Path, size: int) -> dict[str, int]:
+    """Return the instructions of SQLite for each operation on a log with so many entries."""
+    log = SqliteAuditLog(path, clock=FakeClock())
+
+    def fill(file: sql.Transaction) -> None:
+        for number in range(size):
+            log._appended(file, log._body(evolve(ENTRY, run_id=RunId(f"r{number}"))), None)
+
+    log._beside, beside = "", log._beside
+    (await log._file.write("fill", fill)).unwrap()
+    log._beside = beside
+    work, works = await counted_work(log._file)
+    assert await work("holds", log.holds(evolve(ENTRY, run_id=RunId("r7"))))
+    assert not await work("holds none", log.holds(evolve(ENTRY, run_id=RunId("none"))))
+    await work("append", log.append(ENTRY))
+    assert await work("prune none", log.prune(days_old(30))) == 0
+    await log.aclose()
+    return works
+
+
+async def test_an_operation_on_a_log_of_many_entries_takes_no_more_than_on_one_of_few(tmp_path: Path) -> None:
+    few = await work_of_operations(tmp_path / "few.db", 1_100)
+    many = await work_of_operations(tmp_path / "many.db", 4_400)
+    assert {name: work for name, work in many.items() if work > 1.2 * few[name]} == {}
+
+
+async def test_the_entries_of_a_run_and_the_latest_are_read_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SqliteAuditLog(path, clock=FakeClock())
+    long = "r" * 60
+    names = ["r1", "r2", "r\u00e9", f"{long}1", f"{long}2", "r1"]
+    for each in names:
+        await attempt(log.append(evolve(ENTRY, run_id=RunId(each), detail='"run_id":"r2"')))
+    third = evolve(ENTRY, run_id=RunId(names[2]), detail='"run_id":"r2"')
+    assert await attempt(log.holds(third)) == Success(True)
+    decoded = list[int]()
+    recorded = audit_log.recorded
+
+    def counted(sequence: int, *row: object) -> Any:
+        decoded.append(sequence)
+        return recorded(sequence, *row)
+
+    monkeypatch.setattr(audit_log, "recorded", counted)
+    for each in dict.fromkeys(names):
+        found = read_entries(path, run_id=RunId(each)).unwrap()
+        assert [one.entry.run_id for one in found] == [each] * names.count(each)
+    assert decoded == [1, 6, 2, 3, 4, 5, 4, 5]
+    assert [each.sequence for each in read_entries(path, latest=2).unwrap()] == [5, 6]
+    assert decoded[8:] == [5, 6]
     await log.aclose()
 
 
