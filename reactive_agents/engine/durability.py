@@ -78,11 +78,17 @@ async def conduct_durably(
     """
     caller = BRANCH.get()
     parent = caller.journal if isinstance(caller, RunBranch) else None
+    record = engine.ports.record.value_or(None)
     if parent is not None:
+        is_named = run_id is not None
         run_id = run_id or RunId(parent.derived_id("r", parent.run_id))
         if parent.record is None:
             return await _replayed(engine, run_id, overrides, parent)
-    record = engine.ports.record.value_or(None if parent is None else parent.record)
+        if record is None or not is_named:
+            chosen = await _record_of_sub_run(record, parent, parent.record, run_id)
+            if isinstance(chosen, Failure):
+                return _not_begun(engine, task, run_id, chosen.failure(), parent)
+            record = chosen.unwrap()
     if record is None:
         raise RuntimeError("A durable run has no record.")
     accept_changes = overrides.accept_changes or (parent is not None and parent.lenient)
@@ -153,6 +159,22 @@ async def conduct_durably(
     if parent is not None:
         parent.reached[run_id] = None
     return outcome
+
+
+async def _record_of_sub_run(
+    own: RunRecord | None, parent: RunJournal, callers: RunRecord, run_id: RunId
+) -> Result[RunRecord, errors.RecordErrors]:
+    """Return the record of a sub-run to which no id was given: that of its caller.
+
+    So its requests are shown there, and what it spent is counted, even if its process is gone. One that an
+    earlier version has begun in its agent's own record goes on there.
+    """
+    if own is not None and own is not callers and parent.run.attempt > 1:
+        for record in (callers, own):
+            found = await ask_record(record, RunRecord.find, None, run_id)
+            if not isinstance(found, Success) or found.unwrap() is not None:
+                return found.map(lambda _: record)
+    return Success(callers)
 
 
 async def _described_run(

@@ -1401,6 +1401,70 @@ async def test_the_runs_of_an_agent_with_a_record_of_its_own_are_kept_over_resta
         assert [(each.agent, each.output) for each in result.sub_runs] == [("payer", "Paid.")]
 
 
+async def test_a_caller_knows_the_requests_and_the_cost_of_an_agent_with_a_record_of_its_own(
+    tmp_path: Path,
+) -> None:
+    """Also after a restart, since it is in the record of the caller."""
+    bank, path = Bank(), tmp_path / "r.db"
+
+    def described(*inner: Any) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*inner)).with_reasoning()
+        payer = payer.with_tools(tool(requires_approval=True)(bank.pay))
+        paying = payer.with_durability(tmp_path / "payer.db", recover=False).build()
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(call("payer", task="Pay."))).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(paying)).with_approval(timeout_s=60)
+        return clerk.with_durability(path, recover=False).build()
+
+    async def asks(one: ReactiveAgent, run_id: str) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: one.run("Pay.", run_id=run_id))
+            while not await one.runs.questions(run_id, below=True):
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+
+    await asks(described(call("pay", number=1)), "order-1")
+    later = described()
+    assert (await later.runs.find("order-1")).state == "waiting"
+    (question,) = await later.runs.questions("order-1", below=True)
+    assert (question.parent, question.request["tool_name"]) == ("order-1", "pay")
+    await later.runs.cancel("order-1")
+    with pytest.raises(AgentError) as ended:
+        await later.runs.wait("order-1")
+    assert ended.value.metadata is not None
+    assert ended.value.metadata.model_calls == 2
+    assert (await later.runs.questions(), bank.paid) == ((), [])
+
+
+@pytest.mark.parametrize("begun_in", ["a record of its own", "the record of its caller"])
+async def test_an_unfinished_sub_run_goes_on_in_the_record_that_has_it(tmp_path: Path, begun_in: str) -> None:
+    """Earlier versions began those of an agent with a record of its own there."""
+    is_own = begun_in == "a record of its own"
+
+    def described(bank: Bank, lead: list[Any], inner: list[Any], place: Path) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*inner)).with_reasoning()
+        paying = payer.with_tools(bank.pay).with_durability(place, recover=False).build()
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*lead)).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(paying))
+        return clerk.with_durability(tmp_path / "r.db", recover=False).build()
+
+    bank, own = Bank(hangs_at=2), tmp_path / "payer.db"
+    inner = [call("pay", number=1), call("pay", number=2)]
+    first = described(bank, [call("payer", task="Pay.")], inner, tmp_path / "r.db")
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    await first.aclose()
+    if is_own:
+        with closing(sqlite3.connect(tmp_path / "r.db")) as file, closing(sqlite3.connect(own)) as copy, file:
+            file.backup(copy)
+            file.execute("DELETE FROM runs WHERE parent = 'order-1'")
+    later = described(again := Bank(), [answer("1 is paid.")], [answer("1 is paid, 2 may be.")], own)
+    result = await later.runs.resume("order-1")
+    assert (bank.numbers, again.numbers, result.status) == ([1], [], "partial")
+    assert [each.agent for each in result.sub_runs] == ["payer"]
+
+
 _HANGS_AT_ITS_SECOND_REQUEST = """
 import asyncio, sys
 from reactive_agents import ReactiveAgents
@@ -1738,7 +1802,9 @@ async def test_what_a_service_spent_is_counted_once_over_a_restart(tmp_path: Pat
     assert resumed.metadata.models == whole.metadata.models
 
 
-async def test_a_caller_is_interrupted_while_the_record_of_its_agent_cannot_be_used(tmp_path: Path) -> None:
+async def test_a_caller_is_interrupted_while_the_record_of_a_named_sub_run_cannot_be_used(
+    tmp_path: Path,
+) -> None:
     """Its model would be told of a failed call, and try another way."""
     folder = tmp_path / "own"
     folder.touch()
@@ -1746,8 +1812,14 @@ async def test_a_caller_is_interrupted_while_the_record_of_its_agent_cannot_be_u
     def described(lead: list[Any], helper: list[Any]) -> ReactiveAgent:
         inner = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(*helper)).with_reasoning()
         one = ReactiveAgents.create().with_llm(ScriptedLLM(*lead)).with_reasoning()
-        one = one.with_tools(agent_tool(inner.with_durability(folder / "r.db", recover=False).build()))
-        return one.with_durability(tmp_path / "r.db", recover=False).build()
+        asked = inner.with_durability(folder / "r.db", recover=False).build()
+
+        @tool(idempotent=True)
+        async def helper(task: str) -> str:
+            """Ask the helper."""
+            return str((await asked.run(task, run_id="count-1")).output)
+
+        return one.with_tools(helper).with_durability(tmp_path / "r.db", recover=False).build()
 
     first = described([call("helper", task="How many?")], [])
     with pytest.raises(AgentError, match="nothing was begun") as stopped:

@@ -876,13 +876,24 @@ async def test_ended_runs_are_pruned_and_others_stay(tmp_path: Path) -> None:
     assert await one.runs.list() == ()
 
 
+def running(one: ReactiveAgent, run_id: str) -> Any:
+    """A tool that runs an agent under an id, which is that of a run in the agent's own record."""
+
+    @tool(name="agent", idempotent=True)
+    async def run(task: str) -> str:
+        """Give a task to an agent."""
+        return str((await one.run(task, run_id=run_id)).output)
+
+    return run
+
+
 @pytest.mark.parametrize("place", ["r.db", "own.db"])
 async def test_sub_runs_are_pruned_with_their_caller_or_by_age_in_a_record_of_their_own(
     tmp_path: Path, place: str
 ) -> None:
     clerk = agent(tmp_path / place, ScriptedLLM(answer("Hello Ann.")))
     llm = ScriptedLLM(call("agent", task="Greet Ann."), answer("Hello Ann."))
-    await agent(tmp_path / "r.db", llm, agent_tool(clerk)).run("Greet Ann.", run_id="r1")
+    await agent(tmp_path / "r.db", llm, running(clerk, "r2")).run("Greet Ann.", run_id="r1")
     with sqlite_file(tmp_path / place) as file:
         file.execute("UPDATE runs SET updated_us = 0 WHERE parent IS NOT NULL")
     is_pruned = await clerk.runs.prune(timedelta(days=1)) == 1
@@ -1221,9 +1232,9 @@ async def test_a_question_of_a_sub_run_waits_for_nobody_when_its_caller_has_ende
     path, outcomes = tmp_path / "r.db", list[TaskResult | AgentError]()
     asking, *between = [tmp_path / each for each in places.split()]
     clerk = agent(asking, ScriptedLLM(call("send", to="Ann")), send, approval=True)
-    for each in (*between, path):
+    for number, each in enumerate((*between, path), 2):
         llm = ScriptedLLM(call("agent", task="Write to Ann."))
-        clerk = agent(each, llm, agent_tool(clerk), approval=True)
+        clerk = agent(each, llm, running(clerk, f"r{number}"), approval=True)
     one, caller, other = clerk, agent(path, ScriptedLLM()), agent(asking, ScriptedLLM())
     task = one.new_task("Do it.")
 
