@@ -172,8 +172,10 @@ async def _record_of_sub_run(
     if own is not None and own is not callers and parent.run.attempt > 1:
         for record in (callers, own):
             found = await ask_record(record, RunRecord.find, None, run_id)
-            if not isinstance(found, Success) or found.unwrap() is not None:
-                return found.map(lambda _: record)
+            if isinstance(found, Failure):
+                return found
+            if found.unwrap() is not None:
+                return Success(record)
     return Success(callers)
 
 
