@@ -34,13 +34,20 @@ from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
-from reactive_agents.kernel.policies.answers import NOT_DONE, describe_not_done
+from reactive_agents.kernel.policies.answers import (
+    FAILED_CALL,
+    LEFT_OUT,
+    NOT_DONE,
+    describe_left,
+    describe_not_done,
+    describe_undone,
+)
 from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
 from reactive_agents.reasoning.confidence import RunCourse, confidence_in, ended_partial
-from reactive_agents.reasoning.passes import call_missing_in
+from reactive_agents.reasoning.passes import call_missing_in, items_left_in, undone_act_in
 from reactive_agents.reasoning.strategies import reactive
 
 if TYPE_CHECKING:
@@ -134,20 +141,28 @@ async def agent_loop(
 def _held_to_orders(
     result: ReasoningResult, calls: int, given: StrategyInput, ready: StrategyServices
 ) -> ReasoningResult:
-    """Return the outcome, which is partial if it claims an act that no call did.
+    """Return the outcome, which is partial if an act failed, or no call did what is claimed.
 
     Args:
         calls: number of tool calls that were made; nothing is known of those that the steps lack.
     """
     if result.status != "completed" or not result.output or result.metadata.terminated_by == RETURN_DIRECT:
         return result
-    if NOT_DONE not in given.settings.answer_checks:
-        return result
+    checks = given.settings.answer_checks
     tools = [step.metadata.tool_used for step in result.steps if step.type == "observation" and step.metadata]
     if calls > sum(tool not in (None, *RESERVED_NAMES) for tool in tools):
         return result
-    missing = call_missing_in(result.output, result.steps, result.tool_results, given, ready)
-    return ended_partial(result, NOT_DONE, describe_not_done(missing)) if missing else result
+    if FAILED_CALL in checks and (failure := undone_act_in(result, given, ready)):
+        return ended_partial(result, FAILED_CALL, describe_undone(failure))
+    steps, results = result.steps, result.tool_results
+    missing = call_missing_in(result.output, steps, results, given, ready) if NOT_DONE in checks else ""
+    if missing:
+        return ended_partial(result, NOT_DONE, describe_not_done(missing))
+    left = items_left_in(result, given, ready) if LEFT_OUT in checks else ()
+    reason = f"{result.metadata.reason} {describe_left(left)}"
+    if not left or describe_left(left) in result.metadata.reason:
+        return result
+    return evolve(result, metadata=evolve(result.metadata, reason=reason))
 
 
 def without_declined(result: ReasoningResult) -> ReasoningResult:

@@ -29,6 +29,9 @@ _A = TypeVar("_A")
 _LEAST_WORDS = 3
 """The fewest words of a reason; models that fill in every argument write "none" or "not applicable"."""
 
+ANSWERED = "The model gave its final answer."
+"""The reason of a run that ends with an accepted answer, before what was doubted of it."""
+
 FINISHING_S = 0.5
 """Seconds past the deadline in which a step may record the results of tools.
 
@@ -45,6 +48,11 @@ def seconds_left(context: KernelContext) -> float:
 def in_time(running: Coroutine[Any, Any, _A], seconds: float) -> Awaitable[_A | None]:
     """Return the coroutine's result, or ``None`` when a timeout cancelled it."""
     return running if seconds == inf else within(seconds, running, None)
+
+
+def doubts_in(state: KernelState) -> str:
+    """Return what the reason of an accepted answer says against it; empty for nothing."""
+    return state.reason.removeprefix(ANSWERED).strip() if state.reason.startswith(ANSWERED) else ""
 
 
 # --- Answers that come by a call of the ``final-answer`` tool ---

@@ -29,6 +29,7 @@ from reactive_agents.kernel import (
 )
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import result_budget, tool_results
+from reactive_agents.kernel.embedded_calls import NOTHING_CALLED
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
@@ -37,10 +38,11 @@ from reactive_agents.kernel.open_requirements import (
     open_requirements,
     without_replaced,
 )
-from reactive_agents.kernel.policies.answers import call_missing
+from reactive_agents.kernel.policies.answers import call_missing, is_foreseen, items_left, undone_act
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import NUMBER_OF_TURNS, fence
 from reactive_agents.kernel.service_calls import definitions_in
+from reactive_agents.kernel.termination import doubts_in
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL, Toolset, toolset_for
 from reactive_agents.reasoning.confidence import rejections_in
 from reactive_agents.reasoning.strategy import (
@@ -67,6 +69,7 @@ class Progress(Value):
         iterations: number of turns that the model has taken in all passes.
         calls: the tool calls of all passes and of earlier attempts of the run.
         rejections: how often a policy gave guidance because of a turn of the model.
+        doubts: what stands against answers that passes gave, by the answer.
     """
 
     id: str
@@ -75,6 +78,7 @@ class Progress(Value):
     iterations: int = 0
     calls: CallCounts = NO_CALLS
     rejections: int = 0
+    doubts: dict[str, str] = field(factory=dict)
 
     def after(self, state: KernelState) -> Progress:
         """Return the progress after another kernel run, however that ended."""
@@ -85,7 +89,20 @@ class Progress(Value):
             tool_results={**self.tool_results, **tool_results(state.scratchpad)},
             iterations=self.iterations + state.iteration,
             rejections=self.rejections + rejections_in(state.ledger.told),
+            doubts={**self.doubts, **self._doubts_in(state)},
         )
+
+    def _doubts_in(self, state: KernelState) -> Mapping[str, str]:
+        """Return the doubts of a pass; those of an earlier one stand if it made no call."""
+        text, doubt = state.output or "", doubts_in(state)
+        return {text: doubt} if doubt or state.ledger.calls.succeeded else {}
+
+    def with_doubts(self, reason: str, *texts: str | None) -> str:
+        """Return the reason of a completed run, with what stands against the texts that it rests on."""
+        found = " ".join(dict.fromkeys(filter(None, (self.doubts.get(text or "") for text in texts))))
+        if self.calls.attempts:  # perhaps in another pass
+            found = found.replace(NOTHING_CALLED, "").strip()
+        return f"{reason} {found}" if found else reason
 
 
 def requirements_left(needs: ToolNeeds, open_: OpenRequirements) -> ToolNeeds:
@@ -364,6 +381,35 @@ def call_missing_in(
         earlier=earlier,
         history=strategy_input.history.messages,
     )
+
+
+def items_left_in(
+    result: results.ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
+) -> tuple[str, ...]:
+    """Return the items of the task that no call of a run was for, of :func:`items_left`."""
+    if strategy_input.plan_id is not None:
+        return ()
+    return items_left(
+        strategy_input.task_description,
+        definitions_in(services.kernel.tools),
+        result.steps,
+        result.tool_results.values(),
+        strategy_input.history.messages,
+    )
+
+
+def undone_act_in(
+    result: results.ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
+) -> ReasoningStep | None:
+    """Return the failure of an act that a strategy's answer is silent about, of :func:`undone_act`."""
+    seen = (step for step in result.steps if step.type == "observation" and step.metadata)
+    made = [(each.tool_used or "", each.success is not False) for step in seen if (each := step.metadata)]
+    counted, task = NO_CALLS.with_calls(made), strategy_input.task_description
+    offered = definitions_in(services.kernel.tools)
+    failure = undone_act(task, offered, result.steps, result.tool_results, counted)
+    if failure is None or is_foreseen(failure, result.output or "", task, task):
+        return None
+    return failure
 
 
 def note_step(

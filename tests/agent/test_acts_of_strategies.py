@@ -123,3 +123,55 @@ async def test_a_plan_for_a_part_of_a_list_does_not_stand_for_all(step: str) -> 
     assert (mended.status, asked) == ("completed", [])
     whole = planned(DID, DID_OTHER), say(BOTH), satisfied("s3" if step else "")
     assert (await run(PLAN, task, *whole, answer(BOTH)))[0].status == "completed"
+
+
+TOTAL = "The order 1001 is of 7316.42 euros."
+COMPOSITE = say(
+    json.dumps(
+        {"steps": [{"title": "All", "instruction": "Find the total.", "type": "composite", "tool_hints": []}]}
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "turns"),
+    [
+        ("reflexion", [LOOK, *([answer(TOTAL)] * 2 + [ACCEPTED]) * 4]),
+        (PLAN, [COMPOSITE, LOOK, answer(TOTAL), answer(TOTAL), answer(TOTAL), satisfied("s1")]),
+        ("tree-of-thought", [*THOUGHTS, LOOK, answer(TOTAL)]),
+        ("reactive", [LOOK, answer(TOTAL)]),
+    ],
+)
+async def test_the_reason_of_every_strategy_names_figures_without_a_source(
+    strategy: str, turns: list[Turn]
+) -> None:
+    result, _ = await run(strategy, "What is the total of order 1001?", *turns)
+    assert result.status == "completed"
+    assert "These figures have no source: 7316.42." in result.reason
+
+
+async def test_an_accepted_answer_without_a_call_is_named_by_its_critic_too() -> None:
+    result, _ = await run("reflexion", "Is the order late?", say("It may be."), say("It may be."), ACCEPTED)
+    assert result.status == "completed"
+    assert result.reason == "The critic was satisfied with attempt 1. No tool was called."
+
+
+@pytest.mark.parametrize("strategy", ["reflexion", PLAN])
+async def test_an_act_that_failed_in_an_earlier_pass_is_not_done_in_a_later_one(strategy: str) -> None:
+    def cancel_order(order_id: int) -> str:
+        """Cancel an order."""
+        raise ValueError("The order 1001 is locked.")
+
+    judged = ACCEPTED if strategy == "reflexion" else satisfied("s1")
+    turns = [CANCEL, *([answer(CANCELLED)] * 2), *([judged, answer(CANCELLED)] * 6)]
+    model = ScriptedLLM(*([COMPOSITE] if strategy == PLAN else []), *turns, forever(judged))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning(strategy, tool_classifier="off")
+    result = await builder.with_tools(cancel_order).build().run("Cancel order 1001.")
+    assert result.status == "partial"
+
+
+async def test_an_item_that_no_pass_looked_up_is_named() -> None:
+    texts = "Order 1001 is of 10.5 and order 1003 is late."
+    turns = [LOOK, *([answer(texts)] * 2), *([ACCEPTED, answer(texts)] * 6)]
+    result, _ = await run("reflexion", "Look up the orders 1001 and 1003.", *turns, ACCEPTED)
+    assert result.reason == "The critic was satisfied with attempt 1. No call was made for: 1003."

@@ -62,6 +62,7 @@ from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_word
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 if TYPE_CHECKING:
+    from reactive_agents.kernel.ledger import CallCounts
     from reactive_agents.kernel.ordered_acts import CompletedCall
 
 CUT_OFF = "cut_off"
@@ -292,7 +293,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     failures = state.ledger.counted.failed_in_a_row.get(tool, 0)
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=failures > 1):
         return None
-    if is_foreseen(last, proposal.text, context):
+    if is_foreseen(last, proposal.text, context.input.to_do, context.input.asked):
         return None
     is_found = evidence.ends_with_evidence(proposal.text, _seen(state, context))
     if about is None and is_found:
@@ -326,7 +327,13 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(FAILED_CALL, context.worded(told, brief))
 
 
-def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | None:
+def undone_act(
+    task: str,
+    offered: Iterable[ToolDefinition],
+    steps: Iterable[ReasoningStep],
+    results: Mapping[str, str],
+    counted: CallCounts,
+) -> ReasoningStep | None:
     """Return the failure of the last call by which something was to be done.
 
     None if the model later made a call of a tool that may do something, and it worked, unless that is
@@ -334,10 +341,9 @@ def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | No
     task; and in a task that is not English, a tool that worked before is not known to be the one that the
     task orders.
     """
-    task, counted = context.input.to_do, state.ledger.counted
     if not counted.failed_in_a_row:
         return None
-    tools = {each.name: each for each in context.toolset.offered if each.name != FINAL_ANSWER}
+    tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
     acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
     wanted = {
         name
@@ -347,7 +353,7 @@ def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | No
     failed: ReasoningStep | None = None
     by = ""
     made: dict[CallId | None, ReasoningStep | None] = {}
-    for step in state.steps:
+    for step in steps:
         known = step.metadata
         tool = tools.get(known.tool_used or "") if known is not None else None
         if known is None or tool is None:
@@ -360,21 +366,36 @@ def undone_act(state: KernelState, context: KernelContext) -> ReasoningStep | No
             from reactive_agents.kernel.ordered_acts import is_for_another_act  # takes a while to read
 
             only_looks = tool.description and is_reading(act_of(tool.description))
-            is_beside = is_for_another_act(tool, tools[by], task, _full_text(step, state))
+            is_beside = is_for_another_act(tool, tools[by], task, results.get(known.result_key or "", ""))
             if not (is_beside or (only_looks and clauses.is_named_in(tools[by], task))):
                 failed = None
     return failed if by not in counted.succeeded or clauses.is_english(task) else None
 
 
-def is_foreseen(failure: ReasoningStep, text: str, context: KernelContext) -> bool:
-    """Return whether a task says what to do on failure, and the answer reports it."""
-    task = context.input.to_do
+def undone_act_of(state: KernelState, context: KernelContext) -> ReasoningStep | None:
+    """Return the failure of an act in a kernel run, of :func:`undone_act`."""
+    results, counted = tool_results(state.scratchpad), state.ledger.counted
+    return undone_act(context.input.to_do, context.toolset.offered, state.steps, results, counted)
+
+
+def describe_undone(failure: ReasoningStep) -> str:
+    """Return the reason of a run in which an act has failed."""
+    tool = (failure.metadata and failure.metadata.tool_used) or "a tool"
+    return f"The last call of {tool} failed. Missing: what it was called for."
+
+
+def is_foreseen(failure: ReasoningStep, text: str, task: str, asked: str) -> bool:
+    """Return whether a task says what to do on failure, and the answer reports it.
+
+    Args:
+        asked: the whole task, where ``task`` is shortened or a part of it.
+    """
     if not clauses.foresees_failure(task):
         return False
     if not clauses.is_english(task) and answer_check.denies_in_part(text):
         return True  # the words of the error are English
     told = answer_check.tells_failure(text, failure.content, is_repeated=True)
-    return told or answer_check.explains(text, context.input.asked, [failure.content])
+    return told or answer_check.explains(text, asked, [failure.content])
 
 
 def _last_failure(state: KernelState) -> ReasoningStep | None:
@@ -475,7 +496,7 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     """
     told = state.ledger.told
     if told.get(LEFT_OUT) and (items := _items_left(state, context)):
-        return f"No call was made for: {_listed(items)}."
+        return describe_left(items)
     if not told.get(TEXT_ANSWER) or not state.ledger.counted.succeeded or denies(text):
         return ""
     task, (unused, used) = context.input.to_do, _unused_and_used(state, context)
@@ -486,6 +507,11 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
         if all(clauses.is_open_for(said, {each.name: unused[each.name]}, used) for said in (task, text))
     ]
     return f"Not called: {', '.join(left)}." if left else ""
+
+
+def describe_left(items: Sequence[str]) -> str:
+    """Return the sentence about items that no call was made for."""
+    return f"No call was made for: {_listed(items)}."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -599,36 +625,50 @@ def _leaves_open(text: str, seen: evidence.Seen, state: KernelState, context: Ke
 
 
 def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    return items_left(
+        context.input.to_do,
+        context.toolset.offered,
+        state.steps,
+        results_of(state),
+        context.input.history.messages,
+    )
+
+
+def items_left(
+    task: str,
+    tools: Iterable[ToolDefinition],
+    steps: Sequence[ReasoningStep],
+    results: Iterable[str],
+    history: Iterable[Message] = (),
+) -> tuple[str, ...]:
     """Return items in one list with something that was looked up, which were not.
 
     A call that was not run looked nothing up: of an unknown tool, or with arguments that do not fit.
+
+    Args:
+        history: earlier messages of the conversation; who was written to there is written to no more.
     """
-    calls = [step for step in state.steps if step.type == "action" and not _delivers(step)]
+    calls = [step for step in steps if step.type == "action" and not _delivers(step)]
     if not calls:
         return ()
     # their expressions take a while to compile
     from reactive_agents.kernel.open_items import names_items, open_items
 
-    if not names_items(context.input.to_do):
+    if not names_items(task):
         return ()
-    asked = [text for call in calls for text in _texts_asked(call.content, context)]
+    known = {each.name: each for each in tools}
+    asked = [text for call in calls for text in _texts_asked(call.content, known)]
     not_run = {
         step.metadata.call_id
-        for step in state.steps
+        for step in steps
         if step.type == "observation" and step.metadata is not None and not _was_run(step)
     }
     made = [call.content for call in calls if call.metadata is None or call.metadata.call_id not in not_run]
-    items = open_items(context.input.to_do, asked, "\n".join((*made, *results_of(state))))
+    items = open_items(task, asked, "\n".join((*made, *results)))
     if not any("@" in each for each in items):
         return items
-    before = _told_before(context).casefold()  # who was written to then is written to no more
+    before = _arguments_told(_calls_in(history), known).casefold()
     return tuple(each for each in items if "@" not in each or each.casefold() not in before)
-
-
-def _told_before(context: KernelContext) -> str:
-    """Return the arguments of the calls of earlier runs that the conversation has."""
-    names = {each.name for each in context.toolset.offered}
-    return _arguments_told(_calls_in(context.input.history.messages), names)
 
 
 def _was_run(step: ReasoningStep) -> bool:
@@ -648,12 +688,12 @@ def _delivers(step: ReasoningStep) -> bool:
     return step.metadata is not None and step.metadata.tool_used == FINAL_ANSWER
 
 
-def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
+def _texts_asked(call: str, tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
     """Return the texts and identifiers of a call that only looks something up."""
     described = json_value(call)
     if not isinstance(described, dict):
         return ()
-    definition = context.toolset.definition(str(described.get("tool")))
+    definition = tools.get(str(described.get("tool")))
     if definition is None or has_side_effects(definition):
         return ()
     numbers = (str(each) for each in _arguments_of(call) if type(each) is int and each >= _LEAST_IDENTIFIER)
@@ -992,16 +1032,14 @@ def return_direct(state: KernelState, context: KernelContext) -> Verdict | None:
     step = _direct_result(state, context, of_last_turn=any(map(state.ledger.told.get, turned_down)))
     if step is None:
         return None
-    now, undone = requirements_of(state, context), undone_act(state, context)
+    now, undone = requirements_of(state, context), undone_act_of(state, context)
     if (now.open or undone is not None) and turns_left(state, context):
         return None
     text, tool = _full_text(step, state), step.metadata and step.metadata.tool_used
     if now.open or now.lost:
         return Stop(RETURN_DIRECT, "partial", text, describe_missing(now))
     if undone is not None:
-        failed = undone.metadata and undone.metadata.tool_used
-        reason = f"The last call of {failed} failed. Missing: what it was called for."
-        return Stop(RETURN_DIRECT, "partial", text, reason)
+        return Stop(RETURN_DIRECT, "partial", text, describe_undone(undone))
     return Stop(RETURN_DIRECT, "completed", text, f"The result of {tool} is the answer.")
 
 

@@ -39,7 +39,7 @@ from reactive_agents.kernel.embedded_calls import NOTHING_CALLED, results_of_wri
 from reactive_agents.kernel.ledger import EMPTY_REPLY
 from reactive_agents.kernel.policies import answers, limits, requirements
 from reactive_agents.kernel.state import KernelState
-from reactive_agents.kernel.termination import last_words, stop_early
+from reactive_agents.kernel.termination import ANSWERED, last_words, stop_early
 
 MOST_EMPTY = 4
 """Empty replies without a call in between that are asked again."""
@@ -231,26 +231,26 @@ def final_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             if answers.is_broken_json(proposal, context):
                 reason = "The model's answer breaks off within JSON. Missing: the rest of the answer."
                 return Stop("final_answer", "partial", proposal.text, reason)
-            reason = "The model gave its final answer."
+            reason = ANSWERED
             if _called_nothing(state, context):
                 reason += f" {NOTHING_CALLED}"
             for doubted in (answers.without_source, answers.without_call):
                 if doubt := doubted(proposal.text, state, context):
                     reason += f" {doubt}"
             checked = answers.FAILED_CALL in context.input.settings.answer_checks
-            undone = answers.undone_act(state, context) if checked else None
-            if undone is not None and not answers.is_foreseen(undone, proposal.text, context):
+            undone, given = answers.undone_act_of(state, context) if checked else None, context.input
+            if undone is not None and not answers.is_foreseen(
+                undone, proposal.text, given.to_do, given.asked
+            ):
                 return _without_act(undone, proposal.text, state)
             return Stop("final_answer", "completed", proposal.text, reason)
 
 
 def _without_act(failure: ReasoningStep, text: str, state: KernelState) -> Stop:
     """Return the verdict on an answer after the failure of what was to be done."""
-    tool = (failure.metadata and failure.metadata.tool_used) or "a tool"
     if not state.ledger.counted.succeeded and answer_check.tells_failure(text, failure.content):
         return Stop(requirements.ABSTENTION, "abstained", text, requirements.describe_abstention(text))
-    reason = f"The last call of {tool} failed. Missing: what it was called for."
-    return Stop(answers.FAILED_CALL, "partial", text, reason)
+    return Stop(answers.FAILED_CALL, "partial", text, answers.describe_undone(failure))
 
 
 def _called_nothing(state: KernelState, context: KernelContext) -> bool:

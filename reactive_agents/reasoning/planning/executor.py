@@ -156,7 +156,10 @@ def _prepare(
     shown = interpolate(step.instruction, step, steps, lambda text, of: fence(f"result-of-{of}", text))
     if isinstance(shown, Failure):
         return shown
-    task = step_content(step, str(shown.unwrap()), plan.goal, found, _unnamed(step, plan, context))
+    instruction, others = str(shown.unwrap()), _unnamed(step, plan, context)
+    task = step_content(step, instruction, plan.goal, found, others)
+    # what an attempt before said is no source of figures
+    given = step_content(evolve(step, error=None, result=None), instruction, plan.goal, found, others)
     leads = step.id == steps[-1].id  # its text may be sent as it is
     match step.type:
         case "analysis":
@@ -182,6 +185,7 @@ def _prepare(
                     max(context.config.step_kernel_max_iterations, turns),
                     instructions=COMPOSITE_INSTRUCTIONS,
                     part=step.instruction,
+                    user_task="" if given == task else given,
                     allowed_tools=frozenset(step.tool_hints) or None,
                     needs=evolve(context.input.needs, required=calls),
                     leads=leads,

@@ -139,6 +139,8 @@ async def conclude_plan(
     if output is None and end.error is not None:
         return Failure(errors.StrategyExecutionError(NAME, end.why, progress.iterations, end.error))
     status: ReasoningStatus = "completed" if end.reached else "partial"
+    if end.reached:
+        end = evolve(end, why=progress.with_doubts(end.why, output))
     return Success(_result(NAME, output, status, end, progress, journal.measure, context))
 
 
@@ -171,6 +173,8 @@ async def _hand_over(
         by = "answer_failed" if end.reached and status == "partial" else state.terminated_by
         by = by if limit is None or status != "partial" else limit.name
         end = evolve(end, terminated_by=by, why=f"{end.why} {state.reason.rstrip('.')}.{missing}")
+    elif plan is not None:
+        end = evolve(end, why=progress.with_doubts(end.why, output, *(step.result for step in plan.steps)))
     return Success(_result(strategy, output, status, end, progress, measure, context))
 
 

@@ -382,7 +382,9 @@ async def reflexion(
     verdict = verdict_of(trial.attempts, end.why, end.terminated_by)
     if verdict.output is None and end.error is not None:
         return Failure(end.error)
-    progress = trial.progress
+    progress, reason = trial.progress, verdict.reason
+    if verdict.status == "completed":
+        reason = progress.with_doubts(reason, verdict.output)
     return Success(
         reasoning_result(
             NAME,
@@ -393,7 +395,7 @@ async def reflexion(
             status=verdict.status,
             iterations=progress.iterations,
             terminated_by=end.terminated_by,
-            reason=verdict.reason,
+            reason=reason,
             results=progress.tool_results,
             rejections=progress.rejections,
             task=strategy_input.task_description,
