@@ -18,6 +18,7 @@ from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import AgentError, ReactiveAgent
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
+from reactive_agents.cli.output import option
 from reactive_agents.cli.sessions import SessionOption, SessionsOption, UserOption
 from reactive_agents.core.conversation import conversation_lines
 from reactive_agents.core.errors import root_cause
@@ -50,7 +51,7 @@ def chat(
     session: SessionOption = None,
     sessions: SessionsOption = None,
     user: UserOption = None,
-    quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answers only.")] = False,
+    quiet: Annotated[bool, option("--quiet -q", "Print the answers only.")] = False,
 ) -> None:
     """Chat with an agent; the conversation is stored.
 

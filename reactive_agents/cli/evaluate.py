@@ -18,6 +18,7 @@ from reactive_agents.agent.description import DeskOptions
 from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.texts import counted
@@ -27,32 +28,23 @@ from reactive_agents.evaluation import evaluate as evaluate_agent
 
 def evaluate(
     described: running.AgentOptions,
-    cases: Annotated[
-        Path,
-        output.argument(metavar="CASES", help="The file of the cases, .toml or .json."),
-    ],
+    cases: Annotated[Path, argument("CASES", "The file of the cases, .toml or .json.")],
     judge: Annotated[
         str | None,
-        output.option(
-            "--judge",
-            metavar="M",
-            help="The model that judges by the criteria of the cases, or an agent's configuration, .toml or "
+        option(
+            "--judge M",
+            "The model that judges by the criteria of the cases, or an agent's configuration, .toml or "
             ".json, or module:name of one built in Python.",
         ),
     ] = None,
-    repeats: Annotated[
-        int, output.option("--repeats", metavar="N", min=1, help="Runs of each case; 1 by default.")
-    ] = 1,
-    limit: Annotated[
-        int, output.option("--limit", metavar="N", min=1, help="Runs at the same time; 4 by default.")
-    ] = 4,
+    repeats: Annotated[int, option("--repeats N", "Runs of each case; 1 by default.", min=1)] = 1,
+    limit: Annotated[int, option("--limit N", "Runs at the same time; 4 by default.", min=1)] = 4,
     pass_rate: Annotated[
         float,
-        output.option(
-            "--pass-rate",
-            metavar="RATE",
+        option(
+            "--pass-rate RATE",
+            "The share of runs that must pass, from 0 to 1; fewer end with exit code 1. 1 by default.",
             parser=output.number_up_to(1, "a share"),
-            help="The share of runs that must pass, from 0 to 1; fewer end with exit code 1. 1 by default.",
         ),
     ] = 1.0,
 ) -> None:

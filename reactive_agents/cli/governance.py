@@ -17,6 +17,7 @@ from reactive_agents.adapters.governance.audit_log import verify as verify_log
 from reactive_agents.adapters.governance.budget import sum_usd
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import is_postgres
 from reactive_agents.core.errors import AuditErrors, InvalidConfig, ServiceFailed
@@ -37,10 +38,7 @@ def _log_place(text: str) -> str:
 
 
 LogFile = Annotated[
-    str,
-    output.argument(
-        help="The log: an SQLite file, or a Postgres URL.", metavar="FILE_OR_URL", parser=_log_place
-    ),
+    str, argument("FILE_OR_URL", "The log: an SQLite file, or a Postgres URL.", parser=_log_place)
 ]
 
 
@@ -62,20 +60,18 @@ def verify(
     file: LogFile,
     public_key: Annotated[
         bytes | None,
-        output.option(
-            "--public-key",
-            metavar="HEX",
+        option(
+            "--public-key HEX",
+            "Ed25519 public key, 64 hexadecimal digits: the log must be signed with its private key.",
             parser=_key,
-            help="Ed25519 public key, 64 hexadecimal digits: the log must be signed with its private key.",
         ),
     ] = None,
     head: Annotated[
         audit_log.AuditHead | None,
-        output.option(
-            "--head",
-            metavar="HEAD",
+        option(
+            "--head HEAD",
+            "A chain head that was stored elsewhere, as NUMBER:HASH: the log must contain it.",
             parser=_head,
-            help="A chain head that was stored elsewhere, as NUMBER:HASH: the log must contain it.",
         ),
     ] = None,
 ) -> None:
@@ -93,12 +89,9 @@ def verify(
 @audit.command()
 def show(
     file: LogFile,
-    run: Annotated[
-        str | None, output.option("--run", metavar="ID", help="Only the entries of this run.")
-    ] = None,
+    run: Annotated[str | None, option("--run ID", "Only the entries of this run.")] = None,
     unfinished: Annotated[
-        bool,
-        output.option("--unfinished", help="Only starts of runs without an end: still running, or killed."),
+        bool, option("--unfinished", "Only starts of runs without an end: still running, or killed.")
     ] = False,
 ) -> None:
     """Print the entries, oldest first, one per line, without verifying them."""
@@ -193,8 +186,7 @@ cost = output.command_group(
     "Show the cost of past runs by model, agent, user, day or run.", invoke_without_command=True
 )
 PathOption = Annotated[
-    str,
-    typer.Option("--path", "-p", metavar="FILE_OR_URL", help="The file or URL that was given to with_cost."),
+    str, option("--path -p FILE_OR_URL", "The file or URL that was given to with_cost.", show_default=True)
 ]
 
 
@@ -214,17 +206,15 @@ def prune_cost(older_than: output.OlderThan, path: PathOption = "cost.db") -> No
 def totals(
     context: typer.Context,
     by: Annotated[
-        CostGrouping, typer.Option("--by", "-b", help="The field to group by.")
+        CostGrouping, option("--by -b", "The field to group by.", show_default=True)
     ] = CostGrouping.model,
     path: PathOption = "cost.db",
     since: Annotated[
         datetime | None,
-        output.option(
-            "--since",
-            "-s",
-            metavar="DATE",
+        option(
+            "--since -s DATE",
+            "Only runs that ended at or after this date, or date and time; UTC by default.",
             parser=output.moment,
-            help="Only runs that ended at or after this date, or date and time; UTC by default.",
         ),
     ] = None,
 ) -> None:

@@ -16,6 +16,7 @@ from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import is_postgres, shown_place
 from reactive_agents.core.conversation import user_owner
@@ -48,23 +49,14 @@ def _kind(text: str) -> str:
 
 
 PathOption = Annotated[
-    str, typer.Option("--path", "-p", metavar="FILE_OR_URL", help="The memory: a file, or a Postgres URL.")
+    str, option("--path -p FILE_OR_URL", "The memory: a file, or a Postgres URL.", show_default=True)
 ]
-AgentOption = Annotated[
-    str | None, output.option("--agent", "-a", metavar="NAME", help="Only the entries of this agent.")
-]
+AgentOption = Annotated[str | None, option("--agent -a NAME", "Only the entries of this agent.")]
 KindOption = Annotated[
-    str | None,
-    output.option(
-        "--kind",
-        "-k",
-        metavar="KIND",
-        parser=_kind,
-        help=f"Only entries of this kind: {', '.join(ALL_KINDS)}.",
-    ),
+    str | None, option("--kind -k KIND", f"Only entries of this kind: {', '.join(ALL_KINDS)}.", parser=_kind)
 ]
 LimitOption = Annotated[
-    int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="The maximum number of entries.")
+    int, option("--limit -n N", "The maximum number of entries.", min=1, max=10_000, show_default=True)
 ]
 
 
@@ -77,7 +69,7 @@ Chosen = Annotated[dict[str, Any], output.Options(_chosen)]
 
 @memory.command()
 def search(
-    text: Annotated[str, typer.Argument(help="Words that an entry must all contain.")],
+    text: Annotated[str, argument("", "Words that an entry must all contain.")],
     path: PathOption,
     chosen: Chosen,
     limit: LimitOption = 20,
@@ -89,7 +81,7 @@ def search(
 @memory.command()
 def show(
     path: PathOption,
-    entry_id: Annotated[str | None, output.argument(metavar="ID", help="Show this entry in full.")] = None,
+    entry_id: Annotated[str | None, argument("ID", "Show this entry in full.")] = None,
     *,
     chosen: Chosen,
     limit: LimitOption = 50,
@@ -108,21 +100,18 @@ def show(
 @memory.command()
 def forget(
     path: PathOption,
-    entry_ids: Annotated[list[str] | None, output.argument(metavar="ID", help="Entries to forget.")] = None,
+    entry_ids: Annotated[list[str] | None, argument("ID", "Entries to forget.")] = None,
     agent: AgentOption = None,
-    user: Annotated[
-        str | None, output.option("--user", "-u", metavar="USER", help="All entries of this user.")
-    ] = None,
+    user: Annotated[str | None, option("--user -u USER", "All entries of this user.")] = None,
     older_than: Annotated[
         float | None,
-        output.option(
-            "--older-than",
-            metavar="DAYS",
+        option(
+            "--older-than DAYS",
+            "Delete entries that were last seen more than this many days ago.",
             parser=output.number_up_to(36_500, "a number of days"),
-            help="Delete entries that were last seen more than this many days ago.",
         ),
     ] = None,
-    yes: Annotated[bool, output.option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, option("--yes -y", "Do not ask for confirmation.")] = False,
 ) -> None:
     """Delete entries permanently, by id, agent, user or age. Plans are not deleted."""
     selections, description = _selections(entry_ids or [], agent, older_than, user)
@@ -145,9 +134,7 @@ def forget(
 def export(
     path: PathOption,
     chosen: Chosen,
-    user: Annotated[
-        str | None, output.option("--user", "-u", metavar="USER", help="Only what is stored of this user.")
-    ] = None,
+    user: Annotated[str | None, option("--user -u USER", "Only what is stored of this user.")] = None,
 ) -> None:
     """Print all entries and sessions, one tagged JSON document per line.
 

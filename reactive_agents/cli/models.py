@@ -13,6 +13,7 @@ import typer
 
 from reactive_agents.adapters.llm.providers import PROVIDERS, Provider
 from reactive_agents.cli import output
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_profiles import ModelProfile, ProbeFinding
@@ -71,21 +72,16 @@ def _print_block(provider: Provider, state: str, *, ready: bool) -> None:
 
 @models.command()
 def probe(
-    model: Annotated[str, output.argument(help="provider/model, or a provider for its default model.")],
+    model: Annotated[str, argument("", "provider/model, or a provider for its default model.")],
     base_url: output.ServerOption = None,
     path: Annotated[
         Path | None,
-        output.option(
-            "--path",
-            "-p",
-            metavar="FILE",
-            help="The file of profiles; by default in the user's state directory.",
-        ),
+        option("--path -p FILE", "The file of profiles; by default in the user's state directory."),
     ] = None,
     longest_prompt: Annotated[
         int,
-        typer.Option(
-            "--longest-prompt", metavar="TOKENS", min=2_048, help="Tokens of the longest prompt to send."
+        option(
+            "--longest-prompt TOKENS", "Tokens of the longest prompt to send.", min=2_048, show_default=True
         ),
     ] = 32_768,
 ) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import IntEnum
-from functools import partial, wraps
+from functools import wraps
 from inspect import Parameter, Signature, iscoroutinefunction, isroutine, signature
 from math import inf
 from traceback import extract_tb
@@ -54,40 +54,39 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-option = partial(typer.Option, show_default=False)
-argument = partial(typer.Argument, show_default=False)
-"""Hide the default in the help."""
+def option(usage: str, about: str, *, show_default: bool = False, **more: Any) -> Any:
+    """Return an option as its help shows it, such as ``--user -u USER``."""
+    flags = [each for each in usage.split() if each.startswith("-")]
+    metavar = " ".join(usage.split()[len(flags) :]) or None
+    return typer.Option(*flags, metavar=metavar, help=about, show_default=show_default, **more)
+
+
+def argument(metavar: str, about: str, *, show_default: bool = False, **more: Any) -> Any:
+    """Return an argument as its help shows it."""
+    return typer.Argument(metavar=metavar or None, help=about, show_default=show_default, **more)
+
 
 _JSON = Parameter(
     "as_json",
     Parameter.KEYWORD_ONLY,
     default=False,
-    annotation=Annotated[bool, option("--json", help="Print one JSON document only.")],
+    annotation=Annotated[bool, option("--json", "Print one JSON document only.")],
 )
 """The option of every command but those :func:`without_json`, which :func:`is_json` reads."""
 AllowedModules = Annotated[
     str | None,
-    option(
-        "--allow-tools-from",
-        metavar="A,B",
-        help="Modules whose functions the configuration may name. None by default.",
-    ),
+    option("--allow-tools-from A,B", "Modules whose functions the configuration may name. None by default."),
 ]
 ServerOption = Annotated[
     str | None,
     option(
-        "--base-url",
-        metavar="URL",
-        help="The address of the model's server, instead of the provider's. Without a key in the environment "
+        "--base-url URL",
+        "The address of the model's server, instead of the provider's. Without a key in the environment "
         "the key 'none' is sent there.",
     ),
 ]
-HostOption = Annotated[
-    str, option("--host", metavar="ADDRESS", help="The address to listen on; 127.0.0.1 by default.")
-]
-PortOption = Annotated[
-    int, option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 picks a free port.")
-]
+HostOption = Annotated[str, option("--host ADDRESS", "The address to listen on; 127.0.0.1 by default.")]
+PortOption = Annotated[int, option("--port N", "8000 by default; 0 picks a free port.", min=0, max=65_535)]
 
 
 class _Reported(Protocol):
@@ -277,10 +276,9 @@ def number_up_to(most: float, what: str) -> Callable[[str], float]:
 OlderThan = Annotated[
     float,
     option(
-        "--older-than",
-        metavar="DAYS",
+        "--older-than DAYS",
+        "Delete what is more than so many days old.",
         parser=number_up_to(700_000, "a number of days"),
-        help="Delete what is more than so many days old.",
     ),
 ]
 SECONDS = number_up_to(inf, "a number of seconds")

@@ -24,6 +24,7 @@ from reactive_agents.adapters.system import SystemClock, end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli import output, persona_records
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core import errors
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.events import AgentEvent
@@ -46,31 +47,22 @@ from reactive_agents.persona.plan_changes import end_plan
 
 # --- its work: inbox, outbox, evaluations, schedules, plans ---------------------------------------------
 
-TenantOption = Annotated[str | None, output.option("--tenant", metavar="T", help="Only this tenant.")]
-NumberArgument = Annotated[
-    int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="The number of the item.")
-]
+TenantOption = Annotated[str | None, option("--tenant T", "Only this tenant.")]
+NumberArgument = Annotated[int, argument("NUMBER", "The number of the item.", min=1, max=2**63 - 1)]
 
 
 def _filters(
-    context: Annotated[str | None, output.option("--context", metavar="C", help="Only this room.")] = None,
+    context: Annotated[str | None, option("--context C", "Only this room.")] = None,
     tenant: TenantOption = None,
-    since: Annotated[
-        Any, output.option("--since", metavar="TIME", parser=output.moment, help="Not before this time.")
-    ] = None,
-    until: Annotated[
-        Any, output.option("--until", metavar="TIME", parser=output.moment, help="Before this time.")
-    ] = None,
-    limit: Annotated[
-        int,
-        output.option("--limit", metavar="N", min=1, help="The maximum number of items, the newest first."),
-    ] = 50,
+    since: Annotated[Any, option("--since TIME", "Not before this time.", parser=output.moment)] = None,
+    until: Annotated[Any, option("--until TIME", "Before this time.", parser=output.moment)] = None,
+    limit: Annotated[int, option("--limit N", "The maximum number of items, the newest first.", min=1)] = 50,
 ) -> dict[str, Any]:
     return {"context_id": context, "tenant": tenant, "since": since, "until": until, "limit": limit}
 
 
 Filters = Annotated[dict[str, Any], output.Options(_filters)]
-PlanArgument = Annotated[str, typer.Argument(metavar="ID", help="The plan's id.")]
+PlanArgument = Annotated[str, argument("ID", "The plan's id.")]
 
 
 def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
@@ -80,8 +72,8 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
     @group.command("list", help=f"List the {noun}s, the newest first; by default those that are not done.")
     def list_items(
         records: persona_records.Records,
-        every: Annotated[bool, output.option("--all", help="Include those that are done.")] = False,
-        dead: Annotated[bool, output.option("--dead", help="Only dead letters.")] = False,
+        every: Annotated[bool, option("--all", "Include those that are done.")] = False,
+        dead: Annotated[bool, option("--dead", "Only dead letters.")] = False,
         *,
         filters: Filters,
     ) -> None:
@@ -201,15 +193,10 @@ _add_plan_order(
 
 def forget(
     records: persona_records.Records,
-    user: Annotated[
-        str | None, output.option("--user", metavar="U", help="The user's id, else the author's name.")
-    ] = None,
+    user: Annotated[str | None, option("--user U", "The user's id, else the author's name.")] = None,
     tenant: TenantOption = None,
     before: Annotated[
-        Any,
-        output.option(
-            "--before", metavar="TIME", parser=output.moment, help="Work that ended before this time."
-        ),
+        Any, option("--before TIME", "Work that ended before this time.", parser=output.moment)
     ] = None,
 ) -> None:
     """Delete the data that a persona has of a user, a tenant or a time.
@@ -248,12 +235,9 @@ _EXIT_CODES: dict[OutcomeStatus, output.ExitCode] = {
 _INTERRUPTED = "Interrupted; active plans are resumed at the next start."
 
 FileArgument = Annotated[
-    str,
-    output.argument(
-        metavar="FILE", help="The persona's configuration, .toml or .json, or module:name of one in Python."
-    ),
+    str, argument("FILE", "The persona's configuration, .toml or .json, or module:name of one in Python.")
 ]
-QuietOption = Annotated[bool, output.option("--quiet", "-q", help="Print answers only.")]
+QuietOption = Annotated[bool, option("--quiet -q", "Print answers only.")]
 
 
 @frozen
@@ -286,18 +270,14 @@ class PersonaView(PlainView):
 @persona.command()
 def send(
     file: FileArgument,
-    content: Annotated[str, output.argument(help="The content of the event.")],
-    domain: Annotated[
-        str, output.option("--domain", "-d", metavar="D", help="The first domain by default.")
-    ] = "",
+    content: Annotated[str, argument("", "The content of the event.")],
+    domain: Annotated[str, option("--domain -d D", "The first domain by default.")] = "",
     context: Annotated[
-        str, typer.Option("--context", metavar="C", help="The room, file or session.")
+        str, option("--context C", "The room, file or session.", show_default=True)
     ] = "default",
-    author: Annotated[str, typer.Option("--author", metavar="A", help="The author of the event.")] = "user",
-    user: Annotated[
-        str, output.option("--user", "-u", metavar="U", help="The author's id, if it differs from the name.")
-    ] = "",
-    tenant: Annotated[str, output.option("--tenant", metavar="T", help="The tenant of the room.")] = "",
+    author: Annotated[str, option("--author A", "The author of the event.", show_default=True)] = "user",
+    user: Annotated[str, option("--user -u U", "The author's id, if it differs from the name.")] = "",
+    tenant: Annotated[str, option("--tenant T", "The tenant of the room.")] = "",
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
@@ -402,10 +382,7 @@ def serve(
     host: output.HostOption = "127.0.0.1",
     port: output.PortOption = 8_000,
     drain: Annotated[
-        float,
-        output.option(
-            "--drain", metavar="SECONDS", parser=output.SECONDS, help="For events in progress, on SIGTERM."
-        ),
+        float, option("--drain SECONDS", "For events in progress, on SIGTERM.", parser=output.SECONDS)
     ] = 30.0,
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,

@@ -18,7 +18,7 @@ from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.agent.config import read_data
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
-from reactive_agents.cli.output import option
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
@@ -36,14 +36,13 @@ _T = TypeVar("_T")
 _Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
 
 PersonaOption = Annotated[
-    str | None, option("--persona", "-p", metavar="P", help="The persona's file, .toml or .json; or its id.")
+    str | None, option("--persona -p P", "The persona's file, .toml or .json; or its id.")
 ]
 MemoryOption = Annotated[
     str | None,
     option(
-        "--memory",
-        metavar="FILE_OR_URL",
-        help="The persona's memory: a file, or a Postgres URL; by default that of the persona's file.",
+        "--memory FILE_OR_URL",
+        "The persona's memory: a file, or a Postgres URL; by default that of the persona's file.",
     ),
 ]
 
@@ -130,11 +129,10 @@ Records = Annotated[PersonaRecords, output.Options(records_of)]
 def plan(
     known: Records,
     plan_id: Annotated[
-        str | None,
-        output.option("--plan-id", metavar="ID", help="By default the active plan, or the newest one."),
+        str | None, option("--plan-id ID", "By default the active plan, or the newest one.")
     ] = None,
     graph: Annotated[
-        Literal["mermaid", "svg"] | None, output.option("--graph", help="Print the plan as a diagram.")
+        Literal["mermaid", "svg"] | None, option("--graph", "Print the plan as a diagram.")
     ] = None,
 ) -> None:
     """Show a persona's plan and the state of its steps.
@@ -174,18 +172,10 @@ def print_plan(shown: PersonaPlan) -> None:
 
 def explain(
     known: Records,
-    plan_id: Annotated[
-        str | None, output.option("--plan-id", metavar="ID", help="The plan to explain.")
-    ] = None,
-    event: Annotated[
-        str | None, output.option("--event", metavar="ID", help="The event, also a declined one.")
-    ] = None,
-    message: Annotated[
-        str | None, output.option("--message", metavar="ID", help="The platform's id of a sent message.")
-    ] = None,
-    context: Annotated[
-        str | None, output.option("--context", metavar="C", help="The room of the event.")
-    ] = None,
+    plan_id: Annotated[str | None, option("--plan-id ID", "The plan to explain.")] = None,
+    event: Annotated[str | None, option("--event ID", "The event, also a declined one.")] = None,
+    message: Annotated[str | None, option("--message ID", "The platform's id of a sent message.")] = None,
+    context: Annotated[str | None, option("--context C", "The room of the event.")] = None,
 ) -> None:
     """Explain what a persona did about an event, and why.
 
@@ -290,7 +280,7 @@ def _of_learnings(
 
 
 _Records = Annotated[PersonaRecords, output.Options(_of_learnings)]
-LearningArgument = Annotated[str, output.argument(metavar="ID", help="The learning's id.")]
+LearningArgument = Annotated[str, argument("ID", "The learning's id.")]
 
 
 @learnings.callback(invoke_without_command=True)
@@ -298,16 +288,13 @@ def list_learnings(
     context: typer.Context,
     persona: PersonaOption = None,
     memory: MemoryOption = None,
-    domain: Annotated[
-        str | None, output.option("--domain", "-d", metavar="D", help="Only the learnings of this domain.")
-    ] = None,
+    domain: Annotated[str | None, option("--domain -d D", "Only the learnings of this domain.")] = None,
     min_confidence: Annotated[
         Any,
-        output.option(
-            "--min-confidence",
-            metavar="C",
+        option(
+            "--min-confidence C",
+            "Only learnings with at least this current confidence, 0 to 1.",
             parser=output.number_up_to(1, "a number"),
-            help="Only learnings with at least this current confidence, 0 to 1.",
         ),
     ] = 0.0,
 ) -> None:
@@ -357,16 +344,9 @@ def override(
     learning: LearningArgument,
     confidence: Annotated[
         Any,
-        output.option(
-            "--confidence",
-            metavar="C",
-            parser=output.number_up_to(1, "a number"),
-            help="The new confidence, 0 to 1.",
-        ),
+        option("--confidence C", "The new confidence, 0 to 1.", parser=output.number_up_to(1, "a number")),
     ] = None,
-    pattern: Annotated[
-        str | None, output.option("--pattern", metavar="TEXT", help="The new wording.")
-    ] = None,
+    pattern: Annotated[str | None, option("--pattern TEXT", "The new wording.")] = None,
 ) -> None:
     """Set a learning by hand, and pin it.
 
@@ -392,9 +372,7 @@ def review(records: _Records) -> None:
 def approve(
     records: _Records,
     learning: LearningArgument,
-    pattern: Annotated[
-        str | None, output.option("--pattern", metavar="TEXT", help="Its general wording.")
-    ] = None,
+    pattern: Annotated[str | None, option("--pattern TEXT", "Its general wording.")] = None,
 ) -> None:
     """Use a learning in every room of its tenant.
 

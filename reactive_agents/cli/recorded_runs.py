@@ -28,6 +28,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.runs import exported, give_order, settle_question
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
+from reactive_agents.cli.output import argument, option
 from reactive_agents.cli.runs import ask_record, runs
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import InvalidConfig, RunInterrupted, RunRefused
@@ -41,29 +42,18 @@ from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
 
-RecordOption = Annotated[
-    str,
-    typer.Option(
-        "--runs", metavar="FILE_OR_URL", help="The record: a file, or a Postgres URL.", show_default=False
-    ),
-]
+RecordOption = Annotated[str, option("--runs FILE_OR_URL", "The record: a file, or a Postgres URL.")]
 AgentRecordOption = Annotated[
     str | None,
-    output.option(
-        "--runs",
-        metavar="FILE_OR_URL",
-        help="The record: a file, or a Postgres URL. An agent that is built in Python names it itself.",
+    option(
+        "--runs FILE_OR_URL",
+        "The record: a file, or a Postgres URL. An agent that is built in Python names it itself.",
     ),
 ]
-RunArgument = Annotated[str, output.argument(metavar="RUN", help="The id of the run.")]
-KeyOption = Annotated[
-    str | None,
-    output.option("--key", metavar="KEY", help="The id of the question; optional if only one waits."),
-]
-ByOption = Annotated[
-    str, output.option("--by", metavar="NAME", help="Who decides, for the audit log; not for the model.")
-]
-StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="The step to run again.")]
+RunArgument = Annotated[str, argument("RUN", "The id of the run.")]
+KeyOption = Annotated[str | None, option("--key KEY", "The id of the question; optional if only one waits.")]
+ByOption = Annotated[str, option("--by NAME", "Who decides, for the audit log; not for the model.")]
+StepOption = Annotated[int, option("--at STEP", "The step to run again.", min=1)]
 
 
 class Engine(StrEnum):
@@ -115,12 +105,9 @@ def approve(
     run: RunArgument,
     file: RecordOption,
     key: KeyOption = None,
-    reason: Annotated[str, output.option("--reason", metavar="TEXT", help="For the audit log.")] = "",
+    reason: Annotated[str, option("--reason TEXT", "For the audit log.")] = "",
     arguments: Annotated[
-        str | None,
-        output.option(
-            "--arguments", metavar="JSON", help="All arguments of the call, in place of the model's."
-        ),
+        str | None, option("--arguments JSON", "All arguments of the call, in place of the model's.")
     ] = None,
     by: ByOption = "",
 ) -> None:
@@ -136,7 +123,7 @@ def deny(
     run: RunArgument,
     file: RecordOption,
     key: KeyOption = None,
-    reason: Annotated[str, output.option("--reason", metavar="TEXT", help="For the model.")] = "",
+    reason: Annotated[str, option("--reason TEXT", "For the model.")] = "",
     by: ByOption = "",
 ) -> None:
     """Deny a waiting call, or deny repeating a call in doubt."""
@@ -146,7 +133,7 @@ def deny(
 @runs.command()
 def answer(
     run: RunArgument,
-    text: Annotated[str, output.argument(metavar="TEXT", help="The answer.")],
+    text: Annotated[str, argument("TEXT", "The answer.")],
     file: RecordOption,
     key: KeyOption = None,
 ) -> None:
@@ -209,7 +196,7 @@ def resume(
     run: RunArgument,
     agent: RecordingAgent,
     accept_changes: Annotated[
-        bool, output.option("--accept-changes", help="Accept another version of the agent.")
+        bool, option("--accept-changes", "Accept another version of the agent.")
     ] = False,
 ) -> None:
     """Continue a run, or print its recorded result."""
@@ -248,9 +235,7 @@ def recording(run: RunArgument, file: RecordOption) -> None:
 def replay(
     run: RunArgument,
     agent: RecordingAgent,
-    until: Annotated[
-        int | None, output.option("--until", metavar="STEP", min=1, help="Stop after this step.")
-    ] = None,
+    until: Annotated[int | None, option("--until STEP", "Stop after this step.", min=1)] = None,
 ) -> None:
     """Replay a run from its record, without model and tools.
 
@@ -268,19 +253,11 @@ def fork(
     run: RunArgument,
     agent: RecordingAgent,
     at: StepOption,
-    fork_model: Annotated[
-        str | None, output.option("--with-model", metavar="M", help="The model from then on.")
-    ] = None,
-    instructions: Annotated[
-        str | None, output.option("--instructions", metavar="TEXT", help="Instructions from then on.")
-    ] = None,
-    message: Annotated[
-        str | None, output.option("--message", metavar="TEXT", help="A message from then on.")
-    ] = None,
-    tool_result: Annotated[
-        str | None, output.option("--tool-result", metavar="TEXT", help="The result of the step.")
-    ] = None,
-    into: Annotated[str | None, output.option("--run-id", metavar="ID", help="Id of the new run.")] = None,
+    fork_model: Annotated[str | None, option("--with-model M", "The model from then on.")] = None,
+    instructions: Annotated[str | None, option("--instructions TEXT", "Instructions from then on.")] = None,
+    message: Annotated[str | None, option("--message TEXT", "A message from then on.")] = None,
+    tool_result: Annotated[str | None, option("--tool-result TEXT", "The result of the step.")] = None,
+    into: Annotated[str | None, option("--run-id ID", "Id of the new run.")] = None,
 ) -> None:
     """Create a run from the record of another up to a step; ``resume`` runs it."""
     made = _with(
@@ -300,13 +277,13 @@ def fork(
 
 @runs.command()
 def schedule(
-    name: Annotated[str, output.argument(metavar="NAME", help="Of the schedule.")],
-    cron: Annotated[str, output.argument(metavar="CRON", help="Its times.")],
-    task: Annotated[str, output.argument(metavar="TASK", help="The task.")],
+    name: Annotated[str, argument("NAME", "Of the schedule.")],
+    cron: Annotated[str, argument("CRON", "Its times.")],
+    task: Annotated[str, argument("TASK", "The task.")],
     file: AgentRecordOption = None,
     config: running.ConfigOption = None,
-    timezone: Annotated[str, output.option("--timezone", metavar="ZONE", help="Of the times.")] = "UTC",
-    queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
+    timezone: Annotated[str, option("--timezone ZONE", "Of the times.")] = "UTC",
+    queue: Annotated[str, option("--queue NAME", "Its queue.")] = "default",
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Let workers run a task on a cron schedule, such as '0 2 * * *'."""
@@ -318,7 +295,7 @@ def schedule(
 
 @runs.command()
 def unschedule(
-    name: Annotated[str, output.argument(metavar="NAME", help="Of the schedule.")],
+    name: Annotated[str, argument("NAME", "Of the schedule.")],
     file: AgentRecordOption = None,
     config: running.ConfigOption = None,
     allow_tools_from: output.AllowedModules = None,
@@ -333,32 +310,21 @@ def unschedule(
 
 def worker(
     config: Annotated[
-        Path,
-        output.argument(
-            metavar="AGENT", help="The agent's configuration, or module:name of one built in Python."
-        ),
+        Path, argument("AGENT", "The agent's configuration, or module:name of one built in Python.")
     ],
     file: AgentRecordOption = None,
-    queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
-    concurrency: Annotated[
-        int, output.option("--concurrency", metavar="N", min=1, help="Most concurrent runs; 4 by default.")
-    ] = 4,
-    total: Annotated[
-        int | None, output.option("--total", metavar="N", min=1, help="The same for all workers together.")
-    ] = None,
+    queue: Annotated[str, option("--queue NAME", "Its queue.")] = "default",
+    concurrency: Annotated[int, option("--concurrency N", "Most concurrent runs; 4 by default.", min=1)] = 4,
+    total: Annotated[int | None, option("--total N", "The same for all workers together.", min=1)] = None,
     rate: Annotated[
-        str | None,
-        output.option("--rate", metavar="N/SECONDS", help="Most runs that all workers start in that time."),
+        str | None, option("--rate N/SECONDS", "Most runs that all workers start in that time.")
     ] = None,
     finish: Annotated[
-        float,
-        output.option(
-            "--finish", metavar="SECONDS", parser=output.SECONDS, help="For steps on SIGTERM; 10 by default."
-        ),
+        float, option("--finish SECONDS", "For steps on SIGTERM; 10 by default.", parser=output.SECONDS)
     ] = 10.0,
-    until_idle: Annotated[bool, output.option("--until-idle", help="End when nothing is due.")] = False,
+    until_idle: Annotated[bool, option("--until-idle", "End when nothing is due.")] = False,
     engine: Annotated[
-        Engine, output.option("--engine", metavar="NAME", help="Who assigns the runs: record or dbos.")
+        Engine, option("--engine NAME", "Who assigns the runs: record or dbos.")
     ] = Engine.RECORD,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:

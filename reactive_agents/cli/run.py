@@ -30,6 +30,7 @@ from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.run_options import RunOptions, TaskInput, TaskOptions
 from reactive_agents.cli import output
+from reactive_agents.cli.output import argument, option
 from reactive_agents.cli.sessions import SessionOption, SessionsOption, UserOption, default_sessions_file
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import (
@@ -79,84 +80,59 @@ def _iterations(text: str) -> int:
 
 ModelOption = Annotated[
     str | None,
-    output.option(
-        "--model",
-        "-m",
-        metavar="M",
-        help="provider/model, or a provider for its default model. 'offline', the default, needs neither "
+    option(
+        "--model -m M",
+        "provider/model, or a provider for its default model. 'offline', the default, needs neither "
         "key nor network: it can only look things up and quote them.",
     ),
 ]
 StrategyOption = Annotated[
     str | None,
-    output.option(
-        "--strategy",
-        "-s",
-        metavar="S",
-        help="How the agent reasons: 'reactive', the default, 'plan-execute-reflect', 'reflexion', "
+    option(
+        "--strategy -s S",
+        "How the agent reasons: 'reactive', the default, 'plan-execute-reflect', 'reflexion', "
         "'tree-of-thought', 'adaptive' to let it choose for each task, or 'direct' for no reasoning.",
     ),
 ]
 ToolsOption = Annotated[
     str | None,
-    output.option(
-        "--tools",
-        "-t",
-        metavar="A,B",
-        help="Built-in tools (calculator, file-list, file-search, file-read, file-write, http-get, "
+    option(
+        "--tools -t A,B",
+        "Built-in tools (calculator, file-list, file-search, file-read, file-write, http-get, "
         "web-search, shell, or 'all') and module:function for custom ones. None by default.",
     ),
 ]
 WorkspaceOption = Annotated[
-    Path | None,
-    output.option(
-        "--workspace",
-        "-w",
-        metavar="DIR",
-        help="The directory of the file tools; the current one by default.",
-    ),
+    Path | None, option("--workspace -w DIR", "The directory of the file tools; the current one by default.")
 ]
 IterationsOption = Annotated[
     int | None,
-    output.option(
-        "--max-iterations",
-        "-n",
-        metavar="N",
-        parser=_iterations,
-        help="The maximum number of turns of the model.",
-    ),
+    option("--max-iterations -n N", "The maximum number of turns of the model.", parser=_iterations),
 ]
 ConfigOption = Annotated[
     Path | None,
-    output.option(
-        "--config",
-        "-c",
-        metavar="FILE",
-        help="An agent's configuration, .toml or .json, which the other options override; or module:name of "
+    option(
+        "--config -c FILE",
+        "An agent's configuration, .toml or .json, which the other options override; or module:name of "
         "an agent that is built in Python.",
     ),
 ]
 
 
-PromptOption = Annotated[
-    str | None, output.option("--system-prompt", metavar="TEXT", help="The agent's instructions.")
-]
+PromptOption = Annotated[str | None, option("--system-prompt TEXT", "The agent's instructions.")]
 McpOption = Annotated[
     list[str] | None,
-    output.option(
-        "--mcp",
-        metavar="SERVER",
-        help="An MCP server whose tools the agent has: a command, or an http address; NAME=… names it. May "
+    option(
+        "--mcp SERVER",
+        "An MCP server whose tools the agent has: a command, or an http address; NAME=… names it. May "
         "be given several times.",
     ),
 ]
 FileOption = Annotated[
     list[Path] | None,
-    output.option(
-        "--file",
-        "-f",
-        metavar="FILE",
-        help="A file that is put into the task: a text, an image, audio or a document. May be given several "
+    option(
+        "--file -f FILE",
+        "A file that is put into the task: a text, an image, audio or a document. May be given several "
         "times.",
     ),
 ]
@@ -255,31 +231,24 @@ def run(
     described: AgentOptions,
     words: Annotated[
         list[str] | None,
-        output.argument(
-            metavar="[AGENT] [TASK]",
-            help="The task for the agent; '-', or none, reads it from standard input. Before it, as for "
+        argument(
+            "[AGENT] [TASK]",
+            "The task for the agent; '-', or none, reads it from standard input. Before it, as for "
             "--config, the agent's configuration, or module:name of one built in Python.",
         ),
     ] = None,
     file: FileOption = None,
     runs: Annotated[
-        str | None,
-        output.option(
-            "--runs", metavar="FILE_OR_URL", help="Record the run in this place, so that it can be continued."
-        ),
+        str | None, option("--runs FILE_OR_URL", "Record the run in this place, so that it can be continued.")
     ] = None,
     run_id: Annotated[
         str | None,
-        output.option(
-            "--run-id",
-            metavar="ID",
-            help="The run's id; with --runs, a repeated id does not repeat the work.",
-        ),
+        option("--run-id ID", "The run's id; with --runs, a repeated id does not repeat the work."),
     ] = None,
     session: SessionOption = None,
     sessions: SessionsOption = None,
     user: UserOption = None,
-    quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer only.")] = False,
+    quiet: Annotated[bool, option("--quiet -q", "Print the answer only.")] = False,
 ) -> None:
     """Run an agent on one task.
 

@@ -21,6 +21,7 @@ from reactive_agents.adapters.system import SystemClock, default_run_log
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog, event_of
 from reactive_agents.cli import output
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import shown_place
 from reactive_agents.core.errors import RunLogFailed
@@ -49,59 +50,41 @@ runs = output.command_group("List, show, follow and continue runs.", no_args_is_
 
 RunsOption = Annotated[
     str | None,
-    output.option(
-        "--runs",
-        metavar="FILE_OR_URL",
-        help="The run log: a file, by default one in the user's state directory, or a Postgres URL.",
+    option(
+        "--runs FILE_OR_URL",
+        "The run log: a file, by default one in the user's state directory, or a Postgres URL.",
     ),
 ]
-RunArgument = Annotated[str, output.argument(metavar="RUN", help="The id of a run, or its beginning.")]
+RunArgument = Annotated[str, argument("RUN", "The id of a run, or its beginning.")]
 
 
 @runs.command("list")
 def list_runs(
     file: RunsOption = None,
-    agent: Annotated[
-        str | None, output.option("--agent", "-a", metavar="NAME", help="Of this agent.")
-    ] = None,
-    user: Annotated[str | None, output.option("--user", "-u", metavar="USER", help="Of this user.")] = None,
-    session: Annotated[
-        str | None, output.option("--session", metavar="SESSION", help="Of this conversation.")
-    ] = None,
+    agent: Annotated[str | None, option("--agent -a NAME", "Of this agent.")] = None,
+    user: Annotated[str | None, option("--user -u USER", "Of this user.")] = None,
+    session: Annotated[str | None, option("--session SESSION", "Of this conversation.")] = None,
     status: Annotated[
         Literal["running", "completed", "partial", "abstained", "failed", "cancelled"] | None,
-        output.option("--status", help="With this status."),
+        option("--status", "With this status."),
     ] = None,
     state: Annotated[
-        RunState | None, output.option("--state", help="In this state, by the record of durable runs.")
+        RunState | None, option("--state", "In this state, by the record of durable runs.")
     ] = None,
-    tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
-    tool: Annotated[
-        str | None, output.option("--tool", metavar="TOOL", help="That called this tool.")
-    ] = None,
+    tag: Annotated[str | None, option("--tag TAG", "With this tag.")] = None,
+    tool: Annotated[str | None, option("--tool TOOL", "That called this tool.")] = None,
     since: Annotated[
-        datetime | None,
-        output.option(
-            "--since", metavar="TIME", parser=output.moment, help="Begun then or later; UTC by default."
-        ),
+        datetime | None, option("--since TIME", "Begun then or later; UTC by default.", parser=output.moment)
     ] = None,
     before: Annotated[
-        datetime | None,
-        output.option(
-            "--before", metavar="TIME", parser=output.moment, help="Begun before then; UTC by default."
-        ),
+        datetime | None, option("--before TIME", "Begun before then; UTC by default.", parser=output.moment)
     ] = None,
     least_cost: Annotated[
         float | None,
-        output.option(
-            "--min-cost",
-            metavar="USD",
-            parser=output.number_up_to(inf, "US dollars"),
-            help="That cost at least this.",
-        ),
+        option("--min-cost USD", "That cost at least this.", parser=output.number_up_to(inf, "US dollars")),
     ] = None,
-    children: Annotated[bool, output.option("--children", help="Include the runs that tools began.")] = False,
-    limit: Annotated[int, output.option("--limit", "-n", metavar="N", min=1, help="The most runs.")] = 20,
+    children: Annotated[bool, option("--children", "Include the runs that tools began.")] = False,
+    limit: Annotated[int, option("--limit -n N", "The most runs.", min=1)] = 20,
 ) -> None:
     """List runs of the log and the record, latest first."""
     of_log = {
@@ -245,16 +228,10 @@ def _has(place: str, store: Store, table: str) -> bool:
 def show(
     run: RunArgument,
     file: RunsOption = None,
-    requests: Annotated[
-        bool, output.option("--requests", help="With the exact request of each model call.")
-    ] = False,
-    results: Annotated[
-        bool, output.option("--results", help="With the full result of each tool call.")
-    ] = False,
-    graph: Annotated[
-        bool, output.option("--graph", help="Only the plan or the tree of thoughts, in Mermaid.")
-    ] = False,
-    picture: Annotated[bool, output.option("--svg", help="The same as an SVG picture.")] = False,
+    requests: Annotated[bool, option("--requests", "With the exact request of each model call.")] = False,
+    results: Annotated[bool, option("--results", "With the full result of each tool call.")] = False,
+    graph: Annotated[bool, option("--graph", "Only the plan or the tree of thoughts, in Mermaid.")] = False,
+    picture: Annotated[bool, option("--svg", "The same as an SVG picture.")] = False,
 ) -> None:
     """Show a run as a timeline."""
     found, logged = _run_and_events(file, run)
@@ -319,14 +296,9 @@ def _left_alone(place: str, run_id: RunId) -> str:
 @runs.command()
 @output.without_json
 def export(
-    run: Annotated[
-        str | None,
-        output.argument(metavar="[RUN]", help="The id of a run, or its beginning."),
-    ] = None,
+    run: Annotated[str | None, argument("[RUN]", "The id of a run, or its beginning.")] = None,
     file: RunsOption = None,
-    user: Annotated[
-        str | None, output.option("--user", "-u", metavar="USER", help="All runs of this user.")
-    ] = None,
+    user: Annotated[str | None, option("--user -u USER", "All runs of this user.")] = None,
 ) -> None:
     """Write one run or all as JSON lines: each run, then its events."""
 

@@ -20,6 +20,7 @@ from reactive_agents.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.description import DeskOptions
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.effects import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.server.access import ApiKeys, KeyLimits
@@ -28,26 +29,17 @@ from reactive_agents.server.process import DrainingServer, address_of, bound_soc
 from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import LOOPBACK_HOSTS
 
-KeysOption = Annotated[
-    Path, typer.Option("--keys", metavar="FILE", help="The file of the keys.", show_default=False)
-]
+KeysOption = Annotated[Path, option("--keys FILE", "The file of the keys.")]
 AgentArguments = Annotated[
     list[Path],
-    output.argument(
-        metavar="AGENT…", help="Configurations of agents, or module:name of agents that are built in Python."
-    ),
+    argument("AGENT…", "Configurations of agents, or module:name of agents that are built in Python."),
 ]
 AdmittedOption = Annotated[
     Path | None,
-    output.option(
-        "--keys",
-        metavar="FILE",
-        help="The file of accepted API keys. Without it, only this machine has access.",
-    ),
+    option("--keys FILE", "The file of accepted API keys. Without it, only this machine has access."),
 ]
 RunsOption = Annotated[
-    str | None,
-    output.option("--runs", metavar="FILE_OR_URL", help="Record the runs here, to survive a restart."),
+    str | None, option("--runs FILE_OR_URL", "Record the runs here, to survive a restart.")
 ]
 _DRAIN_S = 30.0
 _MOST_DAYS = 36_500
@@ -59,31 +51,18 @@ def serve(
     port: output.PortOption = 8_000,
     keys_file: AdmittedOption = None,
     runs: RunsOption = None,
-    queue: Annotated[
-        str | None, output.option("--queue", metavar="NAME", help="Put runs into a queue for workers.")
-    ] = None,
-    no_work: Annotated[bool, output.option("--no-work", help="Run no worker in this process.")] = False,
+    queue: Annotated[str | None, option("--queue NAME", "Put runs into a queue for workers.")] = None,
+    no_work: Annotated[bool, option("--no-work", "Run no worker in this process.")] = False,
     allow_hosts: Annotated[
         list[str] | None,
-        output.option(
-            "--allow-host", metavar="NAME", help="A host name that clients use; any with --keys. Repeatable."
-        ),
+        option("--allow-host NAME", "A host name that clients use; any with --keys. Repeatable."),
     ] = None,
     origins: Annotated[
-        list[str] | None,
-        output.option(
-            "--origin", metavar="URL", help="A web page that may send requests (CORS). Repeatable."
-        ),
+        list[str] | None, option("--origin URL", "A web page that may send requests (CORS). Repeatable.")
     ] = None,
-    url: Annotated[
-        str,
-        output.option("--url", metavar="URL", help="The URL for clients, if the server is behind a proxy."),
-    ] = "",
+    url: Annotated[str, option("--url URL", "The URL for clients, if the server is behind a proxy.")] = "",
     drain: Annotated[
-        float,
-        output.option(
-            "--drain", metavar="SECONDS", parser=output.SECONDS, help="For runs on SIGTERM; 30 by default."
-        ),
+        float, option("--drain SECONDS", "For runs on SIGTERM; 30 by default.", parser=output.SECONDS)
     ] = _DRAIN_S,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
@@ -114,7 +93,7 @@ def serve(
 def mcp(
     configs: AgentArguments,
     http: Annotated[
-        bool, output.option("--http", help="Use streamable HTTP at /mcp instead of standard streams.")
+        bool, option("--http", "Use streamable HTTP at /mcp instead of standard streams.")
     ] = False,
     host: output.HostOption = "127.0.0.1",
     port: output.PortOption = 8_000,
@@ -227,30 +206,21 @@ keys = output.command_group("Create, list and revoke the API keys of a server.",
 
 @keys.command()
 def create(
-    name: Annotated[str, output.argument(metavar="NAME", help="For people.")],
+    name: Annotated[str, argument("NAME", "For people.")],
     file: KeysOption,
-    user: Annotated[
-        str | None, output.option("--user", "-u", metavar="USER", help="The user of the key.")
-    ] = None,
-    any_user: Annotated[
-        bool, output.option("--any-user", help="For a program that acts for all users.")
-    ] = False,
+    user: Annotated[str | None, option("--user -u USER", "The user of the key.")] = None,
+    any_user: Annotated[bool, option("--any-user", "For a program that acts for all users.")] = False,
     no_approvals: Annotated[
-        bool, output.option("--no-approvals", help="It may not decide on calls that need approval.")
+        bool, option("--no-approvals", "It may not decide on calls that need approval.")
     ] = False,
     agents: Annotated[
-        list[str] | None,
-        output.option(
-            "--agent", "-a", metavar="AGENT", help="An agent that the key may use; all by default."
-        ),
+        list[str] | None, option("--agent -a AGENT", "An agent that the key may use; all by default.")
     ] = None,
     days: Annotated[
-        float | None,
-        output.option("--days", metavar="N", help="The days until the key expires; never by default."),
+        float | None, option("--days N", "The days until the key expires; never by default.")
     ] = None,
     limits: Annotated[
-        list[str] | None,
-        output.option("--limit", metavar="NAME=N", help="A limit, such as runs=5. Repeatable."),
+        list[str] | None, option("--limit NAME=N", "A limit, such as runs=5. Repeatable.")
     ] = None,
 ) -> None:
     """Create a key and print it once."""
@@ -295,7 +265,7 @@ def list_keys(file: KeysOption) -> None:
 
 @keys.command()
 def revoke(
-    key_id: Annotated[str, output.argument(metavar="ID", help="Of the key.")],
+    key_id: Annotated[str, argument("ID", "Of the key.")],
     file: KeysOption,
 ) -> None:
     """Revoke a key, effective with the next request."""

@@ -13,6 +13,7 @@ import typer
 from reactive_agents.adapters.memory.sessions import SqliteSessions
 from reactive_agents.adapters.system import SystemClock, state_directory
 from reactive_agents.cli import output
+from reactive_agents.cli.output import argument, option
 from reactive_agents.core.conversation import conversation_lines
 from reactive_agents.core.errors import SessionErrors
 from reactive_agents.core.ids import AgentId, SessionId
@@ -25,24 +26,18 @@ _T = TypeVar("_T")
 sessions = output.command_group("List, show and delete conversations.", no_args_is_help=True)
 
 SessionOption = Annotated[
-    str | None,
-    output.option(
-        "--session", metavar="NAME", help="The conversation to continue, or a new name to begin one."
-    ),
+    str | None, option("--session NAME", "The conversation to continue, or a new name to begin one.")
 ]
 SessionsOption = Annotated[
     str | None,
-    output.option(
-        "--sessions",
-        metavar="FILE_OR_URL",
-        help="The conversations: a file, by default one in the user's state directory, or a Postgres URL.",
+    option(
+        "--sessions FILE_OR_URL",
+        "The conversations: a file, by default one in the user's state directory, or a Postgres URL.",
     ),
 ]
-UserOption = Annotated[
-    str | None, output.option("--user", "-u", metavar="USER", help="The user of the conversation or run.")
-]
-AgentOption = Annotated[str, typer.Option("--agent", "-a", metavar="NAME", help="The agent's name.")]
-SessionArgument = Annotated[str, output.argument(metavar="SESSION", help="The name of the conversation.")]
+UserOption = Annotated[str | None, option("--user -u USER", "The user of the conversation or run.")]
+AgentOption = Annotated[str, option("--agent -a NAME", "The agent's name.", show_default=True)]
+SessionArgument = Annotated[str, argument("SESSION", "The name of the conversation.")]
 
 
 def default_sessions_file() -> Path:
@@ -62,9 +57,7 @@ def list_sessions(file: SessionsOption = None, agent: AgentOption = "agent", use
     output.print_found(found, headings, rows, right=("runs",))
 
 
-StateFlag = Annotated[
-    bool, output.option("--state", help="Show what its tools keep, as JSON, and not its messages.")
-]
+StateFlag = Annotated[bool, option("--state", "Show what its tools keep, as JSON, and not its messages.")]
 
 
 @sessions.command()

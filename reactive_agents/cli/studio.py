@@ -22,6 +22,7 @@ from reactive_agents.agent.config import read_document
 from reactive_agents.agent.description import DeskOptions
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
+from reactive_agents.cli.output import argument, option
 from reactive_agents.cli.run import LONGEST_WAIT_S, adjusted, build_agent, python_agent
 from reactive_agents.cli.runs import RunsOption
 from reactive_agents.cli.sessions import default_sessions_file
@@ -49,28 +50,26 @@ class StudioFiles:
 def studio(
     files: Annotated[
         list[Path] | None,
-        output.argument(
-            metavar="[FILE…]",
-            help="Configurations of agents and personas (.toml, .json), files of runs (.jsonl), and "
+        argument(
+            "[FILE…]",
+            "Configurations of agents and personas (.toml, .json), files of runs (.jsonl), and "
             "module:name of agents that are built in Python.",
         ),
     ] = None,
     runs: RunsOption = None,
     host: Annotated[
         str,
-        typer.Option(
-            "--host",
-            metavar="HOST",
-            help="The address to listen on; other machines can reach addresses other than the default.",
+        option(
+            "--host HOST",
+            "The address to listen on; other machines can reach addresses other than the default.",
+            show_default=True,
         ),
     ] = LOOPBACK,
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65_535, help="0 picks a free port.")
+        int, option("--port PORT", "0 picks a free port.", min=0, max=65_535, show_default=True)
     ] = DEFAULT_PORT,
-    name: Annotated[
-        list[str] | None, output.option("--name", metavar="HOST", help="Another host name of the page.")
-    ] = None,
-    browser: Annotated[bool, output.option("--browser", help="Open the page in the browser.")] = False,
+    name: Annotated[list[str] | None, option("--name HOST", "Another host name of the page.")] = None,
+    browser: Annotated[bool, option("--browser", "Open the page in the browser.")] = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Open a page that shows and controls runs."""
