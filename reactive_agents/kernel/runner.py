@@ -51,9 +51,9 @@ from reactive_agents.kernel.state import (
     TERMINAL,
     Guidance,
     KernelState,
-    check_successor,
     custom_successor,
     initial_kernel_state,
+    successor,
 )
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, toolset_for
 
@@ -233,8 +233,8 @@ async def _take_step(
         return _after_failure(state, context, result.failure())
     following = result.unwrap()
     if following.status in TERMINAL and following.outcome is None:
-        result = Success(_with_outcome(following, context))
-    return check_successor(state, result)
+        following = _with_outcome(following, context)
+    return successor(state, following)
 
 
 def _after_failure(

@@ -1,7 +1,7 @@
 """The state of one kernel run, and the only rules by which it may change.
 
 The table below says which status may follow which. Beside it, four things never go back: iteration, tokens
-and cost never decrease, and steps are only added. Every next state goes through :func:`check_successor`, as
+and cost never decrease, and steps are only added. Every next state goes through :func:`successor`, as
 :func:`transition_state` does; a change against the rules is an ``IllegalTransition`` value and leaves
 everything as it was.
 """
@@ -42,7 +42,6 @@ from reactive_agents.core.values import OMITTED, SHARE, Value, replaced
 from reactive_agents.kernel.context_window.token_estimate import Transcript, without_counts
 from reactive_agents.kernel.ledger import CallLedger
 
-_E = TypeVar("_E")
 _T = TypeVar("_T")
 
 KernelStatus: TypeAlias = Literal["thinking", "acting", "observing", "done", "failed"]
@@ -228,30 +227,18 @@ def custom_successor(old: KernelState, new: KernelState) -> Result[KernelState, 
 
 
 def successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
-    """Return ``new``, made by this package, as :func:`check_successor` does."""
-    return check_successor(old, Success(new))
-
-
-def check_successor(
-    old: KernelState, following: Result[KernelState, _E]
-) -> Result[KernelState, _E | errors.IllegalTransition]:
-    """Return ``following`` if it may come after ``old``, else ``IllegalTransition``.
+    """Return ``new`` if it may come after ``old``, else ``IllegalTransition``.
 
     Maps that custom code has put into the state become read-only. An estimate that is still that of ``old``,
     while the messages are not, loses its counts.
     """
-    if not isinstance(following, Success):
-        return following
-    new = following.unwrap()
     try:
-        return _checked(old, new, following)
+        return _checked(old, new)
     except (TypeError, AttributeError) as error:
         return _illegal(old, new, "state", f"a value is of a wrong type ({error})")
 
 
-def _checked(
-    old: KernelState, new: KernelState, following: Success[KernelState]
-) -> Result[KernelState, errors.IllegalTransition]:
+def _checked(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
     # members that are the same objects are not compared any further
     if new.status not in LEGAL_TRANSITIONS[old.status]:
         return _illegal(old, new, "status", f"{old.status} may not become {new.status}")
@@ -289,7 +276,7 @@ def _checked(
     ):
         # it was the estimate of other messages
         changes["transcript"] = evolve(new.transcript, estimate=without_counts(new.transcript.estimate))
-    return Success(replaced(new, **changes)) if changes else following
+    return Success(replaced(new, **changes) if changes else new)
 
 
 def _are_texts(stored: Mapping[Any, Any]) -> bool:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
+from itertools import takewhile, zip_longest
 from typing import Any, Literal, TypeAlias
 
 from attrs import define, field
@@ -392,10 +393,7 @@ class RunTimeline:
             figures["cost_usd"] += row.cost_usd or 0.0
         known["took_ms"] += row.took_ms or 0.0
 
-    def _ToolCallStarted(self, event: LoggedEvent, body: JsonObject) -> None:
-        self._tool(event, body)
-
-    def _tool(self, event: LoggedEvent, body: JsonObject) -> Row:
+    def _ToolCallStarted(self, event: LoggedEvent, body: JsonObject) -> Row:
         name, arguments = _text(body, "tool_name"), body.get("arguments")
         turn = self._thought
         depth = self._depth + (turn is not None)
@@ -415,7 +413,7 @@ class RunTimeline:
     def _ToolCallCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
         row = self._tools.pop(_text(body, "call_id"), None)
         if row is None:
-            row = self._tool(event, body)
+            row = self._ToolCallStarted(event, body)
             self._tools.pop(_text(body, "call_id"), None)
         is_done = body.get("success") is True
         error = _text(body, "error")
@@ -472,7 +470,7 @@ class RunTimeline:
             row.state, row.changed = "running", event.sequence
 
     def _wait_for_call(self, event: LoggedEvent, kind: str, key: str, body: JsonObject) -> None:
-        row = self._tools.get(_text(body, "call_id")) or self._tool(event, body)
+        row = self._tools.get(_text(body, "call_id")) or self._ToolCallStarted(event, body)
         row.state, row.changed = "waiting", event.sequence
         self._wait(event, kind, key, row, body)
 
@@ -481,10 +479,9 @@ class RunTimeline:
         self._part("waiting", event)
 
     def _settled(self, event: LoggedEvent, key: str) -> Row | None:
-        known = self.waiting.pop(key, None)
+        known: Mapping[str, Any] = self.waiting.pop(key, {})
         self._part("waiting", event)
-        row_id = None if known is None else known.get("row")
-        return self._by_id.get(row_id) if isinstance(row_id, int) else None
+        return self._by_id.get(known.get("row", 0))
 
     def _PlanCreated(self, event: LoggedEvent, body: JsonObject) -> None:
         title = "Plan resumed" if body.get("resumed") is True else "Plan"
@@ -748,21 +745,12 @@ def compare(one: RunTimeline, other: RunTimeline) -> JsonObject:
     left = [each for each in one.rows if each.kind not in _NOT_COMPARED and not each.is_minor]
     right = [each for each in other.rows if each.kind not in _NOT_COMPARED and not each.is_minor]
     before, after = [each.digest for each in left], [each.digest for each in right]
-    same = next(
-        (at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
-        min(len(before), len(after)),
-    )
-    pairs: list[Json] = [[left[at].id, right[at].id, True] for at in range(same)]
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    pairs: list[Json] = [[a.id, b.id, True] for a, b in zip(left[:same], right, strict=False)]
+    rest, other_rest = [each.id for each in left[same:]], [each.id for each in right[same:]]
     matcher = SequenceMatcher(None, before[same:], after[same:], autojunk=False)
     for tag, a0, a1, b0, b1 in matcher.get_opcodes():
-        for at in range(max(a1 - a0, b1 - b0)):
-            a, b = a0 + at, b0 + at
-            pair: list[Json] = [
-                left[same + a].id if a < a1 else None,
-                right[same + b].id if b < b1 else None,
-                tag == "equal",
-            ]
-            pairs.append(pair)
+        pairs += ([a, b, tag == "equal"] for a, b in zip_longest(rest[a0:a1], other_rest[b0:b1]))
     differs = len(before) != len(after) or same < len(before)
     return {"pairs": pairs, "first": same if differs else None}
 

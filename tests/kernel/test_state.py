@@ -33,7 +33,7 @@ from reactive_agents.kernel import (
 )
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, Transcript
 from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.state import check_successor
+from reactive_agents.kernel.state import successor
 from tests.support.kernels import new_state
 
 STATUSES: tuple[KernelStatus, ...] = get_args(KernelStatus)
@@ -146,7 +146,7 @@ def test_what_has_no_json_form_is_refused(field: str, value: Any) -> None:
     custom = (
         attrs.evolve(new_state(), output=value) if field == "output" else replaced(new_state(), **changes)
     )
-    assert check_successor(new_state(), Success(custom)).failure().field == field
+    assert successor(new_state(), custom).failure().field == field
 
 
 def test_an_entry_that_is_added_to_a_map_is_checked_too() -> None:
@@ -323,10 +323,7 @@ def test_counts_of_other_messages_are_forgotten(
         "thinking", messages=(UserMessage("a"), UserMessage("b")), transcript=Transcript(COUNTED)
     )
     assert transition_state(state, messages=messages).unwrap().transcript.estimate == estimate
-    assert (
-        check_successor(state, Success(attrs.evolve(state, messages=messages))).unwrap().transcript.estimate
-        == estimate
-    )
+    assert successor(state, attrs.evolve(state, messages=messages)).unwrap().transcript.estimate == estimate
 
 
 def test_counts_that_are_given_with_the_messages_are_kept() -> None:

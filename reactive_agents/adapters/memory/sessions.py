@@ -170,18 +170,17 @@ class SqliteSessions:
     ) -> Result[History, SessionErrors]:
         pause_s = _FIRST_WAIT_S
         while True:
-            taken = await self._write(
+            written = await self._write(
                 "begin",
                 lambda file: _take_turn(
                     file, key, run_id, self._valid_until(), now=self._now(), shared_now=self._shared_now()
                 ),
                 key,
             )
+            taken: Result[int | None, SessionErrors] = _unless_refused(written)
             if isinstance(taken, Failure):
                 return taken
             number = taken.unwrap()
-            if isinstance(number, SessionRefused):
-                return Failure(number)
             if number is not None:
                 read = partial(_history, key=key, turn=number - 1, size=size, earlier=earlier)
                 return await self._file.read("begin", read)
@@ -280,10 +279,10 @@ class SqliteSessions:
     ) -> Result[tuple[Message, ...], SessionErrors]:
         """Return all messages of a session."""
 
-        def work(file: sql.Transaction) -> tuple[Message, ...] | None:
+        def work(file: sql.Transaction) -> tuple[Message, ...] | SessionRefused:
             found = _row(file, agent, session)
             if found is None:
-                return None
+                return _missing(session)
             rows = file.execute(
                 "SELECT messages FROM conversation_turns WHERE conversation = ? ORDER BY number", found
             )
@@ -291,28 +290,18 @@ class SqliteSessions:
                 message for (stored,) in rows for message in sql.decoded(stored, tuple[Message, ...])
             )
 
-        found = await self._file.read("read", work)
-        if isinstance(found, Failure):
-            return found
-        messages = found.unwrap()
-        return Failure(_missing(session)) if messages is None else Success(messages)
+        return _unless_refused(await self._file.read("read", work))
 
     @effect
     async def state(self, agent: AgentId, session: SessionId) -> Result[JsonObject, SessionErrors]:
         """Return the state of a session."""
 
-        def work(file: sql.Transaction) -> JsonObject | None:
-            row = file.execute(
-                "SELECT state FROM conversations WHERE agent = ? AND session = ?", (agent, session)
-            ).fetchone()
-            state: JsonObject | None = None if row is None else json.loads(*row)
+        def work(file: sql.Transaction) -> JsonObject | SessionRefused:
+            row = _row(file, agent, session, "state")
+            state: JsonObject | SessionRefused = _missing(session) if row is None else json.loads(*row)
             return state
 
-        found = await self._file.read("state", work)
-        if isinstance(found, Failure):
-            return found
-        state = found.unwrap()
-        return Failure(_missing(session)) if state is None else Success(state)
+        return _unless_refused(await self._file.read("state", work))
 
     @effect
     async def update_state(
@@ -325,20 +314,18 @@ class SqliteSessions:
             lambda file: _update_state(file, key, changes, now=self._now(), shared_now=self._shared_now()),
             key,
         )
-        if isinstance(updated, Failure):
-            return updated
-        state = updated.unwrap()
-        return Failure(state) if isinstance(state, SessionRefused) else Success(state)
+        return _unless_refused(updated)
 
     @effect
     async def rename(self, agent: AgentId, session: SessionId, title: str) -> Result[None, SessionErrors]:
         """Give a session another title."""
-        statement = "UPDATE conversations SET title = ? WHERE agent = ? AND session = ?"
-        values = (without_surrogates(title), agent, session)
-        renamed = await self._write(
-            "rename", lambda file: file.execute(statement, values).rowcount, SessionKey(agent, session)
-        )
-        return renamed.bind(lambda rows: self._changed(session, rows))
+
+        def work(file: sql.Transaction) -> SessionRefused | None:
+            statement = "UPDATE conversations SET title = ? WHERE agent = ? AND session = ?"
+            renamed = file.execute(statement, (without_surrogates(title), agent, session))
+            return None if renamed.rowcount else _missing(session)
+
+        return _unless_refused(await self._write("rename", work, SessionKey(agent, session)))
 
     @effect
     async def fork(
@@ -372,22 +359,22 @@ class SqliteSessions:
             contents.copy_held(file, *origin, *copied)
             return None
 
-        return (await self._write("fork", work, SessionKey(agent, into), again=False)).bind(_unless)
+        return _unless_refused(await self._write("fork", work, SessionKey(agent, into), again=False))
 
     @effect
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
         """Delete a session with its content; a run in progress adds nothing to it."""
 
-        def work(file: sql.Transaction) -> int:
-            return sum(
+        def work(file: sql.Transaction) -> SessionRefused | None:
+            deleted = sum(
                 file.execute(
                     f"DELETE FROM {table} WHERE agent = ? AND session = ?", (agent, session)
                 ).rowcount
                 for table in ("conversation_tickets", "conversations")
             )
+            return None if deleted else _missing(session)
 
-        deleted = await self._file.erase("delete", work, of=f"{agent}\n{session}")
-        return deleted if isinstance(deleted, Failure) else self._changed(session, deleted.unwrap())
+        return _unless_refused(await self._file.erase("delete", work, of=f"{agent}\n{session}"))
 
     @effect
     async def forget(self, user: str) -> Result[int, SessionErrors]:
@@ -434,10 +421,6 @@ class SqliteSessions:
         await self._file.empty_log()
         return Success(deleted)
 
-    @staticmethod
-    def _changed(session: SessionId, rows: int) -> Result[None, SessionErrors]:
-        return Success(None) if rows else Failure(_missing(session))
-
     async def _write(
         self, operation: str, work: sql.Work[_T], key: SessionKey | None = None, *, again: bool = True
     ) -> Result[_T, SessionErrors]:
@@ -462,8 +445,12 @@ def _added(
     return Success(None)
 
 
-def _unless(refused: SessionRefused | None) -> Result[None, SessionErrors]:
-    return Success(None) if refused is None else Failure(refused)
+def _unless_refused(done: Result[_T | SessionRefused, SessionErrors]) -> Result[_T, SessionErrors]:
+    """Return the result of work, which may be that the session is refused."""
+    if isinstance(done, Failure):
+        return done
+    value = done.unwrap()
+    return Failure(value) if isinstance(value, SessionRefused) else Success(value)
 
 
 def _missing(session: SessionId) -> SessionRefused:
@@ -505,16 +492,14 @@ def _take_turn(
     return int(number)
 
 
-def _row(file: sql.Transaction, agent: str, session: str) -> Any:
-    """Return the id of a session in a row, or ``None``."""
-    statement = "SELECT id FROM conversations WHERE agent = ? AND session = ?"
+def _row(file: sql.Transaction, agent: str, session: str, columns: str = "id") -> Any:
+    """Return these columns of a session, or ``None``."""
+    statement = f"SELECT {columns} FROM conversations WHERE agent = ? AND session = ?"
     return file.execute(statement, (agent, session)).fetchone()
 
 
 def _belongs_to(file: sql.Transaction, key: SessionKey) -> bool:
-    row = file.execute(
-        'SELECT "user" FROM conversations WHERE agent = ? AND session = ?', (key.agent, key.session)
-    ).fetchone()
+    row = _row(file, key.agent, key.session, '"user"')
     return row is None or row[0] == key.user
 
 
@@ -537,9 +522,7 @@ def _history(file: sql.Transaction, *, key: SessionKey, turn: int, size: int, ea
     results: dict[str, str] = {}
     texts: list[str] = []
     left_out = 0
-    found = file.execute(
-        "SELECT id, state FROM conversations WHERE agent = ? AND session = ?", (key.agent, key.session)
-    ).fetchone()
+    found = _row(file, key.agent, key.session, "id, state")
     if found is None:
         return History(turn=turn)
     conversation, state = found
@@ -663,9 +646,7 @@ def _update_state(
     A session whose first run is under way is that of its user.
     """
     place = (key.agent, key.session)
-    found = file.execute(
-        'SELECT id, "user", state FROM conversations WHERE agent = ? AND session = ?', place
-    ).fetchone()
+    found = _row(file, *place, 'id, "user", state')
     if found is None:
         found = file.execute(
             "SELECT NULL, \"user\", '{}' FROM conversation_tickets WHERE agent = ? AND session = ?"
