@@ -67,6 +67,8 @@ ANSWER_S = 600.0
 _CHECK_S = 2.0
 _BEGIN_S = 2.0
 """Seconds that an order to resume a run waits for whether the run is refused."""
+_STOP_S = 60.0
+"""Seconds in which a run that was stopped ends by itself, with its answer checked and recorded."""
 _CANCEL_S = 10.0
 """Seconds for cancelled runs to end."""
 _POLL_S: Final = 0.5
@@ -546,6 +548,9 @@ class AgentService:
                 left_s -= time.monotonic() - since
             if not live.has_ended:
                 agent.stop(live.task_id, "The time limit of the key for a run is exceeded.")
+                with anyio.move_on_after(_STOP_S):
+                    await live.until_ended()
+                self.cancel(live)  # a service hangs, such as a guardrail
 
         spawn_on_this_loop(consume)
         spawn_on_this_loop(stop_late)

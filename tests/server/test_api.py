@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
 
-from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
+from reactive_agents import AgentError, FunctionCheck, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.adapters.tools.mcp import McpServer
@@ -266,6 +266,19 @@ async def test_a_run_beyond_the_time_of_its_key_is_stopped() -> None:
     async with asking(create_app(agent, limits=KeyLimits(run_s=0.05))) as client:
         found = await ended(client, await begun(client))
     assert (found["status"], "time limit of the key" in found["reason"]) == ("partial", True)
+
+
+async def test_a_run_that_cannot_be_stopped_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(text: str) -> list[GuardrailFinding]:
+        await anyio.sleep_forever()
+        return []
+
+    monkeypatch.setattr(runs, "_STOP_S", 0.05)
+    agent = builder(forever(say("Done."))).with_guardrails(FunctionCheck(hang, stages=("output",))).build()
+    async with asking(create_app(agent, limits=KeyLimits(runs=1, run_s=0.05))) as client:
+        found = await ended(client, await begun(client))
+        assert (found["status"], found["output"]) == ("cancelled", None)
+        assert (await client.post("/v1/runs", json={"task": "Order tea."})).status_code == 201
 
 
 async def test_the_time_of_a_key_stands_still_while_a_run_waits_for_a_person() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from returns.result import Failure
 
-from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgents, RunContext
 from reactive_agents.adapters.governance.guardrails.checks import (
     Check,
     ClassifierCheck,
+    FunctionCheck,
     allowed_topics,
     length_limit,
     toxicity,
@@ -110,6 +111,27 @@ async def test_any_function_is_a_check_and_its_spans_are_held_inside_the_text() 
         report = await checked("HELP", check)
         assert report.redacted == "[shouting]"
         assert [(each.start, each.end, each.score) for each in report.findings] == [(0, 4, 1.0)]
+
+
+async def test_a_plain_check_that_blocks_holds_up_no_other_run() -> None:
+    called_in: list[int] = []
+
+    def listed(text: str) -> list[GuardrailFinding]:
+        called_in.append(threading.get_ident())
+        return []
+
+    def generated(text: str) -> Iterator[GuardrailFinding]:
+        called_in.append(threading.get_ident())
+        yield GuardrailFinding("seen", 0, 1, 1.0, "warn")
+
+    def in_a_run(context: RunContext[None], text: str) -> list[GuardrailFinding]:
+        called_in.append(threading.get_ident())
+        return []
+
+    report = await checked("Hi.", listed, generated, FunctionCheck(in_a_run))
+    assert [each.category for each in report.findings] == ["seen"]
+    assert len(called_in) == 3
+    assert threading.get_ident() not in called_in
 
 
 async def test_a_check_that_raises_fails_the_guardrail_without_telling_what_the_text_was() -> None:

@@ -7,8 +7,8 @@ import json
 import logging
 import re
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, SupportsFloat, SupportsIndex, assert_never, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, SupportsFloat, SupportsIndex, assert_never, get_args
 
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
@@ -67,15 +67,18 @@ class RuleGuardrail:
         """
         found: list[GuardrailFinding] = []
         own = (ClassifierCheck, FunctionCheck)
-        built_in = [each for each in self.by_stage.get(stage, ()) if not isinstance(each, own)]
-        for check in (*self.checks, *self.by_stage.get(stage, ())):
+        by_stage = self.by_stage.get(stage, ())
+        quick = () if len(text) > _CHECKED_HERE else [each for each in by_stage if not isinstance(each, own)]
+        for check in (*self.checks, *by_stage):
             try:
-                if len(text) > _CHECKED_HERE and check in built_in:
-                    findings = await call_function(check, text)
+                if isinstance(check, ModelJudge):
+                    findings: Any = await check(text, llm)
+                elif check in quick:
+                    findings = check(text)
                 else:
-                    findings = check(text, llm) if isinstance(check, ModelJudge) else check(text)
-                if inspect.isawaitable(findings):
-                    findings = await findings
+                    function = check.function if isinstance(check, FunctionCheck) else check
+                    is_async = inspect.iscoroutinefunction(function) or isinstance(check, ClassifierCheck)
+                    findings = await (check(text) if is_async else call_function(_listed, check, text))
                 if isinstance(findings, str) or not isinstance(findings, Iterable):
                     raise _not_findings(findings)
                 found += (bounded_finding(_known(each), text) for each in findings)
@@ -87,6 +90,12 @@ class RuleGuardrail:
                 message = f"The check {name} failed ({problem}), so the text counts as unchecked."
                 return Failure(ServiceFailed(message, "guardrail", "check"))
         return Success(report(text, found))
+
+
+def _listed(check: Check, text: str) -> object:
+    """Call a check in this thread, which a generator would leave at once."""
+    findings = check(text)
+    return tuple(findings) if isinstance(findings, Iterator) else findings
 
 
 class _WrongFindings(TypeError):
