@@ -8,7 +8,7 @@ import logging
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, SupportsFloat, SupportsIndex, assert_never, get_args
+from typing import Final, Literal, SupportsFloat, SupportsIndex, assert_never, get_args
 
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
@@ -71,14 +71,19 @@ class RuleGuardrail:
         quick = () if len(text) > _CHECKED_HERE else [each for each in by_stage if not isinstance(each, own)]
         for check in (*self.checks, *by_stage):
             try:
+                function = check.function if isinstance(check, FunctionCheck) else check
                 if isinstance(check, ModelJudge):
-                    findings: Any = await check(text, llm)
-                elif check in quick:
+                    findings = check(text, llm)
+                elif (
+                    check in quick
+                    or isinstance(check, ClassifierCheck)
+                    or inspect.iscoroutinefunction(function)
+                ):
                     findings = check(text)
                 else:
-                    function = check.function if isinstance(check, FunctionCheck) else check
-                    is_async = inspect.iscoroutinefunction(function) or isinstance(check, ClassifierCheck)
-                    findings = await (check(text) if is_async else call_function(_listed, check, text))
+                    findings = await call_function(_listed, check, text)
+                if inspect.isawaitable(findings):
+                    findings = await findings
                 if isinstance(findings, str) or not isinstance(findings, Iterable):
                     raise _not_findings(findings)
                 found += (bounded_finding(_known(each), text) for each in findings)
