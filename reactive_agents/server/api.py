@@ -546,7 +546,7 @@ async def _session(call: Call) -> Response:
                 content = messages_to_openai(messages)
                 return web.JsonText({"session": _session_document(name, info), "content": list(content)})
     except AgentError as error:
-        raise web.Problem(409, "session-refused", error.error.message) from None
+        raise runs.session_problem(error) from None
     changed = await call.service.session(agent, user, name)
     return web.JsonText(_session_document(name, changed), 201 if name != call.part("session") else 200)
 
@@ -566,7 +566,7 @@ async def _state(call: Call) -> Response:
                 info = await call.service.session(agent, user, name)
                 state = await agent.sessions.state(info.session)
     except AgentError as error:
-        raise web.Problem(409, "session-refused", error.error.message) from None
+        raise runs.session_problem(error) from None
     return web.JsonText({"state": state})
 
 

@@ -224,7 +224,7 @@ def _failure(live: runs.LiveRun) -> web.Problem | None:
     match live.outcome:
         case events.TaskCompleted():
             return None
-        case events.TaskFailed(error=error):
+        case events.TaskFailed(error=error) if not isinstance(error, errors.RunInterrupted):
             status, code = 500, type(error).__name__
             if isinstance(error, errors.GuardrailViolationError):
                 status, code = 400, "content_filter"
@@ -718,8 +718,10 @@ class Turns:
         _, root, turn, _ = response.split("_")
         try:
             info = await self._service.session(agent, user, f"resp_{root}")
-        except web.Problem:
-            return  # it has no session, or one that the client named
+        except web.Problem as problem:
+            if problem.status == 404:
+                return  # it has no session, or one that the client named
+            raise
         if int(turn) != info.turns:
             return
         if (self._agent, info.session) in self._busy:
@@ -735,7 +737,7 @@ class Turns:
                 await sessions.fork(spare, info.session)
                 await sessions.delete(spare)
         except AgentError as error:
-            raise web.Problem(503, "store_unavailable", error.error.message) from None
+            raise runs.session_problem(error) from None
 
     async def _following(
         self, agent: ReactiveAgent[Any, Any], previous: str, user: str | None
@@ -752,8 +754,8 @@ class Turns:
             raise missing
         try:
             info = await self._service.session(agent, user, f"resp_{root}")
-        except web.Problem:
-            raise missing from None
+        except web.Problem as problem:
+            raise missing if problem.status == 404 else problem from None
         if turn > info.turns:
             raise missing
         if turn == info.turns and (self._agent, info.session) not in self._busy:
@@ -761,8 +763,9 @@ class Turns:
         fork = secrets.token_hex(8)
         try:
             await agent.sessions.fork(info.session, runs.stored_name(user, f"resp_{fork}"), turns=turn)
-        except AgentError:
-            raise missing from None
+        except AgentError as error:
+            refused = runs.session_problem(error)
+            raise missing if refused.status == 409 else refused from None
         return fork, turn
 
     def keep_until_ended(self, live: runs.LiveRun) -> None:

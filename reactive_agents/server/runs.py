@@ -73,7 +73,7 @@ _CANCEL_S = 10.0
 """Seconds for cancelled runs to end."""
 _POLL_S: Final = 0.5
 """Seconds between checks of a run that continues from its record."""
-_STORE_ERRORS: Final = errors.RecordFailed, errors.ServiceFailed
+_STORE_ERRORS: Final = errors.RecordFailed, errors.ServiceFailed, errors.SessionUnavailable
 _KINDS: Final[Mapping[type[AgentEvent], QuestionKind]] = {
     events.ApprovalRequested: "approval",
     events.QuestionAsked: "question",
@@ -896,8 +896,10 @@ class AgentService:
             return own
         try:  # a session of the user from the program itself or the command line
             found = await self.session(agent, user, name)
-        except Problem:
-            return own
+        except Problem as problem:
+            if problem.status == 404:
+                return own
+            raise
         return found.session
 
     # --- the end --------------------------------------------------------------------------------------------
@@ -1197,6 +1199,13 @@ async def _of_store(asked: Awaitable[_T]) -> _T:
         return await asked
     except AgentError as error:
         raise _store_failed(error.error.message) from None
+
+
+def session_problem(error: AgentError) -> Problem:
+    """Return why a session could not be used."""
+    message = error.error.message
+    failed = isinstance(error.error, _STORE_ERRORS)
+    return _store_failed(message) if failed else Problem(409, "session-refused", message)
 
 
 def _store_failed(message: str) -> Problem:

@@ -807,6 +807,32 @@ async def test_the_state_of_a_session_is_read_and_changed() -> None:
             assert (await client.patch(base, params=whose, json=wrong)).status_code == 422
 
 
+async def test_sessions_that_cannot_be_read_are_a_failure_of_the_store(tmp_path: Path) -> None:
+    """Not a refusal: a client would give up, and be told where the store is."""
+    path = tmp_path / "sessions.db"
+    app = create_app(builder(forever(say("Done."))).with_sessions(path).build())
+    base, state = "/v1/agents/clerk/sessions", {"values": {"plan": "free"}}
+    async with asking(app) as client:
+        await ended(client, await begun(client, session="talk", user="ada"))
+        replaced(path)
+        answers = [
+            await client.request(method, f"{base}{place}?user=ada", json=body)
+            for method, place, body in (
+                ("GET", "", None),
+                ("GET", "/talk", None),
+                ("GET", "/talk/state", None),
+                ("PATCH", "/new/state", state),
+                ("PATCH", "/talk/state", state),
+                ("DELETE", "/talk", None),
+                ("POST", "/talk/fork", None),
+            )
+        ]
+        body = {"task": "Order tea.", "session": "talk", "user": "ada"}
+        answers.append(await client.post("/v1/runs", json=body))
+    assert {(each.status_code, each.json()["code"]) for each in answers} == {(503, "store-unavailable")}
+    assert not any(str(tmp_path) in each.text for each in answers)
+
+
 async def test_sessions_are_listed_in_pages() -> None:
     agent = builder(forever(say("Hello."))).build()
     async with asking(create_app(agent)) as client:

@@ -371,6 +371,25 @@ async def test_a_response_is_deleted_with_its_turn() -> None:
     assert ("Two." in said, "One." in said) == (False, True)
 
 
+async def test_a_conversation_that_cannot_be_read_is_neither_missing_nor_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    built = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(forever(say("Yes."))))
+    async with speaking(built.with_sessions(path).build()) as client:
+        once = client.with_options(max_retries=0)
+        one = await client.responses.create(model="clerk", input="One.")
+        path.with_name(f"{path.name}-wal").unlink()
+        path.with_name("other").write_bytes(b"no database" * 1_000)
+        path.with_name("other").replace(path)
+        for asked in (
+            once.responses.create(model="clerk", input="Two.", previous_response_id=one.id),
+            once.responses.delete(one.id),
+        ):
+            with pytest.raises(openai.InternalServerError) as failed:
+                await asked
+            assert failed.value.status_code == 503
+        assert (await client.responses.retrieve(one.id)).id == one.id
+
+
 async def test_a_response_is_that_of_its_user_and_no_other_run_is_one(tmp_path: Path) -> None:
     keys = keys_in(tmp_path)
     ada, bob = (bearer(keys, each, user=each)["authorization"][7:] for each in ("ada", "bob"))

@@ -8,7 +8,7 @@ import logging
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, SupportsFloat, SupportsIndex, assert_never, get_args
+from typing import Any, Final, Literal, SupportsFloat, SupportsIndex, assert_never, get_args
 
 from attrs import field, frozen
 from returns.result import Failure, Result, Success
@@ -72,6 +72,7 @@ class RuleGuardrail:
         for check in (*self.checks, *by_stage):
             try:
                 function = check.function if isinstance(check, FunctionCheck) else check
+                findings: Any
                 if isinstance(check, ModelJudge):
                     findings = check(text, llm)
                 elif (
