@@ -129,10 +129,12 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
     if not services.ports.audit:
         return DONE
     context, required = services.handle.context, services.settings.requires("audit")
+    user = context.task.user
+    started = _entry("start", services, detail="" if user is None else f"For the user {user}.")
     done = services.handle.start_entered = anyio.Event()
     if required or services.journal is not None:
         try:
-            entered = await _append(_entry("start", services), services)
+            entered = await _append(started, services)
         except anyio.get_cancelled_exc_class():
             cut_off = "The entry of the run's start was cut off: whether it was recorded is not known."
             error = context.failure_of("audit")(ServiceFailed(cut_off, "audit", "append"))
@@ -151,7 +153,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
     async def enter() -> None:
         try:
             with scope:
-                entered = await _append(_entry("start", services), services)
+                entered = await _append(started, services)
                 if isinstance(entered, Failure):
                     error = context.failure_of("audit")(entered.failure())
                     publish_failure("audit", error, services, fatal=False)

@@ -969,7 +969,7 @@ async def test_the_audit_log_names_who_denied_a_call_and_the_model_is_not_told(
     assert "ada" not in repr([request.messages for request in model.requests])
 
 
-async def test_the_audit_log_names_who_approved_a_call(tmp_path: Path) -> None:
+async def test_the_audit_log_names_whose_run_it_is_and_who_approved_a_call(tmp_path: Path) -> None:
     def served(*turns: Any) -> Any:
         described = (
             builder(*turns).with_tools(delete).with_approval(timeout_s=60).with_audit(tmp_path / "a.db")
@@ -998,7 +998,8 @@ async def test_the_audit_log_names_who_approved_a_call(tmp_path: Path) -> None:
         await approve(client, {"reason": "It is old."}, **{"x-boss": "yes"})
         await client.post(f"/v1/runs/{run['run_id']}/resume")
         await ended(client, run)
-    entries = (each.entry for each in read_entries(tmp_path / "a.db").unwrap())
+    entries = [each.entry for each in read_entries(tmp_path / "a.db").unwrap()]
+    assert [each.detail for each in entries if each.action == "start"] == ["For the user ada."]
     told = [each.detail.partition(" The arguments")[0] for each in entries if each.action == "approval"]
     assert told == ["Approved: by ada.", "Approved: by the key boss: It is old."]
 
