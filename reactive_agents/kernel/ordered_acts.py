@@ -580,10 +580,13 @@ def _is_said_of(item: str, claim: str, act: str) -> bool:
     """
     if _ALL.search(claim):
         return True
-    if _SEVERAL.isdisjoint(read_clause(claim).words) and not any(map(str.isdigit, item)):
+    is_address = "@" in item
+    if _SEVERAL.isdisjoint(read_clause(claim).words) and not (is_address or any(map(str.isdigit, item))):
         return False
     parts = [each for each in _BETWEEN.split(claim) if names(each, item) or _holds(each, item)]
-    return any(act in _past_acts(each) or len(_TOKEN.findall(each)) <= _BARE for each in parts)
+    beside = [each.replace(item, "") if is_address else each for each in parts]
+    most = 0 if is_address else _BARE
+    return any(act in _past_acts(each) or len(_TOKEN.findall(each)) <= most for each in beside)
 
 
 def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> bool:

@@ -16,7 +16,7 @@ from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.core.events import TaskCompleted
 from reactive_agents.core.results import Deliverable
 from reactive_agents.kernel.toolset import COULD_NOT, FINAL_ANSWER_TOOL
-from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, calls, say
 
 WHY = "There is no price list for 2031; the list of that year would be needed."
 
@@ -256,3 +256,27 @@ def test_a_failure_that_leaves_nothing_undone_is_no_partial_run(
     built = ReactiveAgents.create().with_llm(script).with_tools(*made.values()).with_reasoning().build()
     result = built.run_sync(task)
     assert result.status == status, result.reason
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+@pytest.mark.parametrize("said", ["Done.", "The orders 1 to 3 are refunded.", "One of them is closed."])
+def test_a_call_that_failed_beside_others_of_its_tool_leaves_its_act_undone(failing: int, said: str) -> None:
+    """Wherever it stands in its turn: what was made beside it does not stand for it."""
+
+    @tool(risk="medium")
+    def refund(order: int) -> str:
+        """Refund an order."""
+        if order == failing and failing not in tried:
+            tried.append(order)
+            raise ValueError("the order is closed")
+        return f"order {order} is refunded"
+
+    def run(*turns: Turn) -> Any:
+        tried.clear()
+        turn = calls(*(call("refund", order=each) for each in (1, 2, 3)))
+        return agent(turn, *turns, *[answer(said)] * 3, using=refund).build().run_sync("Refund 1, 2 and 3.")
+
+    tried: list[int] = []
+    result = run()
+    assert (result.status, result.output) == ("partial", said)
+    assert run(call("refund", order=failing)).status == "completed"

@@ -605,7 +605,9 @@ def with_arguments(*calls: str) -> list[CompletedCall]:
 
 MAIL = "Mail ana@x.org that we are closed on Monday."
 CLOSE = "Close the tickets 5, 6 and 7."
-ALL = "Mail ana@x.org, bob@x.org and cy@x.org that we are closed."
+EACH = "ana@x.org, bob@x.org and cy@x.org"
+ALL = f"Mail {EACH} that we are closed."
+FAR = "bob.b@mail.example.org"
 
 
 @pytest.mark.parametrize(
@@ -626,6 +628,9 @@ ALL = "Mail ana@x.org, bob@x.org and cy@x.org that we are closed."
         (MAIL, "The mail was sent.", "send_mail to=bob@x.org text=closed", "ana@x.org"),
         ("Send a mail to ana@x.org.", "I sent it.", "send_mail to=bob@x.org text=closed", "ana@x.org"),
         (ALL, "All three were told.", "send_mail to=ana@x.org text=closed", "bob@x.org cy@x.org"),
+        (ALL, f"The mail was sent to {EACH}.", "send_mail to=ana@x.org text=closed", "bob@x.org cy@x.org"),
+        (ALL, f"I mailed {EACH}.", "send_mail to=cy@x.org", "ana@x.org bob@x.org"),
+        (f"Mail {FAR} and cy@x.org.", f"I mailed {FAR} and cy@x.org.", "send_mail to=cy@x.org", FAR),
     ],
 )
 def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
@@ -673,6 +678,8 @@ def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
         (CLOSE, "Ticket 5 is closed, and 6 and 7 could not be found.", ["close_ticket id=5"]),
         (CLOSE, "Only ticket 5 is closed.", ["close_ticket id=5"]),
         (MAIL, "Ana was told.", ["send_mail to=<ANA@x.org>"]),
+        (ALL, "I mailed ana@x.org; bob@x.org and cy@x.org have no mailbox.", ["send_mail to=ana@x.org"]),
+        (ALL, "Ana was mailed, bob@x.org failed.", ["send_mail to=ana@x.org"]),
         (MAIL, "I told bob@x.org, since Ana left.", ["send_mail to=bob@x.org"]),
         (MAIL, "Ana was told.", ["get_order order_id=ana -> bob@x.org", "send_mail to=bob@x.org"]),
         (MAIL, "Ana was told.", ["send_mail to=everyone"]),

@@ -330,18 +330,18 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 def undone_act(
     task: str,
     offered: Iterable[ToolDefinition],
-    steps: Iterable[ReasoningStep],
+    steps: Sequence[ReasoningStep],
     results: Mapping[str, str],
     counted: CallCounts,
 ) -> ReasoningStep | None:
     """Return the failure of the last call by which something was to be done.
 
     None if the model later made a call of a tool that may do something, and it worked, unless that is
-    another act of the task. Any call that worked counts after a failure of a tool whose verb is not in the
-    task; and in a task that is not English, a tool that worked before is not known to be the one that the
-    task orders.
+    another act of the task; one beside it in its turn is no later one. Any call that worked counts after a
+    failure of a tool whose verb is not in the task; and in a task that is not English, a tool that worked
+    before is not known to be the one that the task orders.
     """
-    if not counted.failed_in_a_row:
+    if not any(step.is_failed_call for step in steps):
         return None
     tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
     acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
@@ -379,9 +379,9 @@ def undone_act_of(state: KernelState, context: KernelContext) -> ReasoningStep |
 
 
 def describe_undone(failure: ReasoningStep) -> str:
-    """Return the reason of a run in which an act has failed."""
+    """Return the reason of a run that ends after a failure of :func:`undone_act`."""
     tool = (failure.metadata and failure.metadata.tool_used) or "a tool"
-    return f"The last call of {tool} failed. Missing: what it was called for."
+    return f"A call of {tool} failed, and no later one stands for it. Missing: what it was called for."
 
 
 def is_foreseen(failure: ReasoningStep, text: str, task: str, asked: str) -> bool:
