@@ -419,7 +419,8 @@ class ExecutionEngine:
             return self.ports
         ports = evolve(self.ports, **overrides.services)
         if output_type_of(ports) != output_type_of(self.ports):
-            ports = evolve(ports, output_validators=())  # they take values of the agent's own type
+            given = overrides.services.get("output_validators", ())
+            ports = evolve(ports, output_validators=given)  # its own take values of the agent's own type
         return ports
 
     async def _end(

@@ -340,9 +340,12 @@ def _overrides(
     turn = "" if context.history.turn is None else f"turn{context.history.turn + 1}."
     prefix = turn if handed is None else handed.key_prefix
     shape, other = ports.output_shape.value_or(None), engine.ports.output_shape.value_or(None)
-    changes: Mapping[str, Any] = {}
+    changes: dict[str, Any] = {}
     if shape is not None and (other is None or not admits(shape.schema, other.schema)):
-        changes = {"output_shape": Some(shape)}
+        changes["output_shape"] = Some(shape)
+    if ports.output_validators and (shape is not None or other is None):
+        own = () if changes else engine.ports.output_validators
+        changes["output_validators"] = (*own, *ports.output_validators)
     return RunOverrides(
         deps=overrides.deps,
         services=changes,

@@ -261,3 +261,43 @@ async def test_a_run_with_another_output_type_is_not_judged(kind: Any) -> None:
     assert (other.status, other.output, judged) == ("completed", [7], [])
     same = await built.run("Which city is the largest?", output=kind or str, deps=Register(()))
     assert (same.status, len(judged)) == ("completed", 1)
+
+
+@pytest.mark.parametrize("other_kind", [None, City, "text"])
+async def test_the_answer_of_an_agent_that_takes_over_passes_both_agents_validators(other_kind: Any) -> None:
+    """Of the first agent always, which the answer is for; its own where it answers with its own type."""
+
+    def no_oslo(value: Any) -> None:
+        judged.append("first")
+        if "Oslo" in str(value):
+            raise ModelRetry("It is not Oslo.")
+
+    def note(value: Any) -> None:
+        judged.append("other")
+
+    judged: list[str] = []
+    is_text = other_kind == "text"
+    turns = [answer("It is Oslo."), answer("It is Rome.")] if is_text else [answer(OSLO), answer(ROME)]
+    other_model = ScriptedLLM(LOOK, *turns)
+    other: Any = ReactiveAgents.create().with_name("other").with_llm(other_model).with_tools(look)
+    other = other.with_output_type(City) if other_kind is City else other
+    other = other.with_output_validator(note).with_reasoning()
+    first: Any = ReactiveAgents.create().with_llm(ScriptedLLM(call("transfer-to-other"))).with_reasoning()
+    first = first if is_text else first.with_output_type(City)
+    first = first.with_output_validator(no_oslo).with_handoffs(other.build())
+    result = await first.build().run("Which city is the largest?")
+    assert (result.output, result.status) == ("It is Rome." if is_text else City(**ROME), "completed")
+    assert judged == (["first"] * 2 if other_kind is None else ["other", "first"] * 2)
+    assert "It is not Oslo." in other_model.requests[-1].messages[-1].content
+
+
+async def test_an_answer_that_the_first_agent_never_accepts_is_partial_after_a_handoff() -> None:
+    def never(city: City) -> None:
+        raise ModelRetry("No.")
+
+    other = ReactiveAgents.create().with_name("other").with_llm(ScriptedLLM(LOOK, *[answer(ROME)] * 3))
+    first: Any = ReactiveAgents.create().with_llm(ScriptedLLM(call("transfer-to-other"))).with_reasoning()
+    first = first.with_output_type(City).with_output_validator(never)
+    built = first.with_handoffs(other.with_tools(look).with_reasoning().build()).build()
+    result = await built.run("Which city is the largest?")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "output_validator")
