@@ -257,7 +257,7 @@ def _with_model(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidCo
 def _with_approver(changes: RunChanges, given: Any) -> Result[RunChanges, InvalidConfig]:
     if callable(getattr(given, "decide", None)):
         return Success(_with_services(changes, approver=Some(given)))
-    if validation.wrong_functions("approver", given) is not None:
+    if validation.wrong_handler("approver", given, "a request") is not None:
         expected = "a function that decides on a request, or an object with decide"
         return Failure(InvalidConfig("approver", abbreviated(given), expected))
     from reactive_agents.adapters.governance.requests import LocalRequestDesk  # of agents that ask

@@ -398,7 +398,7 @@ class ServiceOptions(AgentDescription):
                 still decide first.
             timeout_s: seconds that a request waits, above 0; then it is denied.
         """
-        wrong = None if handler is None else validation.wrong_functions("approval.handler", handler)
+        wrong = validation.wrong_handler("approval.handler", handler, "an ApprovalRequest")
         wrong = wrong or validation.wrong_value(
             "approval.timeout_s", timeout_s, float, "above 0 seconds", validation.is_above_zero
         )
@@ -417,7 +417,7 @@ class ServiceOptions(AgentDescription):
             handler: answers a question with a text, or with ``None`` if no one does; sync or async. Without
                 a handler, each question waits for ``agent.answer``; with one, that may still answer first.
         """
-        wrong = None if handler is None else validation.wrong_functions("ask_user.handler", handler)
+        wrong = validation.wrong_handler("ask_user.handler", handler, "a QuestionRequest")
         described = self._with_problem(wrong)
         desk = evolve(self.components.desk, question_handler=handler)
         return described._with_components(desk=desk, tools=(*self.components.tools, ASK_USER))

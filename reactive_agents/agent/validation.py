@@ -20,7 +20,7 @@ from reactive_agents.core.codec import abbreviated, decode, decode_fields, encod
 from reactive_agents.core.config import CompactionMethod, PlanMode, is_postgres
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import JSON_DATA, JsonObject, json_object_of
-from reactive_agents.core.run_context import MOST_EXPECTED, MOST_STATE, state_size
+from reactive_agents.core.run_context import MOST_EXPECTED, MOST_STATE, can_take, state_size
 
 
 class CompactionOptions(TypedDict, total=False):
@@ -300,3 +300,10 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
     """Return a problem for the first value that is not a function."""
     wrong = [value for value in values if not callable(value)]
     return InvalidConfig(option, abbreviated(wrong[0]), "a function") if wrong else None
+
+
+def wrong_handler(option: str, value: object, request: str) -> InvalidConfig | None:
+    """Return a problem for a value that is no function of a request; ``None`` is none."""
+    if value is None or (callable(value) and can_take(value, 1, follow_wrapped=True)):
+        return None
+    return InvalidConfig(option, abbreviated(value), f"a function of {request}")

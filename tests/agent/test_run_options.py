@@ -138,6 +138,10 @@ def _deep(levels: int) -> dict[str, Any]:
         ({"budget": {"tokens": 0}}, "budget.tokens: got 0, expected a whole number, 1 or more."),
         ({"budget": {"calls": {"a": 0}}}, "budget.calls: got 'a': 0, expected names of tools"),
         ({"approver": 3}, "approver: got 3, expected a function that decides on a request, or an object"),
+        (
+            {"approver": lambda: True},
+            "approver: got a function, expected a function that decides on a request",
+        ),
         ({"output": print}, "output: got print, expected a type, not a function."),
         ({"output": "City"}, "output: got 'City', expected a type, not the name of one."),
         (

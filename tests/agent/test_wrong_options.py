@@ -52,6 +52,8 @@ CASES: tuple[tuple[Build, str, str], ...] = (
     (lambda b: b.with_system_prompt(None), "$.system_prompt", "None"),
     (lambda b: b.with_llm(ScriptedLLM), "llm", repr(ScriptedLLM)),
     (lambda b: b.with_approval(5), "approval.handler", "5"),
+    (lambda b: b.with_approval(lambda: True), "approval.handler", "a function"),
+    (lambda b: b.with_ask_user(lambda one, two: "L"), "ask_user.handler", "a function"),
     (lambda b: b.with_hook("think", "before", 5), "hook.handler", "5"),
     (lambda b: b.with_hook("think", "before", lambda: None), "hook.handler", "a function"),
     (lambda b: b.with_guardrails(lambda agent, context, text: []), "guardrails", "a function"),
