@@ -88,9 +88,11 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, erro
         state = "failed"
     elif not may_follow(context.agent_state, state):
         return Failure(errors.IllegalAgentState(context.agent_state, state))
-    handle.context = context = replaced(context, phase=name, agent_state=state)
+    is_skipped = phase.service is not None and phase.service(services.ports) is Nothing
+    if not is_skipped or state != context.agent_state:
+        handle.context = context = replaced(context, phase=name, agent_state=state)
     handle.phase = name
-    if phase.service is not None and phase.service(services.ports) is Nothing:
+    if is_skipped:
         handle.reached[name] = "done"
         events.publish(ExecutionPhaseSkipped, name, "no service is provided")
         return DONE

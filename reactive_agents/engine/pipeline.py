@@ -113,7 +113,7 @@ async def open_services(ports: EnginePorts, seconds: float) -> Result[None, erro
         return Success(None)
     opened = await in_time(attempt_foreign(ports.open_services, object), seconds)
     if isinstance(opened, Success):
-        return Success(None)
+        return opened
     problem = "The services were not open before the time limit of the run."
     if isinstance(opened, BrokenContract):
         problem = f"Opening the services {opened.problem}"

@@ -228,6 +228,8 @@ def is_stuck(text: str, task: str) -> bool:
 
     Those of a task may be asked for: "Write 'hello' a hundred times".
     """
+    if len(text) < _STUCK:
+        return False
     words = _LETTERS.findall(text[-_MOST_STUCK:].lower())[-_STUCK:]
     repeated = set(words)
     if len(words) < _STUCK or len(repeated) > _MOST_REPEATED:
@@ -456,9 +458,10 @@ def may_be_order(task: str, tools: Mapping[str, str]) -> bool:
 
 def has_thanks(task: str) -> bool:
     """Return whether a short task without digits or a question thanks."""
+    if REQUEST_MARK.search(task) or any(map(str.isdigit, task)):
+        return False
     words = set(re.findall(r"\w+", task.lower()))
-    is_plain = not (REQUEST_MARK.search(task) or any(map(str.isdigit, task)))
-    return len(words) <= _LONGEST_THANKS and is_plain and not _THANKS.isdisjoint(words)
+    return len(words) <= _LONGEST_THANKS and not _THANKS.isdisjoint(words)
 
 
 def asks_for_text(task: str) -> bool:

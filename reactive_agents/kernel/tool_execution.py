@@ -261,11 +261,13 @@ async def run_calls(
 ) -> tuple[ToolResult, ...]:
     """Run the screened calls concurrently; return a result each, in their order."""
     screened = screen_calls(state, context, calls)
-    ran = await gather(
-        [_run_beside(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
-    )
-    results = iter(ran)
-    return tuple([next(results).unwrap() if answer is None else answer for answer in screened])
+    waiting = [index for index, answer in enumerate(screened) if answer is None]
+    if len(waiting) == 1:
+        results = iter([await _run_call(state, context, calls, waiting[0])])
+    else:
+        ran = await gather([_run_beside(state, context, calls, index) for index in waiting])
+        results = iter([each.unwrap() for each in ran])
+    return tuple([next(results) if answer is None else answer for answer in screened])
 
 
 @effect
