@@ -83,7 +83,8 @@ async def _fitting_request(
 ) -> SizedRequest | errors.ModelCallFailed:
     """Return the request of the next turn, summarized and compacted as far as needed."""
     whole, (size, added) = state, token_estimate.sized(state.transcript.estimate, state.messages)
-    state = await with_summary(state, context, size, added)
+    window = window_of(context, whole.transcript.estimate)
+    state = await with_summary(state, context, window, size, added)
     if state is not whole:
         size, added = token_estimate.sized(state.transcript.estimate, state.messages)
     request = assemble(state, context)
@@ -94,7 +95,6 @@ async def _fitting_request(
     for piece in pieces[len(state.guidance) :]:  # the runner has announced the others
         context.hooks.on_guidance(piece)
     guidance = token_estimate.message_size(request.messages[-1]) if pieces else 0
-    window = window_of(context, estimate)
     budget = budget_of(window.tokens, request.max_tokens)
     added += more + guidance
     if token_estimate.at_most(estimate, size + guidance, added) <= budget:

@@ -118,16 +118,17 @@ class Filling(Value):
         return self.window_tokens * self.bytes_per_token
 
 
-def filling_of(state: KernelState, context: KernelContext, size: int, added: int) -> Filling:
+def filling_of(state: KernelState, context: KernelContext, window: Window, size: int, added: int) -> Filling:
     """Return the filling before the model's next turn.
 
     Args:
+        window: the model's window.
         size: bytes of the transcript, as :func:`sized` returns them, with those that are not counted.
     """
     estimate = state.transcript.estimate
     tokens = token_estimate.at_most(estimate, size, added)
     counted = max(0, tokens - estimate.fixed_tokens)
-    return Filling(size, tokens, min(size, counted), usual_window(context, estimate))
+    return Filling(size, tokens, min(size, counted), usual_window(context, window))
 
 
 def method_for(state: KernelState, context: KernelContext, filling: Filling) -> CompactionMethod | None:
@@ -147,11 +148,13 @@ def method_for(state: KernelState, context: KernelContext, filling: Filling) -> 
     return "model" if is_large and history >= MODEL_SHARE * filling.window_size else "template"
 
 
-async def with_summary(state: KernelState, context: KernelContext, size: int, added: int) -> KernelState:
+async def with_summary(
+    state: KernelState, context: KernelContext, window: Window, size: int, added: int
+) -> KernelState:
     """Return the state with earlier turns summarized, when that saves enough."""
     if not state.messages or context.input.compaction.method == "drop":
         return state
-    filling = filling_of(state, context, size, added)
+    filling = filling_of(state, context, window, size, added)
     method = method_for(state, context, filling)
     if method is None:
         return state
@@ -234,7 +237,7 @@ async def compacted_request(
         state=state,
         halve=reason == "refused",
     )
-    return fitting.map(lambda found: _sent(state, context, request, estimate, found, reason))
+    return fitting.map(lambda found: _sent(state, context, request, estimate, found, reason, window))
 
 
 def _sent(
@@ -244,6 +247,7 @@ def _sent(
     estimate: token_estimate.TokenEstimate,
     found: FittedRequest,
     reason: CompactionReason,
+    window: Window,
 ) -> SizedRequest:
     size = token_estimate.transcript_size(found.messages)
     if found.messages == state.messages:
@@ -251,7 +255,8 @@ def _sent(
             state.transcript.estimate, context.prefix, request.tools
         )
         return SizedRequest(state, request, _with_count(estimate, found), size)
-    filling = filling_of(state, context, *token_estimate.sized(state.transcript.estimate, state.messages))
+    before = token_estimate.sized(state.transcript.estimate, state.messages)
+    filling = filling_of(state, context, window, *before)
     after = replaced(
         state,
         messages=found.messages,

@@ -152,16 +152,15 @@ def budget_of(window_tokens: int, max_tokens: int | None) -> int:
     return window_tokens - (window_tokens // 8 if max_tokens is None else min(max_tokens, window_tokens // 2))
 
 
-def usual_window(context: KernelContext, estimate: TokenEstimate) -> int:
-    """Return the window, or one with the same budget after an answer of an eighth.
+def usual_window(context: KernelContext, window: Window) -> int:
+    """Return the window's tokens, or those with the same budget after a short answer.
 
     So a share of it is reached before the whole budget, however large the answer may be.
     """
-    window = window_of(context, estimate).tokens
     reserved = context.input.max_tokens or context.profile.max_answer_tokens
-    if reserved is None or reserved * 8 <= window:
-        return window
-    return max(1, budget_of(window, reserved) * 8 // 7)
+    if reserved is None or reserved * 8 <= window.tokens:
+        return window.tokens
+    return max(1, budget_of(window.tokens, reserved) * 8 // 7)
 
 
 @frozen(eq=False, repr=False)

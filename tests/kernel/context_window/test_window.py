@@ -136,7 +136,7 @@ def test_the_providers_count_says_that_much_text_fits() -> None:
 @pytest.mark.parametrize(("max_tokens", "usual"), [(None, 4_096), (100, 4_096), (512, 4_096), (3_000, 2_340)])
 def test_a_long_answer_makes_the_usual_window_smaller(max_tokens: int | None, usual: int) -> None:
     context = kernel_bench().context(context_profile=SMALL, max_tokens=max_tokens)
-    assert usual_window(context, TokenEstimate()) == usual
+    assert usual_window(context, window_of(context, TokenEstimate())) == usual
 
 
 def test_the_window_is_the_configured_one_then_the_listed_then_the_presumed() -> None:
