@@ -519,9 +519,8 @@ def end_of_this_loop() -> Callable[[], bool]:
     """
     process = os.getpid()
     is_closed: Callable[[], bool] = bool
-    if _trio_here() is None:
-        with suppress(RuntimeError):
-            is_closed = asyncio.get_running_loop().is_closed
+    if _trio_here() is None and (loop := asyncio._get_running_loop()) is not None:
+        is_closed = loop.is_closed
     return lambda: is_closed() or os.getpid() != process
 
 

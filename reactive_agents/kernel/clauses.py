@@ -151,7 +151,11 @@ def joined(text: str) -> str:
     """Return a text in which each code block and labelled item is one clause."""
     if "```" in text:
         text = BLOCK.sub(_as_one_clause, text)
-    return _LABELLED.sub(r"\1\2 ", text)
+    return _LABELLED.sub(_without_dash, text)
+
+
+def _without_dash(item: re.Match[str]) -> str:
+    return f"{item[1]}{item[2]} "
 
 
 def _as_one_clause(block: re.Match[str]) -> str:

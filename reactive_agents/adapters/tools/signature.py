@@ -123,8 +123,14 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
                 typing.get_type_hints(_annotated({parameter: annotation}), known, names)
             except _UNRESOLVED:  # the model does not see the type, which may be missing at run time
                 annotated[parameter] = RunContext
+    hints = {  # without evaluating texts that are the names of built-in types
+        name: _BUILT_IN[each]
+        for name, each in annotated.items()
+        if isinstance(each, str) and each in _BUILT_IN and each not in names and each not in known
+    }
+    rest = {name: each for name, each in annotated.items() if name not in hints}
     try:
-        hints = typing.get_type_hints(_annotated(annotated), known, names, include_extras=True)
+        hints |= typing.get_type_hints(_annotated(rest), known, names, include_extras=True)
     except _UNRESOLVED as error:
         raise ToolDefinitionError(
             f"{_name(function)} has an annotation that cannot be resolved: {error}. "
@@ -143,6 +149,7 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
     )
 
 
+_BUILT_IN = {"str": str, "int": int, "float": float, "bool": bool}
 _OF_A_RUN = lazy_pattern(r"(\w+\.)*RunContext\[")
 _UNRESOLVED = (NameError, AttributeError, SyntaxError, TypeError)
 
