@@ -47,6 +47,8 @@ BUDGET = Store(
 
 _NO_MONTH = ""
 """The day of a reservation that counts for its run only."""
+_PRUNED = "pruned"
+"""The name of a row of ``periods`` with the day on which older rows were last deleted."""
 KEPT_DAYS = 62
 """Days after which a period is deleted since its last change, and a reservation since its creation."""
 
@@ -259,10 +261,15 @@ def _pseudonym(user: str | None) -> str:
 
 
 def _prune(connection: Transaction, today: str) -> None:
+    """Delete old rows, once a day: all are read for that, and an agent may be built for each request."""
+    pruned = connection.execute("SELECT day FROM periods WHERE name = ?", (_PRUNED,)).fetchone()
+    if pruned is not None and pruned[0] == today:
+        return
     oldest = (date.fromisoformat(today) - timedelta(days=KEPT_DAYS)).isoformat()
     connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
     connection.execute("DELETE FROM periods WHERE day < ?", (oldest,))
     connection.execute("DELETE FROM reservations WHERE day < ?", (oldest,))
+    connection.execute(_ADD, (_PRUNED, 0, today))
 
 
 def _spent(connection: Transaction, period: str) -> int:

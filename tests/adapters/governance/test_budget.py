@@ -16,7 +16,7 @@ from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import FakeClock
-from tests.support.sqlite_files import sqlite_file
+from tests.support.sqlite_files import counted_work, sqlite_file
 
 pytestmark = pytest.mark.anyio
 DAY_S = 86_400.0
@@ -236,6 +236,27 @@ async def test_it_works_again_when_the_file_does(tmp_path: Path, clock: FakeCloc
         assert connection.execute("SELECT count(*) FROM reservations").fetchone() == (2,)
 
 
+async def test_old_rows_are_searched_for_once_a_day_not_by_each_agent(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    async def work_of_reservation() -> int:
+        """The instructions of SQLite for the first reservation of another agent."""
+        other = SqliteBudget(tmp_path / "budget.db", daily_usd=1.0, monthly_usd=None, clock=clock)
+        work, works = await counted_work(other._file)
+        await work("reserve", other.reserve(RUN, 0.0))
+        await other.aclose()
+        return works["reserve"]
+
+    await work_of_reservation()
+    few = await work_of_reservation()
+    with sqlite_file(tmp_path / "budget.db") as file:
+        row = ("2026-01-01", "2026-01", 0)
+        file.executemany("INSERT INTO reservations (day, month, nano_usd) VALUES (?, ?, ?)", [row] * 1_000)
+    assert await work_of_reservation() < few + 20
+    clock.advance(DAY_S)
+    assert await work_of_reservation() > few + 1_000
+
+
 async def test_rows_that_no_budget_asks_for_any_more_are_deleted(
     tmp_path: Path, budget: SqliteBudget, clock: FakeClock
 ) -> None:
@@ -246,7 +267,7 @@ async def test_rows_that_no_budget_asks_for_any_more_are_deleted(
     with sqlite_file(tmp_path / "budget.db") as connection:
         rows = connection.execute("SELECT count(*) FROM periods").fetchone()
         assert connection.execute("SELECT id FROM reservations").fetchall() == [(late.id,)]
-    assert rows == (3,)  # the run, the day and the month of the late reservation
+    assert rows == (4,)  # the run, the day and the month of the late reservation, and the search
 
 
 async def test_a_reservation_of_the_last_month_can_still_be_settled(

@@ -9,5 +9,6 @@ FILES_ALONE = {
     "test_it_works_again_when_the_file_does",
     "test_rows_that_no_budget_asks_for_any_more_are_deleted",
     "test_a_deleted_file_is_no_fresh_budget",
+    "test_old_rows_are_searched_for_once_a_day_not_by_each_agent",
 }
 globals().update(contract_of(test_budget, files_alone=FILES_ALONE))
