@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio.lowlevel
 from attrs import evolve
@@ -35,9 +35,13 @@ from reactive_agents.reasoning import structured_output
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import MemoryErrors, RuntimeErrors
-    from reactive_agents.core.governance import GuardrailReport, GuardrailStage
+    from reactive_agents.core.governance import GuardrailFinding, GuardrailReport, GuardrailStage
     from reactive_agents.core.plans import PlanStep
     from reactive_agents.core.tasks import SubRun
+
+
+MOST_PUBLISHED: Final = 20
+"""Findings of one kind in a text that have an event each."""
 
 
 async def check_text(
@@ -45,7 +49,7 @@ async def check_text(
 ) -> Result[GuardrailReport, ServiceFailed]:
     """Return the report on a text of the guardrail, which has to be there.
 
-    Every finding is an event, and a blocked text is an audit entry too. Model calls of the guardrail count as
+    Findings are events, and a blocked text is an audit entry too. Model calls of the guardrail count as
     usage of the run. A text with JSON escapes is checked both as it is and with the escapes resolved.
 
     Args:
@@ -70,19 +74,34 @@ async def check_text(
 def publish_findings(
     report: GuardrailReport, stage: GuardrailStage, run_events: RunEvents, call_id: CallId | None = None
 ) -> None:
-    """Publish an event for each finding of a report."""
+    """Publish an event for each finding of a report; of many of one kind, one for those after the first."""
+    kinds: dict[tuple[str, str], list[GuardrailFinding]] = {}
     for finding in report.findings:
-        run_events.publish(
-            events.GuardrailTriggered,
-            stage=stage,
-            category=finding.category,
-            action=finding.action,
-            score=finding.score,
-            start=finding.start,
-            end=finding.end,
-            detail=finding.detail,
-            call_id=call_id,
-        )
+        of_kind = kinds.setdefault((finding.category, finding.action), [])
+        of_kind.append(finding)
+        if len(of_kind) <= MOST_PUBLISHED:
+            _publish(finding, stage, run_events, call_id)
+    for of_kind in kinds.values():
+        if more := of_kind[MOST_PUBLISHED:]:  # as in a page of addresses
+            end, score = (max(getattr(each, name) for each in more) for name in ("end", "score"))
+            told = f"The others of this kind: {len(more)}."
+            _publish(evolve(more[0], end=end, score=score, detail=told), stage, run_events, call_id)
+
+
+def _publish(
+    finding: GuardrailFinding, stage: GuardrailStage, run_events: RunEvents, call_id: CallId | None
+) -> None:
+    run_events.publish(
+        events.GuardrailTriggered,
+        stage=stage,
+        category=finding.category,
+        action=finding.action,
+        score=finding.score,
+        start=finding.start,
+        end=finding.end,
+        detail=finding.detail,
+        call_id=call_id,
+    )
 
 
 async def _checked(

@@ -95,6 +95,24 @@ def finding(word: str, action: Any, category: str = "house-rule") -> Any:
     return check
 
 
+async def test_a_page_of_addresses_floods_no_reader_with_events() -> None:
+    @tool
+    def page() -> str:
+        """Read the page."""
+        return "\n".join(f"person{number}@example.org" for number in range(1_000))
+
+    model = ScriptedLLM(call("page"), answer("It is read."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(page)
+    recorder = EventRecorder()
+    async with builder.with_guardrails("personal-data").build() as agent:
+        agent.subscribe(recorder)
+        assert (await agent.run("Read the page.")).status == "completed"
+    found = recorder.of(GuardrailTriggered)
+    assert len(found) == 21
+    assert found[-1].detail == "The others of this kind: 980."
+    assert (found[19].end, found[-1].end) == (found[-1].start - 1, len(page()))
+
+
 def told(recorder: EventRecorder, since: type[AgentEvent] | None = None) -> str:
     """Every event as text, or those after the first of a kind."""
     events = recorder.events
