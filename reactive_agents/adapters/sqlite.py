@@ -98,7 +98,7 @@ _MOST_FLUSHES = 50
 Flushing a file that has not grown takes about half as long. A checkpoint takes as long as a flush or two.
 """
 _LARGE_LOG = 8 << 20
-"""Bytes of a large log."""
+"""Bytes of a large log; one that grew beyond it while others read the file is shortened when it is reset."""
 _DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share, so that a locked file does not block every operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -477,6 +477,7 @@ class SqliteFile(Generic[_E]):
             else:
                 version_of(connection, self._store)  # nothing is written to a refused file
                 connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute(f"PRAGMA journal_size_limit = {_LARGE_LOG}")
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power failure
             connection.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten
             if not self._read_only:

@@ -537,6 +537,31 @@ async def test_large_entries_do_not_stay_in_the_log(tmp_path: Path, durable: boo
     await file.aclose()
 
 
+@pytest.mark.parametrize("soon", [False, True])
+async def test_a_log_that_grew_under_a_long_reader_becomes_small_again(tmp_path: Path, soon: bool) -> None:
+    path = tmp_path / "notes.db"
+    file = SqliteFile(path, NOTES, MemoryUnavailable)
+    write = file.write_soon if soon else file.write
+
+    async def add(number: int) -> None:
+        for _ in range(number):
+            added = await write(
+                "note", lambda each: each.execute("INSERT INTO notes VALUES (?)", ("a" * 500_000,))
+            )
+            assert isinstance(added, Success)
+
+    await add(1)
+    reader = sqlite3.connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM notes").fetchall()
+    await add(40)
+    assert os.stat(tmp_path / "notes.db-wal").st_size > 40 * 500_000
+    reader.close()
+    await add(35)  # it is written back, and reset by a later write
+    assert os.stat(tmp_path / "notes.db-wal").st_size < 40 * 500_000
+    await file.aclose()
+
+
 async def test_what_is_erased_leaves_the_log_as_soon_as_nobody_reads_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
