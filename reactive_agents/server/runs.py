@@ -39,7 +39,7 @@ from reactive_agents.core.conversation import SessionInfo, wrong_name
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.governance import ApprovalDecision, GuardrailStage, described_request
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
-from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts
+from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts, texts_in
 from reactive_agents.core.messages import Message
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, DepsFunction, RunContext
@@ -60,6 +60,10 @@ MOST_EVENTS = 10_000
 """The maximum of buffered events of a run; a stream that is further behind misses the oldest."""
 MOST_ENDED = 1_000
 MOST_ENDED_EVENTS = 200_000
+MOST_ENDED_TEXT = 100_000_000
+"""Characters of tool results and answers, which may be large, of all ended runs."""
+_MOST_CACHED = 100_000
+"""Bytes of an event whose JSON text is kept with it."""
 ENDED_S = 600.0
 """Seconds that an ended run is stored, unless there are too many runs or events."""
 ANSWER_S = 600.0
@@ -108,9 +112,12 @@ class KeptEvent:
 
     def json(self) -> bytes:
         """Return the event as JSON text."""
-        if not self.data:
-            self.data = json_bytes(encode(self.event, events.AgentEvent))
-        return self.data
+        if self.data:
+            return self.data
+        data = json_bytes(encode(self.event, events.AgentEvent))
+        if len(data) <= _MOST_CACHED:
+            self.data = data
+        return data
 
 
 @define(eq=False)
@@ -128,6 +135,7 @@ class LiveRun:
         refusal: why it could not begin.
         requests: the open requests to people, by run and id.
         ended_at: seconds of the monotonic clock; ``None`` while it is in progress.
+        text: characters of its buffered tool results and its answer, once it has ended.
     """
 
     agent: str
@@ -152,6 +160,7 @@ class LiveRun:
     requests: dict[tuple[RunId, str], AgentEvent] = field(factory=dict)
     run_ids: set[RunId] = field(factory=set)
     ended_at: float | None = None
+    text: int = 0
     on_end: list[Callable[[], object]] = field(factory=list)
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     _changed: anyio.Event | None = None
@@ -193,6 +202,10 @@ class LiveRun:
     def end(self, now: float) -> None:
         """Accept no more events."""
         self.ended_at = now
+        of_events = (each.event for each in self.kept)
+        results = [each.result for each in of_events if isinstance(each, events.ToolCallCompleted)]
+        answer = self.outcome.result.output if isinstance(self.outcome, events.TaskCompleted) else None
+        self.text = sum(map(len, texts_in([*results, answer])))
         self.requests.clear()
         self.is_interrupted = self.outcome is None
         for each in self.on_end:
@@ -941,13 +954,14 @@ class AgentService:
 
     def _forget_ended(self) -> None:
         now, ended = time.monotonic(), self._ended_runs
-        events_kept = sum(len(each.kept) for each in ended)
+        events_kept, text = sum(len(each.kept) for each in ended), sum(each.text for each in ended)
         while ended:
             first = ended[0]
             is_late = now - (first.ended_at or now) >= ENDED_S
-            if not is_late and len(ended) <= MOST_ENDED and events_kept <= MOST_ENDED_EVENTS:
+            is_full = len(ended) > MOST_ENDED or events_kept > MOST_ENDED_EVENTS or text > MOST_ENDED_TEXT
+            if not is_late and not is_full:
                 return
-            events_kept -= len(first.kept)
+            events_kept, text = events_kept - len(first.kept), text - first.text
             ended.popleft()
             for known in (self._live, self._by_key):
                 if known.get(first.run_id) is first:  # not the one that continued it

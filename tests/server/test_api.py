@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import sys
@@ -1344,7 +1345,13 @@ async def test_the_document_says_whether_a_run_has_to_name_its_agent(names: list
 
 @pytest.mark.parametrize(
     ("limit", "number", "left"),
-    [("MOST_ENDED", 2, 3), ("MOST_ENDED_EVENTS", 1, 1), ("ENDED_S", 0.0, 1), ("ENDED_S", 600.0, 4)],
+    [
+        ("MOST_ENDED", 2, 3),
+        ("MOST_ENDED_EVENTS", 1, 1),
+        ("MOST_ENDED_TEXT", 2, 3),
+        ("ENDED_S", 0.0, 1),
+        ("ENDED_S", 600.0, 4),
+    ],
 )
 async def test_ended_runs_are_kept_within_limits(
     monkeypatch: pytest.MonkeyPatch, limit: str, number: float, left: int
@@ -1357,6 +1364,27 @@ async def test_ended_runs_are_kept_within_limits(
             assert (await client.get(f"/v1/runs/{begun}?wait_s=60")).json()["output"] == "x"
         found = (await client.get("/v1/runs")).json()["data"]
     assert len(found) == left
+
+
+async def test_ended_runs_with_large_results_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MOST_ENDED_TEXT", 250_000)
+
+    @tool
+    def page() -> list[str]:
+        """Read the page."""
+        return ["word " * 10_000, "word " * 10_000]
+
+    model = ScriptedLLM(*(turn for _ in range(4) for turn in (call("page"), answer("Read."))))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(page).build()
+    app = create_app(agent, protocols=["api"])
+    async with asking(app) as client:
+        for _ in range(4):
+            begun = (await client.post("/v1/runs", json={"task": "Read."})).json()["run_id"]
+            assert (await client.get(f"/v1/runs/{begun}?wait_s=60")).json()["output"] == "Read."
+        assert len((await client.get("/v1/runs")).json()["data"]) == 3  # two before the last one began
+        assert (await client.get(f"/v1/runs/{begun}/events")).text.count("word " * 10_000) >= 2
+    kept = [each for each in gc.get_objects() if isinstance(each, runs.KeptEvent)]
+    assert max(len(each.data) for each in kept) <= 100_000
 
 
 @pytest.mark.parametrize(
