@@ -217,6 +217,10 @@ class Branch:
         self._counts[kind] = number = self._counts.get(kind, 0) + 1
         return f"{self.path}{kind}{number}"
 
+    def next(self, kind: str) -> str:
+        """Return the name that the next call of a kind in this branch will have."""
+        return f"{self.path}{kind}{self._counts.get(kind, 0) + 1}"
+
     def fork(self, name: str) -> Branch:
         """Return a new branch of that name."""
         return Branch(f"{name}/")

@@ -445,6 +445,10 @@ class RunJournal:
         """Return the outcome of a tool call, and whether it was recorded before."""
         branch = _branch_of(self)
         key = branch.name("t")
+        while (made_before := self._call_at(key)) is not None and self._may_differ(made_before):
+            if data_of(made_before).get("tool") == made.call.name:
+                break
+            key = branch.name("t")  # an earlier version of the agent made another call here
         known = self._entries.get(f"{key}=")
         if known is not None:
             self._used.add(known.key)
@@ -477,6 +481,15 @@ class RunJournal:
             kept["changes"] = changes
         await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
+
+    def has_call(self, tool: str) -> bool:
+        """Return whether the next call is one that another version made of this tool."""
+        known = self._call_at(_branch_of(self).next("t"))
+        return known is not None and self._may_differ(known) and data_of(known).get("tool") == tool
+
+    def _call_at(self, key: str) -> RunEntry | None:
+        """Return the intent of a recorded call, or the result of one that was not made."""
+        return self._entries.get(key) or self._entries.get(f"{key}=")
 
     async def _made(
         self, key: str, made: RecordedCall, branch: RunBranch

@@ -61,6 +61,11 @@ class RunTools:
         """Return the definitions of the other service."""
         return definitions_of(self._tools)
 
+    def has_recorded(self, name: str) -> bool:
+        """Return whether the next call is one that another version of the agent made of this tool."""
+        journal = self._services.journal
+        return journal is not None and journal.has_call(name)
+
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None

@@ -295,7 +295,8 @@ async def _run_call(
     service = context.tools.value_or(None)
     if service is None:
         return refused(call, NO_TOOL_SERVICE)
-    if not context.toolset.permits(call.name):
+    has_recorded = getattr(service, "has_recorded", None)  # a call that an earlier version could make
+    if not context.toolset.permits(call.name) and not (has_recorded and has_recorded(call.name)):
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
         known = tuple(definition.name for definition in offered)
         return refused(call, errors.ToolNotFound(call.name, known).message)

@@ -1465,6 +1465,43 @@ async def test_an_unfinished_sub_run_goes_on_in_the_record_that_has_it(tmp_path:
     assert [each.agent for each in result.sub_runs] == ["payer"]
 
 
+@pytest.mark.parametrize("is_done", [True, False])
+async def test_a_call_of_a_tool_that_a_new_version_lacks_keeps_its_result_or_its_doubt(
+    tmp_path: Path, is_done: bool
+) -> None:
+    """And no other call gets either."""
+    bank, sent = Bank(hangs_at=1), list[str]()
+
+    @tool(idempotent=False)
+    async def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        if not is_done:
+            bank.hanging.set()
+            await anyio.sleep_forever()
+        return f"sent to {to}"
+
+    def described(tools: Sequence[Any], *turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(*tools)
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    turns = [call("send", to="Ann"), call("pay", number=1), call("pay", number=2), answer("Ann is paid.")]
+    pay = tool(idempotent=True)(bank.pay)
+    first = described([send, pay], *turns)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Write to Ann, and pay 1 and 2.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    bank.hangs_at = 0
+    later = described([pay], *turns[2 if is_done else 1 :])
+    result = await later.runs.resume("order-1", accept_changes=True)
+    mailed, *paid = [step.content for step in result.steps if step.type == "observation"]
+    assert (sent, paid) == (["Ann"], ["paid 1", "paid 2"])
+    assert mailed.startswith("sent to Ann" if is_done else "In doubt")
+    assert result.status == ("completed" if is_done else "partial")
+    assert (await described([pay]).runs.replay("order-1")).difference == ""
+
+
 _HANGS_AT_ITS_SECOND_REQUEST = """
 import asyncio, sys
 from reactive_agents import ReactiveAgents

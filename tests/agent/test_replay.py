@@ -327,7 +327,7 @@ async def test_a_run_that_a_changed_program_continued_is_replayed_by_that_progra
     replay = await changed.runs.replay("r1")
     assert (replay.difference, replay.step) == ("", len(await changed.runs.steps("r1")))
     difference = (await described(sell).runs.replay("r1")).difference
-    assert difference.startswith("Step 1 has another observation: \"Unknown tool 'pay'. Known tools: sell")
+    assert difference.startswith("Step 6 has another observation: \"Unknown tool 'price'. Known tools: sell")
 
 
 async def test_a_fork_by_a_changed_program_uses_the_answers_that_it_shares(tmp_path: Path) -> None:
