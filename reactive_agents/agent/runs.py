@@ -576,12 +576,14 @@ async def give_order(
     found = await attempt(record.find(run_id))
     if isinstance(found, Failure):
         return Failure(found.failure())
-    run = found.unwrap()
+    return Failure(errors.RunRefused(run_id, _over(found.unwrap()) or "is being cancelled"))
+
+
+def _over(run: RecordedRun | None) -> str:
+    """Return that a run is not in the record, or has ended; empty for one that goes on."""
     if run is None:
-        return Failure(errors.RunRefused(run_id, "is not in the record"))
-    is_under_way = run.status in ("open", "queued")
-    problem = "is being cancelled" if is_under_way else f"has ended: it is {run.status}"
-    return Failure(errors.RunRefused(run_id, problem))
+        return "is not in the record"
+    return "" if run.status in ("open", "queued") else f"has ended: it is {run.status}"
 
 
 async def settle_question(
@@ -603,7 +605,9 @@ async def settle_question(
     kinds = ("approval", "doubt") if decides else ("question", "call", "doubt")
     fitting = [each for each in asked.unwrap() if each.kind in kinds and key in (None, each.key)]
     if len(fitting) != 1:
-        problem = "waits for no such answer"
+        known = await attempt(record.find(run_id))
+        problem = _over(known.unwrap()) if isinstance(known, Success) else ""
+        problem = problem or "waits for no such answer"
         if fitting:
             listed = ", ".join(each.key for each in fitting)
             problem = f"waits for several answers, expected the key of one: {listed}"

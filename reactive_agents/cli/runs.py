@@ -35,8 +35,10 @@ from reactive_agents.core.run_record import (
     RunFilter,
     RunState,
 )
+from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.texts import counted, dollars
 from reactive_agents.effects import Effect, attempt
+from reactive_agents.engine.recorded_answers import end_of, recorded_outcome
 from reactive_agents.studio.diagrams import diagram_of, mermaid, svg
 from reactive_agents.studio.logged_runs import lines_of, run_document
 from reactive_agents.studio.run_document import timeline_of
@@ -121,6 +123,7 @@ def list_runs(
     rows = []
     for each in latest:
         found = known.get(each.run_id)
+        is_unlogged = found is not None and found.status == "open" and not each.events
         row = (
             each.run_id,
             f"{each.started_at:%Y-%m-%d %H:%M:%S}",
@@ -128,8 +131,7 @@ def list_runs(
             each.status if found is None else found.state,
             *((("", "") if found is None else (str(found.attempt), found.queue)) if has_record else ()),
             "" if each.duration_s is None else f"{each.duration_s:.1f} s",
-            str(each.tokens),
-            dollars(each.cost_usd),
+            *(("", "") if is_unlogged else (str(each.tokens), dollars(each.cost_usd))),
             output.one_line(each.task)[:60],
         )
         rows.append(row)
@@ -178,7 +180,7 @@ def _unlogged(run: RecordedRun) -> LoggedRun:
     moment = run.created_at or SystemClock.now()
     is_ended = run.status not in ("open", "queued")
     task, ended = run.task, run.updated_at if is_ended else None
-    return LoggedRun(
+    known = LoggedRun(
         run.run_id,
         run.agent_id,
         moment,
@@ -189,6 +191,18 @@ def _unlogged(run: RecordedRun) -> LoggedRun:
         task.user,
         task.tags,
         ended,
+    )
+    outcome = recorded_outcome(run) if is_ended and run.result else None
+    if not isinstance(outcome, Success | Failure):
+        return known
+    end = end_of(outcome)
+    return evolve(
+        known,
+        terminated_by=end.metadata.terminated_by,
+        detail=end.reason if isinstance(end, TaskResult) else end.error.message,
+        model_calls=end.metadata.model_calls,
+        tokens=end.metadata.tokens_used,
+        cost_usd=end.metadata.cost_usd,
     )
 
 
@@ -342,16 +356,17 @@ def _runs(file: str | None, chosen: LoggedRunFilter) -> tuple[LoggedRun, ...]:
 
 
 def _find_run(file: str | None, run: str) -> LoggedRun:
-    found = _ask(file, lambda log: log.run(RunId(run)))
+    is_unlogged = _is_record_alone(_place(file))
+    found = None if is_unlogged else _ask(file, lambda log: log.run(RunId(run)))
     if found is None:
-        every = _runs(file, LoggedRunFilter(children=True, limit=2**31))
+        every = () if is_unlogged else _runs(file, LoggedRunFilter(children=True, limit=2**31))
         meant = [each.run_id for each in every if each.run_id.startswith(run)]
         known = None
         if not meant and _has(_place(file), RUNS, "runs"):
             known = ask_record(_place(file), lambda record: record.find(RunId(run)))
         if known is not None:
             return _unlogged(known)
-        problem = f"There is no run {run!r} in the log."
+        problem = f"There is no run {run!r} in the {'record' if is_unlogged else 'log'}."
         if meant:
             problem = f"{len(meant)} runs in the log begin with {run!r}, such as {' and '.join(meant[:2])}."
         raise output.fail(RunLogFailed(problem, "run"))
@@ -386,6 +401,8 @@ def _run_and_events(
     file: str | None, run: str, *, after: int = 0
 ) -> tuple[LoggedRun, tuple[LoggedEvent, ...]]:
     found = _find_run(file, run)
+    if _is_record_alone(_place(file)):
+        return found, ()
     return found, _ask(file, lambda log: log.events(found.run_id, after))
 
 

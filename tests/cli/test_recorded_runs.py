@@ -88,6 +88,11 @@ def test_the_runs_of_a_record_without_a_run_log_are_listed(tmp_path: Path) -> No
         ("greeting", "completed", "ada"),
         ("mail", "waiting", None),
     ]
+    figures = [(each["model_calls"], each["tokens"] > 0, each["terminated_by"]) for each in found]
+    assert figures == [(1, True, "final_answer"), (0, False, "")]
+    shown = command("runs", "show", "greeting", "--runs", record).stdout
+    assert "1 model call, " in shown
+    assert "  ended by final_answer: " in shown
     for line, expected in (
         (("--state", "waiting"), ["mail"]),
         (("--user", "ada"), ["greeting"]),
@@ -498,14 +503,14 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
     assert (never.exit_code, "rate: got (5, 0.0), expected" in never.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("order", ["cancel", "pause", "unpause"])
+@pytest.mark.parametrize("order", ["cancel", "pause", "unpause", "approve", "deny", "answer"])
 def test_an_order_that_comes_too_late_says_why(tmp_path: Path, order: str) -> None:
     record = tmp_path / "runs.db"
     assert (
         command("run", QUESTION, "--tools", "calculator", "--runs", record, "--run-id", "sum").exit_code == 0
     )
     for run, why in (("nope", "is not in the record"), ("sum", "has ended: it is completed")):
-        refused = command("runs", order, run, "--runs", record)
+        refused = command("runs", order, run, *["Yes."] * (order == "answer"), "--runs", record)
         assert (refused.exit_code, refused.stderr) == (1, f"error: Run {run!r} {why}.\n")
 
 
