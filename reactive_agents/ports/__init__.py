@@ -522,7 +522,7 @@ class RunRecord(Protocol):
         ...
 
     def entry(self, run_id: RunId, key: str) -> Effect[RunEntry | None, RecordErrors]:
-        """Return one entry of a run by its key."""
+        """Return the answer to a question of a run, by its key, or ``None``."""
         ...
 
     def append(

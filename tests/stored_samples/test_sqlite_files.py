@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import shutil
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -267,7 +270,7 @@ async def test_the_last_memory_file_is_read_without_being_written(tmp_path: Path
 # --- recorded runs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 async def test_recorded_runs_are_read_and_go_on(tmp_path: Path, version: int) -> None:
     """Of an ended run, one that waits for an approval, one that was cut off in a call, and a queued one."""
     path, done = sample(f"runs_{version}.db", tmp_path), list[str]()
@@ -321,6 +324,41 @@ async def test_recorded_runs_are_read_and_go_on(tmp_path: Path, version: int) ->
     connection = sqlite3.connect(path)
     assert version_of(connection, RUNS) == RUNS.newest
     connection.close()
+
+
+_KILLED = """
+import os, sqlite3, sys
+from reactive_agents.adapters.run_record import RUNS
+from reactive_agents.adapters.sqlite import Store, migrate
+*earlier, last = RUNS.versions
+for place in range(len(last) + 1):
+    if not os.fork():
+        killed = (*last[:place], lambda _: os._exit(9), *last[place:])
+        file = sqlite3.connect(sys.argv[1], isolation_level=None)
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA cache_size = 1")  # so that pages are written before the end
+        migrate(file, Store("runs", (*earlier, killed)))
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 9
+"""
+
+
+async def test_a_record_whose_migration_is_killed_anywhere_opens_with_all_entries(tmp_path: Path) -> None:
+    path = sample("runs_3.db", tmp_path)
+    query = "SELECT * FROM run_entries ORDER BY run, number"
+    with closing(sqlite3.connect(path)) as file:
+        before = file.execute(query).fetchall()
+    subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=True)
+    with closing(sqlite3.connect(path)) as file:
+        assert (version_of(file, RUNS), file.execute(query).fetchall()) == (3, before)
+    record = SqliteRunRecord(path, clock=FakeClock())
+    assert len((await attempt(record.entries(RunId("interrupted")))).unwrap()) == 5
+    assert (await attempt(record.delete(run_id=RunId("ended")))).unwrap() == 1
+    await record.aclose()
+    with closing(sqlite3.connect(path)) as file:
+        assert (version_of(file, RUNS), file.execute(query).fetchall()) == (
+            RUNS.newest,
+            [each for each in before if each[0] != 1],
+        )
 
 
 async def test_runs_in_a_file_with_their_log_are_read_and_go_on(tmp_path: Path) -> None:
