@@ -342,12 +342,17 @@ for place in range(len(last) + 1):
 """
 
 
+def kill_migrations(path: Path) -> None:
+    """Begin a migration of a file as often as it has statements, killed before another one each time."""
+    subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=True)
+
+
 async def test_a_record_whose_migration_is_killed_anywhere_opens_with_all_entries(tmp_path: Path) -> None:
     path = sample("runs_3.db", tmp_path)
     query = "SELECT * FROM run_entries ORDER BY run, number"
     with closing(sqlite3.connect(path)) as file:
         before = file.execute(query).fetchall()
-    subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=True)
+    kill_migrations(path)
     with closing(sqlite3.connect(path)) as file:
         assert (version_of(file, RUNS), file.execute(query).fetchall()) == (3, before)
     record = SqliteRunRecord(path, clock=FakeClock())
