@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 
 from reactive_agents.core.languages import alternatives, by_language, word_set
 from reactive_agents.core.values import lazy_pattern
@@ -56,6 +56,10 @@ _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
 _CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
 """Those between units of two systems, for figures of results."""
+_MOST_OF_BYTE = 255
+"""The full brightness of many lamps, of which a task gives a share."""
+_CONVERTED = 0.005
+"""The largest share by which a converted number may be rounded."""
 _SCALES = (1e3, 1e4, 1e6, 1e9)
 """By which "660k" and "0.66 million" are shorter than the figure that they stand for."""
 _OTHER_DIGIT = lazy_pattern(r"(?![0-9])\d")
@@ -332,6 +336,21 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
                 yield a / b
                 yield a / b * 100
                 yield a / b % 1 * 60  # minutes beside whole hours
+
+
+def follows_at_once(value: float, numbers: Iterable[float]) -> bool:
+    """Return whether a value is a number in another unit, of the clock too, or one operation leads to it.
+
+    Anything may follow from many numbers.
+    """
+    known = [*islice(numbers, _MOST_NUMBERS + 1)]
+    if len(known) > _MOST_NUMBERS:
+        return True
+    exact = (*_operations(known), *(each + 12 for each in known if each <= 12))
+    other = (*_converted(known), *(each / 100 * _MOST_OF_BYTE for each in known))
+    return any(abs(each - value) < 1e-9 for each in exact) or any(
+        abs(each - value) <= _CONVERTED * value for each in other
+    )
 
 
 def column_sums(numbers: Sequence[float]) -> Iterable[float]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
+from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 from attrs import evolve, frozen
 
-from reactive_agents.core.figures import NUMBER, is_amount, read_number
+from reactive_agents.core.figures import follows_at_once, has_word, numerals, plain_numbers, read_number
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import (
@@ -114,33 +115,21 @@ _GENERAL = word_set("general_in_tool_name")
 _ANYTHING = re.compile(rf"\W*{alternatives('for_anything')}", re.IGNORECASE)
 """Verbs of tools that may do anything."""
 _TOKEN = re.compile(r"[^\W_]+")
-_LISTED = rf"(?:\s*,\s*(?:(?:and|then|also)\s+)*|\s+(?:{alternatives('and')}|&)\s+(?:(?:then|also|the)\s+)*)"
-_NO_NOUN = (
-    r"(?!(?:for|of|at|on|from|with|to|in|by|via|and|all|both|the|an?|my|our|your|jan|feb|mar|apr|may|jun|jul"
-    r"|aug|sep|oct|nov|dec)\b)"
-)
-_NUMBER = r"#?(?:[A-Z]{1,4}-?)?\d+(?![\w%€$@]|[.,:/–-]\d)"
-_NUMBERED = re.compile(
-    rf"(?:\s+(?!(?:for|of|at|on|from|with|to|in|by|and)\b)[^\W\d_]+){{0,2}}\s+{_NO_NOUN}(?P<noun>[^\W\d_]{{3,30}}?)"
-    rf"(?:e?s|e?n)?\.?\s+(?P<things>{_NUMBER}(?:{_LISTED}(?:(?P=noun)\w{{0,2}}\s+)?{_NUMBER})*)"
-    rf"(?=\s*(?:[.!?,;:)]|\Z)|\s+{alternatives('after_number')}\b)",
-    re.IGNORECASE,
-)
-"""What follows a verb: a noun with a number, or several: "the orders 1001 and 1003"."""
-_ADDRESS = r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z](?![\w'’-]|\.\w)"
-_ADDRESSED = re.compile(
-    rf"(?:(?:\s+(?!(?:that|which|who|he|she|they|we|from|to)\b)[\w'-]+){{0,6}}\s+{alternatives('to_address')})?"
-    rf"\s+(?P<things>{_ADDRESS}(?:{_LISTED}{_ADDRESS})*)",
-    re.IGNORECASE,
-)
-_THING = re.compile(rf"{_ADDRESS}|{_NUMBER}", re.IGNORECASE)
-_ID = re.compile(
-    r"(?:\A|_)(?:id|ids|number|no|nr|code|order|ticket|invoice|booking|issue|case)s?\Z", re.IGNORECASE
-)
-"""Names of parameters for what is named by a number."""
-_MOST_AMOUNTS = 8
-_OF_AMOUNT = re.compile(r"(?:\A|_)(?:amount|sum|total|price|value)(?:_|\Z)", re.IGNORECASE)
-"""Names of parameters for an amount."""
+_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z](?![\w'’-]|\.\w)")
+_DIGIT_OR_ADDRESS = re.compile(r"[\d@]")
+_VALUE = re.compile(rf"<?{_ADDRESS.pattern}>?|#?[A-Za-z]{{0,4}}[ -]?\d+(?:[.,]\d{{1,2}})?")
+"""An argument that is an address or has one number, and is no date or time, nor worked out."""
+_NUMBER = re.compile(r"(?:\b[A-Za-z]{1,4}-)?(\d+(?:[.,]\d+)*)")
+_COMMA = re.compile(r"[,;]\s*")
+_NO_THING = re.compile(r"\d+\s?[-–]\s?\d+|\d[\d.,]*\s?%")
+"""Ranges and shares, which calls have in other forms."""
+_NOON = 12
+_NAME = re.compile(r"(?<=[\w,;:(] )[A-Z][a-z]{2,29}\b")
+"""A word with a capital letter that does not begin the clause."""
+_NAMED = re.compile(r"[A-Z][\w'’.-]{1,29}(?: [A-Z][\w'’.-]{1,29}){0,2}")
+_ALIKE = 0.6
+"""The least share of letters of two names of which one is a slip for the other."""
+_MOST_LEFT = 8
 _TOLD = re.compile(expression("told"), re.IGNORECASE)
 _SHARED = 4
 """Letters of a noun that its forms share."""
@@ -414,13 +403,16 @@ def parts_left(
     known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
     for act in _orders_in(task):
         own, others = _calls_of(act, calls, known)
-        claims = [each.text for each in said if _claims(each, act) and not _SOME.search(each.text)]
+        claims = [each.text for each in said if _says_done(each, act) and not _SOME.search(each.text)]
         if not claims or any(act in _past_acts(each.told) for each in others):
             continue
         if any(each.tool in known and _acted(each, known) for each in others):
             continue
-        given = [[value for values in each.arguments.values() for value in values] for each in own]
-        if not all(any(names(task, value) for value in values) for values in given):
+        given = [
+            [part for values in each.arguments.values() for value in values for part in _COMMA.split(value)]
+            for each in own
+        ]
+        if not all(any(names(task, each) or _is_thing_of(task, each) for each in values) for values in given):
             continue
         asked = [value for values in given for value in values]
         done = "\n".join(each.told for each in own)
@@ -430,13 +422,15 @@ def parts_left(
     return ()
 
 
-def things_left(
+def replaced_left(
     task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall], earlier: str = ""
 ) -> tuple[str, ...]:
-    """Return numbers or addresses that an act is said to be done to, and no call had.
+    """Return what an act is said to be done with, where a call had something else.
 
-    "Cancel order 1001", and the call had 1002. None if the order has a condition, if the answer denies or
-    asks something, or if what a call had instead was told elsewhere: a look-up may have translated a number.
+    "Cancel order 1001", and the call had 1002; "Pay 250 euros", and it had 25; "Assign it to Olu", and it had
+    Ola. What the call had instead was told nowhere, does not follow from a number that was, and is not in the
+    answer. A name counts only beside one that is alike, and in English. None if the order has a condition, or
+    if the answer denies or asks something.
 
     Args:
         calls: those that worked.
@@ -445,72 +439,77 @@ def things_left(
     if not _is_firm(task) or denies(text) or "?" in text:
         return ()
     known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
-    for act in _orders_in(task):
-        own, others = _calls_of(act, calls, known)
-        claims = [each.text for each in said if _claims(each, act) or (act == "send" and _tells(each))]
-        claims = [each for each in claims if not _SOME.search(each)]
-        if not own or not claims:
-            continue
-        before = "\n".join((*(each.told for each in calls if _acted(each, known)), earlier))
-        elsewhere = "\n".join((task, earlier, *(each.told for each in others)))
-        for pattern in (_NUMBERED, _ADDRESSED):
-            things = _things_of(task, act, pattern)
-            left = [each for each in things if not _holds(before, each)]
-            had = [_things_in(each.arguments, is_address=pattern is _ADDRESSED) for each in own]
-            given = [each for values in had for each in values]
-            instead = [each for each in given if not any(_holds(each, thing) for thing in things)]
-            if not left or not all(had) or any(_holds(elsewhere, each) for each in instead):
-                continue
-            told = [each for each in claims if not any(_holds(each, other) for other in instead)]
-            if len(left) == len(things):  # none was done
-                found = [each for each in left if any(_may_say(claim, each, act) for claim in told)]
-            else:
-                found = [each for each in left if any(_is_said_of(each, claim, act) for claim in told)]
-            if found:
-                return tuple(found)
-    return ()
+    own = [each for each in calls if each.tool in known and _acted(each, known)]
+    others = [each.told for each in calls if each not in own]
+    told, had = "\n".join((task, earlier, *others)), "\n".join(each.told for each in own)
+    given = [value for each in own for values in each.arguments.values() for value in values]
+    said = [each for each in said if not _SOME.search(each.text) and _NOT_YET.isdisjoint(each.words)]
+    claimed, asked = "\n".join(each.text for each in said), _TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))
+    acts = [] if _DIGIT_OR_ADDRESS.search(claimed) else _orders_in(task)
+    is_silent = any(_says_done(each, act) for act in acts for each in said)
+    for things_in in (_addresses_in, _numbers_in):
+        before, done = things_in(told), things_in(had)
+        instead = things_in("\n".join(filter(_VALUE.fullmatch, given))).keys() - {*before, *things_in(text)}
+        meant = things_in(_NO_THING.sub(" ", asked if is_silent else claimed))
+        if is_silent and len(meant) > 1:
+            continue  # the act may be for another one
+        left = {key: each for key, each in meant.items() if key in before and not _was_given(key, done)}
+        if left and any(_is_slip(each, left, told, before) for each in instead):
+            return tuple(left.values())[:_MOST_LEFT]
+    return _names_left(asked, claimed, had, given) if is_english(task) else ()
 
 
-def amounts_left(
-    task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall]
-) -> tuple[str, ...]:
-    """Return amounts of a look-up that an act is said to be done with.
+def _addresses_in(text: str) -> dict[str | float, str]:
+    return {each.casefold(): each for each in _ADDRESS.findall(text)}
 
-    No call had them: "I refunded $59.98", where the order is of 59.98 and the call had 10. None where the
-    answer tells the amount of the call beside it: "$10 of the $59.98".
 
-    Args:
-        calls: those that worked.
+def _numbers_in(text: str) -> dict[str | float, str]:
+    """Return the numbers of a text, with the letters of an identifier.
+
+    0 and 1 are left out, which calls often have besides.
     """
-    if not any(_OF_AMOUNT.search(name) for each in calls for name in each.arguments):
-        return ()
-    if not _is_firm(task) or denies(text):
-        return ()
-    known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
-    for act in _orders_in(task):
-        own, others = _calls_of(act, calls, known)
-        given = [
-            read_number(value)
-            for each in own
-            for name, values in each.arguments.items()
-            for value in values
-            if _OF_AMOUNT.search(name) and NUMBER.fullmatch(value)
-        ]
-        if not given:
-            continue
-        found_before = _numbers_told(others) - _numbers_told(own)
-        for claim in (each.text for each in said if _claims(each, act)):
-            figures = [found[0] for found in NUMBER.finditer(claim)]
-            if any(read_number(each) in given for each in figures):
-                continue
-            named = dict.fromkeys(each for each in figures if read_number(each) in found_before)
-            if found := tuple(each for each in islice(named, _MOST_AMOUNTS) if is_amount(each, claim)):
-                return found
-    return ()
+    found = ((read_number(each[1]), each[0]) for each in _NUMBER.finditer(plain_numbers(text)))
+    return {value: each for value, each in found if value not in (0, 1)}
 
 
-def _numbers_told(calls: Iterable[CompletedCall]) -> set[float]:
-    return {read_number(found[0]) for each in calls for found in NUMBER.finditer(each.told)}
+def _was_given(thing: str | float, given: Container[str | float]) -> bool:
+    """Return whether calls had an address or a number, which may be an hour after noon."""
+    return thing in given or (not isinstance(thing, str) and thing + _NOON in given)
+
+
+def _is_slip(
+    thing: str | float, left: Iterable[str | float], told: str, numbers: Iterable[str | float]
+) -> bool:
+    """Return whether what a call has rests on nothing that was told.
+
+    An address may be that of a name, and a number one in words or in another unit.
+    """
+    if isinstance(thing, str):
+        folded = told.casefold()
+        return not any(has_word(each, folded) for each in _TOKEN.findall(thing.partition("@")[0]))
+    if not thing.is_integer() and all(float(each).is_integer() for each in left):
+        return False
+    known = (each for each in numbers if isinstance(each, float))
+    return str(int(thing)) not in numerals(told) and not follows_at_once(thing, known)
+
+
+def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tuple[str, ...]:
+    """Return names of an order and its answer that a call had in a form that is only alike."""
+    named = (each for each in given if _NAMED.fullmatch(each))
+    others = _words_in(each for each in named if _words_in([each]).isdisjoint(_words_in([task])))
+    asked, had = dict.fromkeys(_NAME.findall(task)), _words_in([known])
+    return tuple(
+        name
+        for name in asked
+        if names(claimed, name) and name.casefold() not in had
+        if any(_is_alike(name.casefold(), other) for other in others)
+    )
+
+
+def _is_alike(name: str, other: str) -> bool:
+    """Return whether two words differ by a slip, and one is no short form of the other."""
+    is_short_form = name.startswith(other) or other.startswith(name)
+    return not is_short_form and SequenceMatcher(None, name, other).ratio() >= _ALIKE
 
 
 def _is_firm(task: str) -> bool:
@@ -531,37 +530,14 @@ def _acted(call: CompletedCall, known: Mapping[str, ToolDefinition]) -> bool:
     return call.tool not in known or not only_looks(known[call.tool])
 
 
-def _may_say(claim: str, thing: str, act: str) -> bool:
-    """Return whether a clause that has no other number or address may be about one."""
-    return _is_said_of(thing, claim, act) or _holds(claim, thing) or not re.search(r"[\d@]", claim)
+def _says_done(clause: Clause, act: str) -> bool:
+    """Return whether a clause says that an act is done, also that somebody was told."""
+    is_told = act == "send" and _TOLD.search(clause.said) is not None
+    return (is_told and _NOT_YET.isdisjoint(clause.words)) or _claims(clause, act)
 
 
-def _tells(clause: Clause) -> bool:
-    return _TOLD.search(clause.said) is not None and _NOT_YET.isdisjoint(clause.words)
-
-
-def _things_of(task: str, act: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """Return the numbers or addresses beside the verb of an act, in one list or more."""
-    found: list[str] = []
-    for clause in clauses_of(_TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))):
-        if QUESTION.search(clause) or _NO_ORDER.search(clause):
-            continue
-        for token in _TOKEN.finditer(clause):
-            ordered, ending = _act_in(token[0])
-            if ordered == act and _BASE.match(ending) and (listed := pattern.match(clause, token.end())):
-                first, *rest = (each.lstrip("#") for each in _THING.findall(listed["things"]))
-                found += [first, *(each for each in rest if "@" in each or len(each) == len(first))]
-    return tuple(dict.fromkeys(found))
-
-
-def _things_in(arguments: Mapping[str, Sequence[str]], *, is_address: bool) -> list[str]:
-    """Return the addresses of a call, or the values with digits that name something."""
-    if is_address:
-        return [
-            each for values in arguments.values() for value in values for each in re.findall(_ADDRESS, value)
-        ]
-    named = [value for name, values in arguments.items() if _ID.search(name) for value in values]
-    return [value for value in named if any(map(str.isdigit, value))]
+def _is_thing_of(task: str, value: str) -> bool:
+    return _VALUE.fullmatch(value) is not None and _holds(task, value)
 
 
 def _holds(text: str, thing: str) -> bool:

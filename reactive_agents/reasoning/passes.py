@@ -38,7 +38,13 @@ from reactive_agents.kernel.open_requirements import (
     open_requirements,
     without_replaced,
 )
-from reactive_agents.kernel.policies.answers import call_missing, is_foreseen, items_left, undone_act
+from reactive_agents.kernel.policies.answers import (
+    call_missing,
+    is_foreseen,
+    items_left,
+    said_before,
+    undone_act,
+)
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import NUMBER_OF_TURNS, fence
 from reactive_agents.kernel.service_calls import definitions_in
@@ -371,6 +377,7 @@ def call_missing_in(
     if strategy_input.plan_id is not None:
         return ""
     earlier = strategy_input.earlier.ledger.counted.attempts if strategy_input.earlier is not None else ()
+    history = strategy_input.history.messages
     return call_missing(
         text,
         strategy_input.task_description,
@@ -379,7 +386,8 @@ def call_missing_in(
         tool_results,
         earlier,
         earlier=earlier,
-        history=strategy_input.history.messages,
+        history=history,
+        told=said_before(strategy_input.settings.system_prompt, strategy_input.memory, history),
     )
 
 

@@ -8,10 +8,9 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.ordered_acts import (
     CompletedCall,
     act_left,
-    amounts_left,
     claim_left,
     parts_left,
-    things_left,
+    replaced_left,
 )
 from tests.support.operations import assert_linear
 
@@ -603,6 +602,10 @@ def with_arguments(*calls: str) -> list[CompletedCall]:
     return found
 
 
+def left_out(task: str, text: str, calls: list[CompletedCall], earlier: str = "") -> tuple[str, ...]:
+    return parts_left(task, text, NAMED, calls) or replaced_left(task, text, NAMED, calls, earlier)
+
+
 MAIL = "Mail ana@x.org that we are closed on Monday."
 CLOSE = "Close the tickets 5, 6 and 7."
 EACH = "ana@x.org, bob@x.org and cy@x.org"
@@ -631,15 +634,20 @@ FAR = "bob.b@mail.example.org"
         (ALL, f"The mail was sent to {EACH}.", "send_mail to=ana@x.org text=closed", "bob@x.org cy@x.org"),
         (ALL, f"I mailed {EACH}.", "send_mail to=cy@x.org", "ana@x.org bob@x.org"),
         (f"Mail {FAR} and cy@x.org.", f"I mailed {FAR} and cy@x.org.", "send_mail to=cy@x.org", FAR),
+        ("Pay 250 EUR for R-17.", "I paid 250 EUR.", "pay_invoice amount=25 invoice_id=R-17", "250"),
+        ("Überweise 250 Euro an Ana.", "250 Euro sind überwiesen.", "pay_invoice amount=25.0", "250"),
+        ("Book 3 nights.", "3 nights are booked.", "cancel_booking day=2", "3"),
+        ("Give ticket 5 to Olu today.", "Ticket 5 is with Olu.", "close_ticket to=Ola id=5", "Olu"),
+        ("Move it to Tuesday.", "It was moved to Tuesday.", "cancel_booking day=Thursday", "Tuesday"),
     ],
 )
 def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
     task: str, text: str, call: str, left: str
 ) -> None:
-    assert things_left(task, text, NAMED, with_arguments(call)) == tuple(left.split())
+    assert left_out(task, text, with_arguments(call)) == tuple(left.split())
     name, given, *_ = call.split()
     right = [f"{name} {given.partition('=')[0]}={each}" for each in (*left.split(), given.partition("=")[2])]
-    assert things_left(task, text, NAMED, with_arguments(*right)) == ()
+    assert left_out(task, text, with_arguments(*right)) == ()
 
 
 @pytest.mark.parametrize(
@@ -687,16 +695,28 @@ def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
         ("Mail bob@x.org to write to ana@x.org.", "Bob was told.", ["send_mail to=bob@x.org"]),
         ("Send Bob the note that he wrote to ana@x.org.", "I sent it.", ["send_mail to=bob@x.org"]),
         ("Mail ana@x.org's boss.", "The mail was sent.", ["send_mail to=bob@x.org"]),
+        ("Book it for 7 pm.", "It is booked for 7 pm.", ["cancel_booking day=19"]),
+        ("Dim it to 75 %.", "It is dimmed to 75 %.", ["close_ticket id=190"]),
+        ("Water it for 2 hours.", "It is watered for 2 hours.", ["close_ticket id=120"]),
+        ("Book two seats in row 9.", "Row 9 is booked.", ["cancel_booking day=2"]),
+        (
+            "Pay Ana 50 EUR.",
+            "Ana got 50 EUR.",
+            ["get_order order_id=1 -> 50 EUR = 57 USD", "pay_invoice amount=57"],
+        ),
+        ("Mail Robert today.", "Robert was told.", ["send_mail to=Rob"]),
+        ("Book it for Friday.", "It is booked for Friday.", ["cancel_booking day=Lisbon"]),
+        ("Book it for Ana.", "Anna has it.", ["cancel_booking day=Anna"]),
     ],
 )
 def test_where_another_thing_may_be_meant_nothing_is_left(task: str, text: str, calls: list[str]) -> None:
-    assert things_left(task, text, NAMED, with_arguments(*calls)) == ()
+    assert left_out(task, text, with_arguments(*calls)) == ()
 
 
 def test_what_was_told_before_the_task_may_stand_for_a_number() -> None:
     calls, text = with_arguments("cancel_order order_id=88213"), "Order 1001 is cancelled."
-    assert things_left("Cancel order 1001.", text, NAMED, calls) == ("1001",)
-    assert not things_left("Cancel order 1001.", text, NAMED, calls, "The id of 1001 is 88213.")
+    assert left_out("Cancel order 1001.", text, calls) == ("1001",)
+    assert not left_out("Cancel order 1001.", text, calls, "The id of 1001 is 88213.")
 
 
 def test_the_work_is_linear_in_the_length_of_the_texts() -> None:
@@ -705,12 +725,10 @@ def test_the_work_is_linear_in_the_length_of_the_texts() -> None:
     assert_linear(lambda size: act_left("Look at it. " * size, "Refunded.", TOOLS, set(), []), 20)
     said = "R-17 and R-18 were paid, and all is well. "
     assert_linear(lambda size: parts_left(PAY, said * size, PARTS, made("pay_invoice R-17")), 40)
-    assert_linear(
-        lambda size: things_left(CLOSE, said * size, NAMED, with_arguments("close_ticket id=5")), 40
-    )
+    assert_linear(lambda size: left_out(CLOSE, said * size, with_arguments("close_ticket id=5")), 40)
     many = "Close the tickets 5, 6 and 7 and mail ana@x.org. "
     assert_linear(
-        lambda size: things_left(many * size, "All are closed.", NAMED, with_arguments("close_ticket id=5")),
+        lambda size: left_out(many * size, "All are closed.", with_arguments("close_ticket id=5")),
         20,
     )
 
@@ -827,7 +845,7 @@ def test_amounts_of_a_long_answer_are_compared_in_time() -> None:
     def left(size: int) -> tuple[str, ...]:
         amounts = " ".join(f"${each}.50" for each in range(size))
         calls = [refunded, CompletedCall("get_order", {"order_id": ["4711"]}, amounts)]
-        return amounts_left("Refund order 4711.", f"I refunded {amounts}", TOOLS, calls)
+        return replaced_left("Refund order 4711.", f"I refunded {amounts}", TOOLS, calls)
 
     assert_linear(left, 1_000)
     assert left(2) == ("0.50", "1.50")

@@ -62,6 +62,7 @@ from reactive_agents.kernel.termination import RETURN_DIRECT, in_time, last_word
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 if TYPE_CHECKING:
+    from reactive_agents.core.memory import MemoryContext
     from reactive_agents.kernel.ledger import CallCounts
     from reactive_agents.kernel.ordered_acts import CompletedCall
 
@@ -91,7 +92,6 @@ _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
-_DIGIT_OR_ADDRESS = lazy_pattern(r"[\d@]")
 _TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
 """Words before several that one thing may be done for, and the rest of their sentence."""
 _ONLY_DONE = lazy_pattern(alternatives("only_done"), re.IGNORECASE)
@@ -798,9 +798,8 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if not _acting_in(context.toolset.offered):
         return None
-    task = context.input.to_do
-    is_first = not (context.input.calls.attempts or context.input.results or context.input.user_task)
-    names_things = is_first and _DIGIT_OR_ADDRESS.search(task) is not None
+    given, task = context.input, context.input.to_do
+    is_first = not (given.calls.attempts or given.results or given.user_task)
     missing = call_missing(
         proposal.text,
         task,
@@ -809,8 +808,10 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         tool_results(state.scratchpad),
         counted.attempts,
         earlier=state.ledger.earlier.attempts,
-        history=context.input.history.messages,
-        told=_said_before(context) if names_things else None,
+        history=given.history.messages,
+        told=said_before(given.settings.system_prompt, given.memory, given.history.messages)
+        if is_first
+        else None,
     )
     if not missing:
         return None
@@ -820,12 +821,12 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(NOT_DONE, f"Not done: {missing}. Call it, or say that it is not done.")
 
 
-def _said_before(context: KernelContext) -> str:
+def said_before(system_prompt: str, memory: MemoryContext | None, history: Iterable[Message]) -> str:
     """Return the instructions, the memories, and the conversation with its calls."""
-    told = [context.input.settings.system_prompt]
-    if context.input.memory is not None:
-        told.append(context.input.memory.text)
-    for message in context.input.history.messages:
+    told = [system_prompt]
+    if memory is not None:
+        told.append(memory.text)
+    for message in history:
         told.append(message.content)
         if isinstance(message, AssistantMessage):
             told += [str(made.arguments) for made in message.tool_calls]
@@ -874,13 +875,7 @@ def call_missing(
 
     if is_called and told is None and not names_items(task):
         return ""
-    from reactive_agents.kernel.ordered_acts import (
-        act_left,
-        amounts_left,
-        claim_left,
-        parts_left,
-        things_left,
-    )
+    from reactive_agents.kernel.ordered_acts import act_left, claim_left, parts_left, replaced_left
 
     if not is_called and (left := act_left(task, text, offered, called, results.values())):
         return f"no call of {' or '.join(left)} was made"
@@ -892,7 +887,7 @@ def call_missing(
     given = _arguments_told(before, acting)
     parts = tuple(each for each in parts_left(task, text, offered, calls) if not clauses.names(given, each))
     if not parts and told is not None:
-        parts = things_left(task, text, offered, calls, told) or amounts_left(task, text, offered, calls)
+        parts = replaced_left(task, text, offered, calls, told)
     return f"no call for {', '.join(parts)} has worked" if parts else ""
 
 
