@@ -23,6 +23,9 @@ from reactive_agents.kernel.ledger import CallCounts
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, Toolset
 
+REQUIRED_TOOLS = "required_tools"
+"""The policy that rejects an answer before the required calls."""
+
 GIVE_UP_AFTER = 3
 """Failures in a row after which a tool counts as failing for good."""
 

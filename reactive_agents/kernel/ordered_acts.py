@@ -62,6 +62,8 @@ _UNSPACED_ACTS = tuple((word, act) for word, act in _ACTS.items() if _WITHOUT_SP
 _LONGEST_BEGINNING, _LONGEST_ORDER = max(map(len, _ACTS)), 2_000
 _PLAIN_ACTS = frozenset({"send", "book", "refund", "cancel", "restart", "pay"})
 """Those that an answer cannot stand for, as it may for "Write a list" or "Delete the comma"."""
+_BROAD = frozenset({"create", "write", "update", "send", "publish", "notify", "order"})
+"""Those by which others may be done: a ticket is closed by an update."""
 _BASE = re.compile(rf"{alternatives('order_ending')}?\Z")
 """Endings of imperatives and infinitives."""
 _PAST = re.compile(rf"{alternatives('past_ending')}\Z")
@@ -206,7 +208,8 @@ def act_left(
     able: dict[str, list[ToolDefinition]] = {}
     for tool in tools:
         acts = _acts_of(tool)
-        if tool.name in called and acts.isdisjoint(ordered) and not only_looks(tool):
+        may_be_any = acts.isdisjoint(ordered) and (not acts or not acts.isdisjoint(_BROAD))
+        if tool.name in called and may_be_any and not only_looks(tool):
             return ()
         for act in acts:
             able.setdefault(act, []).append(tool)
@@ -380,6 +383,22 @@ def _says_only_done(text: str, task: str, said: Iterable[Clause]) -> bool:
         (_DONE.search(each.said) and _NOT_YET.isdisjoint(each.words)) or sign_of(each, set(), task) == "plain"
         for each in said
     )
+
+
+def claims_left(
+    text: str, tools: Iterable[ToolDefinition], called: Set[str], results: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the tools for acts that an answer says are done, ordered or not.
+
+    No tool for such an act was called, and no result says that it is done.
+    """
+    said, known = list(map(read_clause, clauses_of(text))), [(each, _acts_of(each)) for each in tools]
+    acts = set().union(*(own for each, own in known if each.name not in called))
+    acts -= set().union(*(own for each, own in known if each.name in called))
+    acts = {act for act in acts if any(_claims(each, act) for each in said)}
+    for each in results if acts else ():
+        acts -= set(_past_acts(each))
+    return tuple(each.name for each, own in known if own & acts and _has_one(text, _nouns_of(each)))
 
 
 def orders_act(task: str) -> bool:
@@ -630,7 +649,8 @@ def _orders_of(clause: str, joins: Set[str], *, is_text: bool, tells: bool) -> I
             continue
         about = " ".join(takewhile(lambda word: word not in _NOUN_OF, after))
         is_further = not (joins - _POLITE).isdisjoint(words[:at])
-        yield act, _Order(about, begins and act in _PLAIN_ACTS, is_further)
+        is_plain = act in _PLAIN_ACTS or (act == "remind" and _SUBORDINATE.isdisjoint(after))
+        yield act, _Order(about, begins and is_plain, is_further)
 
 
 def _ordered(words: list[str]) -> tuple[str, list[str]]:

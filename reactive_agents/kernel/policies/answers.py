@@ -54,7 +54,12 @@ from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.ledger import has_side_effects
-from reactive_agents.kernel.open_requirements import describe_missing, failures_allowed, requirements_of
+from reactive_agents.kernel.open_requirements import (
+    REQUIRED_TOOLS,
+    describe_missing,
+    failures_allowed,
+    requirements_of,
+)
 from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
 from reactive_agents.kernel.prompt import NUMBER_OF_TURNS
 from reactive_agents.kernel.state import KernelState, Proposal
@@ -243,6 +248,8 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         judgement = "announcement"
     elif lacks_figure and judgement == "answer":
         judgement = "unclear"
+    if state.ledger.told.get(REQUIRED_TOOLS) and _asks_back(text, context):
+        return None  # it was told to make the call, and needs to know something
     if judgement == "answer":
         if not _leaves_open(text, seen, state, context):
             return None
@@ -497,6 +504,16 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     told = state.ledger.told
     if told.get(LEFT_OUT) and (items := _items_left(state, context)):
         return describe_left(items)
+    if denies(text):
+        return ""
+    from reactive_agents.kernel.ordered_acts import claims_left  # its tables are large
+
+    attempts = {
+        *state.ledger.counted.attempts,
+        *(each.name for each in _calls_in(context.input.history.messages)),
+    }
+    if claimed := claims_left(text, context.toolset.offered, attempts, results_of(state)):
+        return f"Not called: {', '.join(claimed)}."
     if not told.get(TEXT_ANSWER) or not state.ledger.counted.succeeded or denies(text):
         return ""
     task, (unused, used) = context.input.to_do, _unused_and_used(state, context)

@@ -28,6 +28,7 @@ from reactive_agents.kernel.context import (
     optional_check,
 )
 from reactive_agents.kernel.open_requirements import (
+    REQUIRED_TOOLS,
     OpenRequirements,
     describe_all,
     describe_lost,
@@ -174,7 +175,6 @@ def _tells_failure(text: str, errors: Iterable[str]) -> bool:
 # --- Policies for required tools: no answer before they succeed, no endless wait ---
 
 
-REQUIRED_TOOLS = "required_tools"
 OUT_OF_REACH = "out_of_reach"
 SYNTHESIS = "synthesis"
 PROGRESS = "progress"
@@ -271,10 +271,15 @@ def _is_insisted(state: KernelState, context: KernelContext, now: OpenRequiremen
     """Return whether an answer stands against requirements that were derived."""
     if not _are_derived(now):
         return False
-    if state.ledger.idle_turns and state.proposal is not None:
-        text, tools = state.proposal.text, [context.toolset.definition(each.name) for each, _ in now.open]
-        if clauses.asks_back(text, context.input.to_do, filter(None, tools)):
-            return True  # it needs to know something, and asks for that again
+    text, tools = (
+        "" if state.proposal is None else state.proposal.text,
+        [context.toolset.definition(each.name) for each, _ in now.open],
+    )
+    if (state.ledger.told.get(REQUIRED_TOOLS) or state.ledger.idle_turns) and clauses.asks_back(
+        text, context.input.to_do, filter(None, tools)
+    ):
+        return True  # it needs to know something, and asks again
+    if state.ledger.idle_turns and text:
         from reactive_agents.kernel.ordered_acts import only_looks, was_done_before  # its tables are large
 
         required = {each.name for each in context.input.needs.required}
