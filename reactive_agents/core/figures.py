@@ -49,6 +49,7 @@ SMALL = 10
 """Whole numbers below this are counts that need no source: parts, steps, choices."""
 _MOST_NUMBERS = 40
 """Distinct numbers seen up to which it is judged what follows from them; from more, anything can."""
+_MOST_SUMMED = 8
 _LONGEST_STRIDE = 8
 _LONGEST_NUMBER = 300
 _MILLION = 1e6
@@ -58,6 +59,13 @@ _CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
 """Those between units of two systems, for figures of results."""
 _MOST_OF_BYTE = 255
 """The full brightness of many lamps, of which a task gives a share."""
+_SAME_KIND = (("km", "mi"), ("C", "F"), ("kg", "lb"))
+_UNIT = lazy_pattern(
+    r"\s?(?:°\s?|(?:degrees?|grad|degrés|grados|gradi)\s+)?(?:(?P<km>km|kilomet\w*)|(?P<mi>mi|mil(?:es?|las?)|meilen?)"
+    r"|(?P<C>c|celsius)|(?P<F>f|fahrenheit)|(?P<kg>kg|kilos?|kilogram\w*)|(?P<lb>lbs?|pounds?|pfund))\b",
+    re.IGNORECASE,
+)
+"""Units of two systems, which are taken for each other."""
 _CONVERTED = 0.005
 """The largest share by which a converted number may be rounded."""
 _SCALES = (1e3, 1e4, 1e6, 1e9)
@@ -200,6 +208,17 @@ class KnownNumbers:
             return False
         return all((len(parts) > 1 and is_small(part)) or self._has(part) for part in parts)
 
+    def supports_share(self, figure: str) -> bool:
+        """Return whether a percentage was seen, or is a share or growth of sums of two numbers."""
+        numbers = list(self.numbers)
+        if len(numbers) > _MOST_SUMMED or not NUMBER.fullmatch(figure):
+            return self.supports(figure)
+        sums = {*numbers, *(a + b for a in numbers for b in numbers), sum(self._every)}
+        shares = {100 * a / b for a in sums for b in sums if b} | {100 * a for a in numbers}
+        shares |= {*numbers, *(100 - each for each in (*numbers, *shares)), *(each - 100 for each in shares)}
+        slack = 0.5 * 10.0 ** -len(figure.replace(",", ".").partition(".")[2]) + 1e-9
+        return has_between(sorted(shares), read_number(figure) - slack, read_number(figure) + slack)
+
     def _has(self, quantity: str) -> bool:
         digits = NUMBER.match(quantity)
         if digits is None:
@@ -336,6 +355,34 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
                 yield a / b
                 yield a / b * 100
                 yield a / b % 1 * 60  # minutes beside whole hours
+
+
+def in_another_unit(figure: str, text: str, shown: str) -> bool:
+    """Return whether a text gives a figure a unit that it was only shown with another one of.
+
+    "24 km", where a result has 24 miles, and nothing has 24 of anything else.
+    """
+    units = _units_of(figure, text)
+    known = _units_of(figure, shown) if units - {""} else set[str]()
+    return any(
+        unit in group and known <= set(group) - {unit} and known for unit in units for group in _SAME_KIND
+    )
+
+
+def _units_of(figure: str, text: str) -> set[str]:
+    """Return the units after each place of a figure; an empty one where it has none that is known."""
+    found: set[str] = set()
+    for at in _ends_of(figure, text):
+        match = _UNIT.match(text, at)
+        found.add((match.lastgroup or "") if match else "")
+    return found
+
+
+def _ends_of(figure: str, text: str) -> Iterator[int]:
+    pattern = re.compile(
+        rf"(?<![\w.,]){re.escape(figure)}(?![\w]|[.,]\d)|(?<![\w.,]){re.escape(figure)}(?=[A-Za-z°])"
+    )
+    return (each.end() for each in pattern.finditer(text))
 
 
 def follows_at_once(value: float, numbers: Iterable[float]) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
+from statistics import fmean
 from typing import Literal, TypeAlias
 
 from reactive_agents.core.figures import (
@@ -23,6 +24,7 @@ from reactive_agents.core.figures import (
     numbers_and_names,
     numerals,
     occurs,
+    read_number,
 )
 from reactive_agents.core.languages import alternatives, expression, word_set
 from reactive_agents.core.tools import FINAL_ANSWER
@@ -64,6 +66,7 @@ from reactive_agents.kernel.clauses import (
     UNTELLING,
     WORD,
     ToolWords,
+    asks_mean,
     asks_total,
     beginnings_in,
     clauses_of,
@@ -498,16 +501,27 @@ def _adds(clause: str, seen: Seen) -> bool:
 
 
 def lacks_total(text: str, seen: Seen) -> bool:
-    """Return whether a total of several results is asked for, and a text has none.
+    """Return whether a total or mean of several results is asked for, and a text has none.
 
     Its figures are all those of the results.
     """
-    if len(seen.results) < 2 or not asks_total(seen.task):
+    if len(seen.results) < 2 or not (asks_total(seen.task) or asks_mean(seen.task)):
         return False
     if not all(map(NUMBER.search, seen.results)):
         return False
+    if asks_mean(seen.task) and _is_mean(text, seen):
+        return False
     shown = "\n".join((seen.task, *seen.results))
     return all(occurs(each, shown) for each in (*numbers_and_names(text), *numerals(text)))
+
+
+def _is_mean(text: str, seen: Seen) -> bool:
+    """Return whether a text has the mean of results with one number each, which may be one of them."""
+    found = [NUMBER.findall(result) for result in seen.results]
+    if any(len(each) != 1 for each in found):
+        return True  # of which numbers is not known
+    mean = fmean(read_number(each) for (each,) in found)
+    return any(abs(read_number(each) - mean) < 0.5 for each in NUMBER.findall(text))
 
 
 def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bool:

@@ -63,6 +63,8 @@ AS_OF_NOW = lazy_pattern(expression("as_of_now"), re.IGNORECASE)
 MANY_WORDS = 20
 """A text of so many words is hardly ever an announcement, and may be an answer without a look-up."""
 _TOTAL = lazy_pattern(expression("total"), re.IGNORECASE)
+_MEAN = lazy_pattern(expression("mean"), re.IGNORECASE)
+_SPARED = lazy_pattern(rf"{expression('spare')}[^,;!?\n]{{0,80}}", re.IGNORECASE)
 """Words of a total of several things."""
 _FIGURE_ASKED = lazy_pattern(expression("figure_asked"), re.IGNORECASE)
 """Requests for a figure. Words such as "together", common in summaries, are not enough."""
@@ -298,6 +300,16 @@ def asks_total(text: str) -> bool:
     return _TOTAL.search(text) is not None
 
 
+def asks_mean(text: str) -> bool:
+    """Return whether a text asks for or mentions a mean."""
+    return _MEAN.search(text) is not None
+
+
+def spared_in(task: str) -> str:
+    """Return what a task says to leave as it is: "Delete a.log, but keep b.log"."""
+    return " ".join(each[0] for each in _SPARED.finditer(task)).casefold()
+
+
 @lru_cache(maxsize=8)
 def _asked_for(task: str) -> tuple[bool, bool]:
     """Return whether a task asks for a figure, and whether it mentions an amount."""
@@ -348,7 +360,8 @@ def claimed_in(text: str, task: str, tools: Iterable[ToolDefinition]) -> tuple[s
         if found in pattern.findall(ordered) and any(words.search(_described(tool)) for tool in tools)
         if not re.search(rf"\b{_BY} {re.escape(found)}", task)
     ]
-    return tuple(dict.fromkeys(named))
+    spared = spared_in(task)
+    return tuple(dict.fromkeys(each for each in named if each.casefold() not in spared))
 
 
 def takes_named(tool: ToolDefinition, task: str) -> bool:

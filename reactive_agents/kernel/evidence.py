@@ -9,6 +9,7 @@ All functions are pure and total. Their work is linear in the length of the text
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
@@ -24,6 +25,7 @@ from reactive_agents.core.figures import (
     column_sums,
     has_between,
     has_word,
+    in_another_unit,
     is_amount,
     is_common,
     is_small,
@@ -38,7 +40,7 @@ from reactive_agents.core.figures import (
 )
 from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel import clauses
-from reactive_agents.kernel.announcements import begins_words, composes, denies
+from reactive_agents.kernel.announcements import begins_words, composes, denies, speaks_of_oneself
 
 _NAME = lazy_pattern(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
 """A word with a capital letter that does not begin the clause."""
@@ -46,6 +48,7 @@ _PERSON = lazy_pattern(r"(?<=[\w,;:(] )[A-Z][a-z'’-]+(?: [A-Z][a-z'’-]+)+")
 """Two words or more with capital letters, that do not begin the clause."""
 _PARTIAL = lazy_pattern(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
+_SHARE = lazy_pattern(r"(\d+(?:[.,]\d+)?)\s?(?:%|percent|prozent)", re.IGNORECASE)
 _MOST_SUMMED = 10
 _CENT = 0.005
 _SHORT_RESULTS = 200
@@ -122,6 +125,8 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     figures = [*islice(dict.fromkeys(larger_figures(told)), _MOST_FIGURES)]
     shown = "\n".join((seen.task, seen.told, seen.given, seen.found)) if figures else ""
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
+    if wrong := tuple(figure for figure in figures if in_another_unit(figure, told, shown)):
+        return wrong
     if not unknown or shows_content(shown):
         return ()
     if seen.results and not clauses.LETTER.search(seen.found) and not clauses.asks_total(seen.task):
@@ -132,7 +137,10 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
         totals, is_all = _totals(seen)
         known = totals if is_all else known
         rest = [figure for figure in unknown if not totals.supports(figure)]
-    rest = [figure for figure in rest if not known.supports(figure)]
+    shares = set(_SHARE.findall(told))
+    rest = [
+        each for each in rest if not (known.supports_share(each) if each in shares else known.supports(each))
+    ]
     found = seen.found
     has_found = len(rest) < len(unknown) or any(occurs(each, found) for each in larger_figures(told))
     if has_found and not clauses.asks_figure(seen.task):
@@ -167,9 +175,12 @@ def _not_summed(unknown: Sequence[str], figures: Sequence[str], known: KnownNumb
 def unknown_people(answer: str, seen: Seen) -> tuple[str, ...]:
     """Return the full names in an English answer that has nothing of the results.
 
+    Of empty results, all names, as of places and days.
     None of their words was seen. An answer that denies something, or a task for a text, may name anybody.
     """
-    names = dict.fromkeys(_PERSON.findall(answer)) if seen.results else ()
+    pattern = _PERSON if clauses.LETTER.search(seen.found) else _NAME
+    told = [each for each in clauses.clauses_of(answer) if not speaks_of_oneself(each)]  # no offers
+    names = dict.fromkeys(pattern.findall("\n".join(told))) if seen.results else ()
     if not names or not clauses.is_english(seen.task) or composes(seen.task) or denies(answer):
         return ()
     task = Background(seen.task)

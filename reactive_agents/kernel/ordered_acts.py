@@ -62,6 +62,7 @@ _UNSPACED_ACTS = tuple((word, act) for word, act in _ACTS.items() if _WITHOUT_SP
 _LONGEST_BEGINNING, _LONGEST_ORDER = max(map(len, _ACTS)), 2_000
 _PLAIN_ACTS = frozenset({"send", "book", "refund", "cancel", "restart", "pay"})
 """Those that an answer cannot stand for, as it may for "Write a list" or "Delete the comma"."""
+_ACTS_KNOWN = frozenset(_ACTS.values())
 _BROAD = frozenset({"create", "write", "update", "send", "publish", "notify", "order"})
 """Those by which others may be done: a ticket is closed by an update."""
 _BASE = re.compile(rf"{alternatives('order_ending')}?\Z")
@@ -392,13 +393,26 @@ def claims_left(
 
     No tool for such an act was called, and no result says that it is done.
     """
-    said, known = list(map(read_clause, clauses_of(text))), [(each, _acts_of(each)) for each in tools]
-    acts = set().union(*(own for each, own in known if each.name not in called))
-    acts -= set().union(*(own for each, own in known if each.name in called))
-    acts = {act for act in acts if any(_claims(each, act) for each in said)}
-    for each in results if acts else ():
-        acts -= set(_past_acts(each))
-    return tuple(each.name for each, own in known if own & acts and _has_one(text, _nouns_of(each)))
+    said = (each for each in map(read_clause, clauses_of(text)) if not QUESTION.search(each.text))
+    done = _verbs_of_past(
+        "\n".join(each.said for each in said if not each.denies and _NOT_YET.isdisjoint(each.words))
+    )
+    for each in results if done else ():
+        done -= _verbs_of_past(each)
+    acting = [(each, _acts_of(each) | _words_in([_described(each)])) for each in tools if may_act(each)]
+    for tool, own in acting:
+        done -= own if tool.name in called else set()
+    found = ((tool, own & done) for tool, own in acting)
+    return tuple(
+        tool.name for tool, acts in found if acts - _ACTS_KNOWN or (acts and _has_one(text, _nouns_of(tool)))
+    )
+
+
+def _verbs_of_past(text: str) -> set[str]:
+    """Return the acts that a text has in the past, and other English verbs."""
+    words = (each.casefold() for each in _TOKEN.findall(text))
+    verbs = {word[:-size] for word in words if word.endswith("ed") for size in (1, 2)}
+    return {*_past_acts(text), *(each for each in verbs if len(each) >= _SHARED)}
 
 
 def orders_act(task: str) -> bool:
@@ -717,6 +731,8 @@ def only_looks(tool: ToolDefinition) -> bool:
 def _nouns_of(tool: ToolDefinition) -> list[str]:
     """Return the nouns of a tool's name, which begins with its verb."""
     first, *rest = tool.name.casefold().replace("-", "_").split("_")
+    if first in _GENERAL:
+        rest = [each for each in rest if not _act_in(each)[0]]
     words = rest if first in _GENERAL or _act_in(first)[0] else [first, *rest]
     return [each for each in words if len(each) > 2 and each not in _GENERAL]
 

@@ -34,7 +34,7 @@ from reactive_agents.core.texts import one_line
 from reactive_agents.core.tools import TRIED, ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import act_of, asks_what, composes, denies, is_reading
+from reactive_agents.kernel.announcements import act_of, asks_what, composes, denies, is_reading, subjects_in
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.json_extraction import breaks_off
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
@@ -512,8 +512,9 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
         *state.ledger.counted.attempts,
         *(each.name for each in _calls_in(context.input.history.messages)),
     }
-    if claimed := claims_left(text, context.toolset.offered, attempts, results_of(state)):
-        return f"Not called: {', '.join(claimed)}."
+    uncalled = claims_left(text, context.toolset.offered, attempts, results_of(state))
+    if uncalled := uncalled or _unread_condition(state, context):
+        return f"Not called: {', '.join(uncalled)}."
     if not told.get(TEXT_ANSWER) or not state.ledger.counted.succeeded or denies(text):
         return ""
     task, (unused, used) = context.input.to_do, _unused_and_used(state, context)
@@ -524,6 +525,23 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
         if all(clauses.is_open_for(said, {each.name: unused[each.name]}, used) for said in (task, text))
     ]
     return f"Not called: {', '.join(left)}." if left else ""
+
+
+def _unread_condition(state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return the tools that look up what an act depends on, where nothing was looked up before it."""
+    conditions = [each for each in clauses.clauses_of(context.input.to_do) if clauses.CONDITION.search(each)]
+    if not conditions or context.input.history.messages:
+        return ()
+    from reactive_agents.kernel.ordered_acts import only_looks
+
+    called, offered = state.ledger.counted.attempts, context.toolset.offered
+    if not called or any(each.name in called and only_looks(each) for each in offered):
+        return ()
+    about = subjects_in(" ".join(conditions))
+    looking = (each for each in offered if only_looks(each) and each.name != FINAL_ANSWER)
+    return tuple(
+        each.name for each in looking if clauses.read_tool(each.name, each.description).subjects & about
+    )
 
 
 def describe_left(items: Sequence[str]) -> str:
@@ -682,6 +700,8 @@ def items_left(
     }
     made = [call.content for call in calls if call.metadata is None or call.metadata.call_id not in not_run]
     items = open_items(task, asked, "\n".join((*made, *results)))
+    spared = clauses.spared_in(task)
+    items = tuple(each for each in items if each.casefold() not in spared)
     if not any("@" in each for each in items):
         return items
     before = _arguments_told(_calls_in(history), known).casefold()
@@ -800,7 +820,9 @@ def without_source(text: str, state: KernelState, context: KernelContext) -> str
     if people := evidence.unknown_people(text, seen):
         return f"These names have no source: {_listed(people)}."
     figures = evidence.unsupported_figures(text, seen)
-    return f"These figures have no source: {_listed(figures)}." if figures else ""
+    if figures:
+        return f"These figures have no source: {_listed(figures)}."
+    return "The total or mean that is asked for is not in it." if answer_check.lacks_total(text, seen) else ""
 
 
 @_where_asked_again
