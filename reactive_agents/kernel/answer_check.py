@@ -517,7 +517,10 @@ def lacks_total(text: str, seen: Seen) -> bool:
 
 def _is_mean(text: str, seen: Seen) -> bool:
     """Return whether a text has the mean of results with one number each, which may be one of them."""
-    found = [NUMBER.findall(result) for result in seen.results]
+    found = [
+        [each for each in numbers_and_names(result) if NUMBER.fullmatch(each) and not occurs(each, seen.task)]
+        for result in seen.results
+    ]
     if any(len(each) != 1 for each in found):
         return True  # of which numbers is not known
     mean = fmean(read_number(each) for (each,) in found)

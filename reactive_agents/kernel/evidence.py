@@ -48,7 +48,7 @@ _PERSON = lazy_pattern(r"(?<=[\w,;:(] )[A-Z][a-z'’-]+(?: [A-Z][a-z'’-]+)+")
 """Two words or more with capital letters, that do not begin the clause."""
 _PARTIAL = lazy_pattern(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
-_SHARE = lazy_pattern(r"(\d+(?:[.,]\d+)?)\s?(?:%|percent|prozent)", re.IGNORECASE)
+_SHARE = lazy_pattern(r"(?<![\d.,])(\d{1,9}(?:[.,]\d{1,9})?)\s?(?:%|percent|prozent)", re.IGNORECASE)
 _MOST_SUMMED = 10
 _CENT = 0.005
 _SHORT_RESULTS = 200

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from attrs import evolve, frozen
@@ -124,7 +124,7 @@ _VALUE = re.compile(rf"<?{_ADDRESS.pattern}>?|#?[A-Za-z]{{0,4}}[ -]?\d+(?:[.,]\d
 """An argument that is an address or has one number, and is no date or time, nor worked out."""
 _NUMBER = re.compile(r"(?:\b[A-Za-z]{1,4}-)?(\d+(?:[.,]\d+)*)")
 _COMMA = re.compile(r"[,;]\s*")
-_NO_THING = re.compile(r"\d+\s?[-–]\s?\d+|\d[\d.,]*\s?%")
+_NO_THING = re.compile(r"(?<![\d.,])(?:\d+\s?[-–]\s?\d+|\d[\d.,]*\s?%)")
 """Ranges and shares, which calls have in other forms."""
 _NOON = 12
 _NAME = re.compile(r"(?<=[\w,;:(] )[A-Z][a-z]{2,29}\b")
@@ -529,7 +529,8 @@ def _is_slip(
 def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tuple[str, ...]:
     """Return names of an order and its answer that a call had in a form that is only alike."""
     named = (each for each in given if _NAMED.fullmatch(each))
-    others = _words_in(each for each in named if _words_in([each]).isdisjoint(_words_in([task])))
+    words = _words_in([task])
+    others = _words_in(islice((each for each in named if _words_in([each]).isdisjoint(words)), _MOST_LEFT))
     asked, had = dict.fromkeys(_NAME.findall(task)), _words_in([known])
     return tuple(
         name
@@ -634,7 +635,8 @@ def _orders_in(task: str) -> Mapping[str, _Order]:
         is_meant = is_sure and not (is_question or CONDITION.search(said))
         tells = asks_for_text(said) or _TELLING.match(said) is not None
         for act, order in _orders_of(said, joins, is_text=is_text, tells=tells):
-            found.setdefault(act, evolve(order, is_plain=order.is_plain and is_meant))
+            is_further = order.is_further or bool(found)
+            found.setdefault(act, evolve(order, is_plain=order.is_plain and is_meant, is_further=is_further))
         is_text = is_text or tells
         if not is_text:
             found = {act: _Order("", False) for word, act in _UNSPACED_ACTS if word in said} | found

@@ -32,7 +32,7 @@ from reactive_agents.kernel.clauses import (
     names_particulars,
     only_asks,
 )
-from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
+from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unknown_people, unsupported_figures
 from tests.support.operations import assert_linear, operations_of
 
 PRICES = Seen(
@@ -91,6 +91,12 @@ def test_what_nothing_seen_supports_is_named_once_and_in_order(answer: str, figu
         ("What are the shares?", ("[120, 150, 90, 300]",), "18.2%, 22.7%, 13.6%, 45.5%", "61.9%"),
         ("How warm is it in Fahrenheit?", ("17.4 °C",), "63.3 °F", "68.3 °F"),
         ("Quand ?", ("18:30",), "à 18h30", "à 97h83"),
+        ("What share of the 400 was late?", ("late: 34",), "8.5 % of it", "12 % of it"),
+        ("By how much did it grow?", ("200", "260"), "It grew by 30 %.", "It grew by 39 %."),
+        ("How far is it in km?", ("24 miles",), "38.6 km (24 miles)", "24 km"),
+        ("How warm is it?", ("86 degrees Fahrenheit",), "30 °C, which is 86 °F", "86 degrees Celsius"),
+        ("How heavy is it?", ("18 lb",), "About 8.2 kg", "It is 18 kg"),
+        ("Wie weit ist es?", ("24 km",), "24 Kilometer", "24 Meilen"),
     ],
 )
 def test_a_number_is_known_in_the_way_that_others_write_it(
@@ -548,6 +554,9 @@ def test_a_total_that_is_asked_for_has_to_be_there() -> None:
     seen = Seen("What do L1 and L2 cost altogether?", ("39", "52"))
     assert lacks_total("L1 costs 39 and L2 costs 52.", seen)
     assert not lacks_total("Together 91.", seen)
+    scores = Seen("What is the average of L1, L2 and L3?", ("L1: 71", "L2: 84", "L3: 91"))
+    assert lacks_total("The average is 84.", scores)
+    assert not lacks_total("The average is 82.", scores)
     assert not lacks_total("L1 costs 39.", Seen("What does L1 cost altogether?", ("39",)))
     assert not concludes("L1 costs 39 and L2 costs 52.", {"price": "Return a price."}, seen)
 
@@ -1052,3 +1061,21 @@ def test_the_clauses_of_few_long_answers_are_kept() -> None:
         return kept
 
     assert kept_of(40) < 10 * kept_of(1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "unknown"),
+    [
+        ("The parcel is in Cologne and comes on Tuesday.", ("Cologne", "Tuesday")),
+        ("I found no parcel in Cologne.", ()),
+        ("Your Friday is free. If you like, I can look at Monday too.", ()),
+    ],
+)
+def test_empty_results_support_no_names(answer: str, unknown: tuple[str, ...]) -> None:
+    assert unknown_people(answer, Seen("Where is the parcel that should come on Friday?", ("[]",))) == unknown
+
+
+def test_units_and_shares_are_read_in_linear_time() -> None:
+    seen = Seen("How far is it?", ("24 miles",))
+    assert_linear(lambda size: unsupported_figures("24 km " + "1" * size, seen), 4_000)
+    assert_linear(lambda size: unsupported_figures("1,2 % " * size, seen), 200)

@@ -9,6 +9,7 @@ from reactive_agents.kernel.ordered_acts import (
     CompletedCall,
     act_left,
     claim_left,
+    claims_left,
     parts_left,
     replaced_left,
 )
@@ -849,3 +850,50 @@ def test_amounts_of_a_long_answer_are_compared_in_time() -> None:
 
     assert_linear(left, 1_000)
     assert left(2) == ("0.50", "1.50")
+
+
+DESK = (
+    tool("get_ticket", "Read a ticket.", "id"),
+    tool("archive_ticket", "Archive a ticket.", "id"),
+    tool("delete_ticket", "Delete a ticket for good.", "id"),
+    tool("send_email", "Send an email.", "to"),
+    tool("send_sms", "Send a text message to a phone.", "number"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "called", "result", "left"),
+    [
+        ("Ticket 5 has been archived.", "delete_ticket", "Deleted 5.", "archive_ticket"),
+        ("Done, the email was sent.", "get_ticket", "Call send_email.", "send_email"),
+        ("I texted Lars.", "send_email", "ok", "send_sms"),
+        ("Ticket 5 has been archived.", "archive_ticket", "ok", ""),
+        ("Ticket 5 was archived in May.", "get_ticket", "5: archived in May", ""),
+        ("Ticket 5 was not archived.", "delete_ticket", "ok", ""),
+        ("Ticket 5 will be archived.", "delete_ticket", "ok", ""),
+        ("The order was sent.", "get_ticket", "Order 3 is out.", ""),
+    ],
+)
+def test_an_act_that_an_answer_says_is_done_and_no_call_did_is_named(
+    text: str, called: str, result: str, left: str
+) -> None:
+    assert claims_left(text, DESK, {called}, [result]) == tuple(left.split())
+
+
+def test_a_tool_of_another_act_does_not_stand_for_the_ordered_one() -> None:
+    task, text = "Archive ticket 5.", "Ticket 5 has been archived."
+    assert act_left(task, text, DESK, {"delete_ticket"}, ["ok"]) == ("archive_ticket",)
+    assert (
+        act_left(task, text, (*DESK, tool("update_ticket", "Update it.", "id")), {"update_ticket"}, []) == ()
+    )
+
+
+def test_a_reminder_beside_another_act_is_left() -> None:
+    tools = (*TOOLS, tool("set_reminder", "Set a reminder.", "text", "time"))
+    text, called = "The flight LH 402 is booked.", {"book_flight", "remind"}
+    for each in ("Book flight LH 402 and remind me at 6.", "Book flight LH 402. Remind me at 6."):
+        assert "set_reminder" in act_left(each, text, tools, called - {"remind"}, ["Booked LH 402."])
+    assert (
+        act_left("Book flight LH 402 and remind me what it costs.", text, tools, {"book_flight"}, ["ok"])
+        == ()
+    )

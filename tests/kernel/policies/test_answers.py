@@ -27,7 +27,7 @@ from reactive_agents.kernel.policies.answers import (
     written_call,
 )
 from reactive_agents.kernel.policies.decision import final_answer
-from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
+from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls, forever, say
 from reactive_agents.testing.core import START
 from tests.support.kernels import KernelBench, add, kernel_bench
 from tests.support.moments import around, moment
@@ -810,8 +810,8 @@ def test_a_failure_that_may_pass_is_told_once_the_call_was_made_again() -> None:
         raise RuntimeError("503 backend unavailable")
 
     reply = "I couldn't get it: the backend is unavailable. Please try again in a while."
-    for calls, requests in ((1, 3), (2, 3)):
-        made = [call("memory_of", service="billing")] * calls
+    for times, requests in ((1, 3), (2, 3)):
+        made = [call("memory_of", service="billing")] * times
         model = ScriptedLLM(*made, forever(say(reply)))
         agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off")
         agent.with_tools(memory_of).build().run_sync("Where is it?")
@@ -1140,3 +1140,33 @@ def test_the_reason_names_a_tool_that_acts_and_that_the_model_was_asked_for() ->
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(book_table, create_event)
     result = agent.build().run_sync("Book a table for 5 at Roma and put it in my calendar.")
     assert result.reason.endswith("Not called: create_event.")
+
+
+def test_a_condition_that_nothing_was_looked_up_for_is_named() -> None:
+    def get_temperature(room: str) -> str:
+        """Read the temperature of a room."""
+        return "21 degrees"
+
+    def set_heating(on: bool) -> str:
+        """Switch the heating on or off."""
+        return "ok"
+
+    task = "If the temperature of the hall is below 18 degrees, switch the heating on."
+    look, switch = call("get_temperature", room="hall"), call("set_heating", on=True)
+    for turns, doubt in (([switch], " Not called: get_temperature."), ([look, switch], "")):
+        model = ScriptedLLM(*turns, forever(answer("The heating is on.")))
+        builder = ReactiveAgents.create().with_llm(model).with_reasoning()
+        result = builder.with_tools(get_temperature, set_heating).build().run_sync(task)
+        assert (result.status, result.reason) == ("completed", f"The model gave its final answer.{doubt}")
+
+
+def test_what_a_task_says_to_keep_is_not_missing() -> None:
+    def delete_file(path: str) -> str:
+        """Delete a file."""
+        return "ok"
+
+    both = calls(call("delete_file", path="a.log"), call("delete_file", path="b.log"))
+    model = ScriptedLLM(both, forever(answer("a.log and b.log are deleted, and c.log was kept.")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(delete_file).build()
+    result = agent.run_sync("Delete a.log and b.log, but keep c.log.")
+    assert (result.status, len(model.requests)) == ("completed", 2)
