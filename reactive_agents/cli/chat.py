@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -201,25 +200,38 @@ class _Talk:
     def command(self, line: str) -> None:
         """Carry out a line that begins with a slash."""
         name, _, argument = line.strip().partition(" ")
-        known: dict[str, Callable[[str], None]] = {
-            "/help": lambda _: output.tell(_HELP),
-            "/history": self._show_history,
-            "/sessions": self._list_sessions,
-            "/switch": self._switch,
-            "/fork": self._fork,
-            "/title": self._rename,
-            "/delete": self._delete,
-        }
-        if name not in known:
-            output.tell(f"There is no {name}. /help lists the commands.")
-            return
         if name in _WITH_NAME and not argument.strip():
             output.tell(f"{name}: expected a name after it.")
             return
         try:
-            known[name](argument.strip())
+            self._carry_out(name, argument.strip())
         except AgentError as error:
             output.tell(f"error: {error}")
+
+    def _carry_out(self, name: str, argument: str) -> None:
+        sessions = self.agent.sessions
+        match name:
+            case "/help":
+                output.tell(_HELP)
+            case "/history":
+                for line in conversation_lines(anyio.run(sessions.read, self.session)):
+                    output.tell(line)
+            case "/sessions":
+                for each in anyio.run(sessions.list, self.user):
+                    mark = "*" if each.session == self.session else " "
+                    output.tell(f"{mark} {each.session}  {each.updated_at:%Y-%m-%d %H:%M}  {each.title}")
+            case "/switch":
+                self._switch(argument)
+            case "/fork":
+                anyio.run(sessions.fork, self.session, argument)
+                self._switch(argument)
+            case "/title":
+                anyio.run(sessions.rename, self.session, argument)
+            case "/delete":
+                anyio.run(sessions.delete, self.session)
+                self._switch(_new_name())
+            case _:
+                output.tell(f"There is no {name}. /help lists the commands.")
 
     def completions(self, begun: str) -> list[str]:
         name, space, argument = begun.partition(" ")
@@ -238,26 +250,6 @@ class _Talk:
             return []
         return [each.content for each in said if isinstance(each, UserMessage) and each.content]
 
-    def _show_history(self, _: str) -> None:
-        for line in conversation_lines(anyio.run(self.agent.sessions.read, self.session)):
-            output.tell(line)
-
-    def _list_sessions(self, _: str) -> None:
-        for each in anyio.run(self.agent.sessions.list, self.user):
-            mark = "*" if each.session == self.session else " "
-            output.tell(f"{mark} {each.session}  {each.updated_at:%Y-%m-%d %H:%M}  {each.title}")
-
     def _switch(self, name: str) -> None:
         self.session = name
         output.tell(f"Session {name}.")
-
-    def _fork(self, name: str) -> None:
-        anyio.run(self.agent.sessions.fork, self.session, name)
-        self._switch(name)
-
-    def _rename(self, title: str) -> None:
-        anyio.run(self.agent.sessions.rename, self.session, title)
-
-    def _delete(self, _: str) -> None:
-        anyio.run(self.agent.sessions.delete, self.session)
-        self._switch(_new_name())

@@ -146,26 +146,21 @@ class _Tasks(InMemoryTaskStore):
             if problem.status == 404:
                 return None
             raise errors.InternalError(message=problem.detail) from None
-        whose = _session(principal, "")
-        if isinstance(run, runs.LiveRun):
-            user, session, text, has_ended = run.user, run.session, run.task, run.has_ended
-        else:
-            user, text, has_ended = run.task.user, run.task.input, run.status not in ("open", "queued")
-            session = runs.shown_name(user, run.task.session)
-        if user != principal.user or not (session or "").startswith(whose):
+        whose, session = _session(principal, ""), runs.session_of(run) or ""
+        if run.task.user != principal.user or not session.startswith(whose):
             return None
-        task = Task(id=task_id, context_id=(session or "").removeprefix(whose))
-        task.history.append(Message(role=Role.ROLE_USER, message_id=task_id, parts=[new_text_part(text)]))
+        task, asked = Task(id=task_id, context_id=session.removeprefix(whose)), new_text_part(run.task.input)
+        task.history.append(Message(role=Role.ROLE_USER, message_id=task_id, parts=[asked]))
         if isinstance(run, RecordedRun) and run.updated_at is not None:
             task.status.timestamp.FromDatetime(run.updated_at)
         if isinstance(run, RecordedRun) and run.order == "cancel":  # requested, but not carried out yet
             _show(task, TaskState.TASK_STATE_CANCELED, [])
         elif waiting:
             _show(task, TaskState.TASK_STATE_INPUT_REQUIRED, _questions(waiting))
-        elif has_ended:
-            self._show_end(task, run)
-        else:
+        elif runs.goes_on(run):
             _show(task, TaskState.TASK_STATE_WORKING, [])
+        else:
+            self._show_end(task, run)
         return task
 
     def _show_end(self, task: Task, run: runs.LiveRun | RecordedRun) -> None:

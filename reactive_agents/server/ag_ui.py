@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -466,7 +466,7 @@ class AgUiEndpoint:
         """Cancel the waiting run of a thread: the person sends a new task instead."""
         thread = {"thread_id": thread_id, "thread_owner": principal.owner}.items()
         for run in await self._service.recent(principal, name, None, "waiting", _MOST_WAITING):
-            if thread <= _metadata_of(run).items():
+            if thread <= run.task.metadata.items():
                 with suppress(web.Problem):  # it has ended meanwhile
                     await self._service.order(principal, run, "cancel")
 
@@ -551,7 +551,7 @@ class AgUiEndpoint:
                 continue
             is_durable = isinstance(run, RecordedRun) or run.is_durable
             is_of_agent = self._service.served_name(run) == name
-            if is_durable and is_of_agent and _metadata_of(run).get("thread_id") == given.thread_id:
+            if is_durable and is_of_agent and run.task.metadata.get("thread_id") == given.thread_id:
                 return run
         return None
 
@@ -609,10 +609,6 @@ class AgUiEndpoint:
 
     def _encoded(self, event: ui.BaseEvent) -> bytes:
         return self._encoder.encode(event).encode()
-
-
-def _metadata_of(run: LiveRun | RecordedRun) -> Mapping[str, Any]:
-    return run.metadata if isinstance(run, LiveRun) else run.task.metadata
 
 
 def _thread(principal: Principal, agent: str, thread_id: str) -> str:

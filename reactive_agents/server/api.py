@@ -385,7 +385,7 @@ def routes(service: runs.AgentService) -> list[BaseRoute]:
 
 
 async def _agents(call: Call) -> Response:
-    names = [each for each in call.service.agents if call.principal.may_use(each)]
+    names = call.service.names_for(call.principal)
     return web.JsonText({"data": [{"name": each} for each in names]})
 
 
@@ -436,17 +436,13 @@ async def _get(call: Call) -> Response:
     service, query = call.service, call.query
     run = await service.find(call.principal, call.part("run_id"))
     with anyio.move_on_after(query.wait_s):
-        while _goes_on(run) and query.wait_s:
+        while runs.goes_on(run) and query.wait_s:
             if isinstance(run, runs.LiveRun):
                 await run.until_ended()
             else:
                 await anyio.sleep(_POLL_S)
                 run = await service.find(call.principal, run.run_id)
     return web.JsonText(await _run_document(service, run))
-
-
-def _goes_on(run: runs.LiveRun | RecordedRun) -> bool:
-    return not run.has_ended if isinstance(run, runs.LiveRun) else run.status in ("open", "queued")
 
 
 async def _events(call: Call) -> Response:
@@ -480,7 +476,7 @@ async def _stream(call: Call, run: runs.LiveRun | RecordedRun, after: int) -> As
             data = json_bytes(await _run_document(service, run))
             yield web.HEARTBEAT if data == shown else web.sse(data, event="run")
             shown = data
-            if not _goes_on(run):
+            if not runs.goes_on(run):
                 return
             await anyio.sleep(_POLL_S)
             run = await service.find(call.principal, run.run_id)
@@ -573,10 +569,9 @@ async def _state(call: Call) -> Response:
 async def _run_document(service: runs.AgentService, run: runs.LiveRun | RecordedRun) -> dict[str, Any]:
     outcome = runs.outcome_of(run)
     if isinstance(run, runs.LiveRun):
-        status, task, user, session, began = run.status, run.task, run.user, run.session, run.started_at
+        status, began = run.status, run.started_at
     else:
-        status, began, user = run.state, run.created_at, run.task.user
-        task, session = run.task.input, runs.shown_name(user, run.task.session)
+        status, began = run.state, run.created_at
     error = result = None
     if isinstance(outcome, TaskFailed):
         error = {"type": type(outcome.error).__name__, "message": outcome.error.message}
@@ -587,9 +582,9 @@ async def _run_document(service: runs.AgentService, run: runs.LiveRun | Recorded
         "run_id": run.run_id,
         "agent": service.served_name(run),
         "status": status,
-        "task": task,
-        "user": user,
-        "session": session,
+        "task": run.task.input,
+        "user": run.task.user,
+        "session": runs.session_of(run),
         "created_at": None if began is None else began.isoformat(),
         "output": None if result is None else result.output,
         "reason": "" if result is None else result.reason,

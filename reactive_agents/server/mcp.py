@@ -94,7 +94,7 @@ class McpAgents:
 
     async def _list(self, context: _Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         principal = self._principal(context)
-        names = [each for each in self._service.agents if principal.may_use(each)]
+        names = self._service.names_for(principal)
         return types.ListToolsResult(tools=[_tool(name, self._service.agents[name]) for name in names])
 
     def _principal(self, context: _Context) -> Principal:
@@ -105,8 +105,8 @@ class McpAgents:
         return found
 
     def _agent_of(self, principal: Principal, tool: str) -> str:
-        for name in self._service.agents:
-            if agent_tool_name(name) == tool and principal.may_use(name):
+        for name in self._service.names_for(principal):
+            if agent_tool_name(name) == tool:
                 return name
         raise MCPError(types.INVALID_PARAMS, f"There is no tool {tool!r}.")
 

@@ -337,7 +337,7 @@ class OpenAIProtocol:
     async def models(self, request: Request) -> Response:
         """List the agents as models."""
         principal = self._service.principal(request)
-        names = [each for each in self._service.agents if principal.may_use(each)]
+        names = self._service.names_for(principal)
         return web.JsonText({"object": "list", "data": [_model(each) for each in names]})
 
     async def model(self, request: Request) -> Response:
@@ -402,7 +402,7 @@ class OpenAIProtocol:
                 response_id, session = await turns.next(agent, body, user, run_id, given.history)
                 answer = AgentResponse(response_id, int(time.time()), name, body)
             else:  # the same request once more
-                answer, session = known[0], _session_of(known[1])
+                answer, session = known[0], runs.session_of(known[1])
             if session is not None and given.history:
                 detail = "input: got earlier answers, which the conversation already contains."
                 raise web.Problem(400, "invalid_value", detail, param="input")
@@ -449,9 +449,8 @@ class OpenAIProtocol:
             )
         if isinstance(run, runs.LiveRun):
             await run.until_ended()
-        user = run.user if isinstance(run, runs.LiveRun) else run.task.user
         with self._turn(answer.model) as turns:
-            await turns.forget(self._service.agents[answer.model], user, answer.id)
+            await turns.forget(self._service.agents[answer.model], run.task.user, answer.id)
             turns.release()
         await self._service.delete(run)
         return web.JsonText({"id": answer.id, "object": "response", "deleted": True})
@@ -543,12 +542,6 @@ def _run_request(
         settings=settings,
         key=request.headers.get("idempotency-key") or None,
     )
-
-
-def _session_of(run: Run) -> str | None:
-    if isinstance(run, runs.LiveRun):
-        return run.session
-    return runs.shown_name(run.task.user, run.task.session)
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -792,8 +785,7 @@ class AgentResponse:
     @classmethod
     def of(cls, run: Run, model: str) -> AgentResponse | None:
         """Return the response of a run; ``None`` if it has none."""
-        stored = run.metadata if isinstance(run, runs.LiveRun) else run.task.metadata
-        match stored.get(_STORED):
+        match run.task.metadata.get(_STORED):
             case {"id": str(known), "created_at": int(created), "request": dict(given)}:
                 try:
                     request = ResponseRequest.model_validate({**given, "model": model, "input": "-"})

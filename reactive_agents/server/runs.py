@@ -126,7 +126,7 @@ class LiveRun:
 
     Attributes:
         agent: the name of the agent in the API.
-        session: the user's name of the conversation.
+        task: the run's task, as its events show it; without text before they do.
         principal: the sender who began the run.
         asked: the request that began it; ``None`` if it was continued.
         is_guarded: whether a guardrail checks the answer; its texts are not buffered before that.
@@ -139,16 +139,13 @@ class LiveRun:
     """
 
     agent: str
-    user: str | None
-    session: str | None
+    task: Task
     principal: Principal
     is_durable: bool
     asked: RunRequest | None = None
     is_guarded: bool = False
     run_id: RunId = field(default=RunId(""))
     task_id: TaskId = field(default=TaskId(""))
-    task: str = ""
-    metadata: JsonObject = field(factory=dict)
     started_at: datetime | None = None
     token: str = field(factory=lambda: secrets.token_hex(4))
     kept: deque[KeptEvent] = field(factory=deque)
@@ -189,7 +186,7 @@ class LiveRun:
             case events.ExternalCallDelivered(tool_call_id=request):
                 self.requests.pop((event.run_id, request), None)
             case events.TaskStarted() if event.run_id == self.run_id:
-                self.task, self.metadata = event.input, event.metadata
+                self.task = evolve(self.task, input=event.input, metadata=event.metadata)
                 self.outcome = None  # that of an attempt elsewhere in this process
             case events.ExecutionPaused() if event.run_id == self.run_id:
                 self.is_paused = True
@@ -395,13 +392,17 @@ class AgentService:
         self.uses.count_request(found)
         return found
 
+    def names_for(self, principal: Principal) -> list[str]:
+        """Return the names of the agents that the principal may use."""
+        return [*filter(principal.may_use, self.agents)]
+
     def agent(self, principal: Principal, name: str | None) -> tuple[str, ReactiveAgent[Any, Any]]:
         """Return an agent by its name; without one, the only agent.
 
         Raises:
             Problem: there is none of this name for the principal.
         """
-        names = [each for each in self.agents if principal.may_use(each)]
+        names = self.names_for(principal)
         if name is None and len(names) == 1:
             name = names[0]
         if name is None:
@@ -517,8 +518,7 @@ class AgentService:
         self._forget_ended()
         live = LiveRun(
             name,
-            task.user,
-            shown_name(task.user, task.session),
+            Task(task.id, task.agent_id, "", task.created_at, session=task.session, user=task.user),
             principal,
             is_durable(agent),
             asked,
@@ -619,7 +619,7 @@ class AgentService:
         if live is None:
             live = next((each for each in self._live.values() if run_id in each.run_ids), None)
         if live is not None and live.last:
-            if principal.may_use(live.agent) and principal.may_read(live.user):
+            if principal.may_use(live.agent) and principal.may_read(live.task.user):
                 if not live.is_left:
                     return live
             else:
@@ -655,7 +655,7 @@ class AgentService:
     ) -> list[LiveRun | RecordedRun]:
         """Return runs, latest first; without an agent those of all agents."""
         user = principal.acts_for(user)
-        names = [self.agent(principal, agent)[0]] if agent else [*filter(principal.may_use, self.agents)]
+        names = [self.agent(principal, agent)[0]] if agent else self.names_for(principal)
         found: dict[str, LiveRun | RecordedRun] = {}
         for name in names:
             if not is_durable(self.agents[name]):
@@ -663,7 +663,7 @@ class AgentService:
             recorded = await _of_store(self.agents[name].runs.list(state=state, user=user, limit=limit))
             found.update((each.run_id, _without_secrets(each, self.agents[name])) for each in recorded)
         for live in [*self._live.values()]:
-            fits = live.agent in names and live.last and user in (None, live.user)
+            fits = live.agent in names and live.last and user in (None, live.task.user)
             fits = fits and state in (None, live.status)
             if fits and live.is_left:  # perhaps it could not even be recorded
                 fits = live.run_id not in found and await self.find(principal, live.run_id) is live
@@ -1075,6 +1075,16 @@ def shown_name(user: str | None, stored: str | None) -> str | None:
     ('diary', 'made-by-the-program', None)
     """
     return stored if user is None or stored is None else stored.removeprefix(stored_name(user, ""))
+
+
+def goes_on(run: LiveRun | RecordedRun) -> bool:
+    """Return whether a run has not ended yet."""
+    return not run.has_ended if isinstance(run, LiveRun) else run.status in ("open", "queued")
+
+
+def session_of(run: LiveRun | RecordedRun) -> str | None:
+    """Return the name of a run's session for its user; ``None`` without one."""
+    return shown_name(run.task.user, run.task.session)
 
 
 def guards(agent: ReactiveAgent[Any, Any], stage: GuardrailStage) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from openai import AsyncOpenAI
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import TokenPrice
+from reactive_agents.core.tasks import Task
 from reactive_agents.server import create_app, openai_protocol, runs
 from reactive_agents.server.openai_protocol import Turns
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
@@ -343,7 +346,8 @@ async def test_the_conversation_of_a_run_that_ended_at_once_is_free() -> None:
     service = runs.AgentService({})
     turns = Turns(service, busy := {("clerk", "talk")}, "clerk")
     turns.held = ("clerk", "talk")
-    live = runs.LiveRun("clerk", None, "talk", service.anybody, is_durable=False)
+    task = Task(TaskId("t1"), AgentId("clerk"), "Hello.", datetime.now(UTC))
+    live = runs.LiveRun("clerk", task, service.anybody, is_durable=False)
     live.end(0.0)
     turns.keep_until_ended(live)
     assert busy == set()

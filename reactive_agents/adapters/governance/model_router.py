@@ -89,7 +89,8 @@ def choose_tier(
         hindrances = "; ".join(f"{tier.model} {_hindrance(tier, tokens, needs)}" for tier in tiers)
         message = f"No model tier is able to do the task: {hindrances}."
         return Failure(ServiceFailed(message, "cost-router", "select-model"))
-    figures = f"complexity {complexity:.2f}, about {tokens} tokens" + _listed(needs)
+    figures = f"complexity {complexity:.2f}, about {tokens} tokens"
+    figures += f", needs {', '.join(sorted(needs))}" if needs else ""
     for tier in able:
         if complexity <= tier.max_complexity:
             reason = f"the cheapest that is able and trusted up to {tier.max_complexity:.2f} ({figures})"
@@ -104,7 +105,3 @@ def _hindrance(tier: ModelTier, tokens: int, needs: frozenset[str]) -> str:
     if tier.context_tokens is not None and tokens > tier.context_tokens:
         return f"has a window of {tier.context_tokens} tokens, and {tokens} are needed"
     return ""
-
-
-def _listed(needs: frozenset[str]) -> str:
-    return f", needs {', '.join(sorted(needs))}" if needs else ""

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 import litellm
@@ -18,7 +19,7 @@ from litellm.exceptions import ModelNotMappedError
 from reactive_agents.adapters.llm.chat_format import chat_arguments, impossible_count, read_usage
 from reactive_agents.adapters.llm.error_mapping import EXPECTED
 from reactive_agents.adapters.llm.providers import is_local, provider_of
-from reactive_agents.core.content import Content, ContentKind, map_parts, media_type_of, parts_in
+from reactive_agents.core.content import ContentKind, map_parts, media_type_of, parts_in
 from reactive_agents.core.errors import ContentUnsupported
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.usage import RunUsage
@@ -188,7 +189,8 @@ def count_tokens(model: str, request: ModelRequest) -> int | None:
         return None
     content = list(parts_in(request.messages))
     if content:  # litellm would fetch URLs to measure them
-        texts = (map_parts(message, _without_bytes) for message in request.messages)
+        without_bytes = partial(evolve, data=b"", passed_on=False)
+        texts = (map_parts(message, without_bytes) for message in request.messages)
         request = evolve(request, messages=tuple(texts))
     arguments: Any = chat_arguments(request, schema_supported=False, json_supported=False)
     try:
@@ -198,10 +200,6 @@ def count_tokens(model: str, request: ModelRequest) -> int | None:
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return None  # a tool schema that litellm cannot read
     return int(counted) + _ANSWER_BEGINS + sum(part.tokens for part in content)
-
-
-def _without_bytes(part: Content) -> Content:
-    return evolve(part, data=b"", passed_on=False)
 
 
 def _is_encoded(name: str) -> bool:

@@ -49,9 +49,10 @@ def chat_arguments(
     if request.max_tokens is not None:
         arguments["max_tokens"] = request.max_tokens
     if request.response_schema is not None:
-        if schema_supported:
-            arguments["response_format"] = _schema_format(request.response_schema)
-        elif json_supported and _speaks_of_json(request.messages):
+        if schema_supported:  # not strict: strict mode refuses schemas with optional properties
+            schema: JsonObject = {"name": "answer", "schema": request.response_schema, "strict": False}
+            arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif json_supported and any("json" in each.content.lower() for each in request.messages):
             arguments["response_format"] = {"type": "json_object"}
     return arguments if request.settings is NO_SETTINGS else {**arguments, **_further(request.settings)}
 
@@ -94,15 +95,6 @@ def _tool(tool: ToolDefinition) -> JsonObject:
         "parameters": sent if closed else tool.parameters,
     }
     return {"type": "function", "function": function}
-
-
-def _schema_format(schema: JsonObject) -> JsonObject:
-    # not strict: strict mode refuses schemas with optional properties
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": False}}
-
-
-def _speaks_of_json(messages: Sequence[Message]) -> bool:
-    return any("json" in message.content.lower() for message in messages)
 
 
 # --- responses ------------------------------------------------------------------------------------------

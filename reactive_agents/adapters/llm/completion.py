@@ -183,10 +183,11 @@ def _arguments(prepared: PreparedRequest, **further: Any) -> dict[str, Any]:
     structured = request.response_schema is not None
     if is_local(prepared.model):
         catalog.list_local_model(model)
+    accepted = litellm.get_supported_openai_params(model=model) if structured else None
     arguments = chat_format.chat_arguments(
         request,
         schema_supported=structured and litellm.supports_response_schema(model=model),
-        json_supported=structured and "response_format" in _parameters_of(model),
+        json_supported="response_format" in (accepted or ()),
         parts_in_results=provider_of(model) == "anthropic",
     )
     return {
@@ -212,10 +213,6 @@ def without_refused(prepared: PreparedRequest, failed: FailedAttempt) -> Prepare
 def _routed(model: str) -> str:
     provider, slash, name = model.partition("/")
     return f"{_ROUTES.get(provider, provider)}{slash}{name}"
-
-
-def _parameters_of(model: str) -> list[str]:
-    return litellm.get_supported_openai_params(model=model) or []
 
 
 def _missing_by_litellm(model: str) -> tuple[str, ...]:

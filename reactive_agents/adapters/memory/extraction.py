@@ -351,7 +351,7 @@ def _material(task: Task, result: ReasoningResult) -> str:
     tools = [
         {
             "tool": step.metadata.tool_used,
-            "result": _full_text(step.metadata.result_key, step.content, result),
+            "result": result.tool_results.get(step.metadata.result_key or "", step.content)[:_READ_OF_TOOL],
         }
         for step in list(observations(result.steps))[-_READ_TOOLS:]
         if step.metadata is not None
@@ -363,7 +363,3 @@ def _material(task: Task, result: ReasoningResult) -> str:
         "tool_results": tools,
     }
     return json.dumps(material, ensure_ascii=False)
-
-
-def _full_text(key: str | None, shown: str, result: ReasoningResult) -> str:
-    return result.tool_results.get(key or "", shown)[:_READ_OF_TOOL]
