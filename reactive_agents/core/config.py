@@ -370,11 +370,7 @@ class CompactionConfig(Value):
 
 @frozen(eq=False, repr=False)
 class StrategyOptions(Value):
-    """Options of every strategy.
-
-    Attributes:
-        compaction: compaction of the strategy's transcripts; ``None`` for that of :class:`ReasoningConfig`.
-    """
+    """Options of every strategy; ``compaction`` replaces that of ``ReasoningConfig``."""
 
     compaction: CompactionConfig | None = field(default=None, kw_only=True)
 

@@ -566,8 +566,7 @@ class AgUiEndpoint:
     ) -> AsyncGenerator[bytes, None]:
         """Yield the end of a durable run by its record, which has no events of its course."""
         translation = Translation.after(given, run_id)
-        for begun in translation.begin(run_id):
-            yield self._encoded(begun)
+        yield self._encoded(translation.begin(run_id))
         last = translation.interrupted()
         try:
             async for run, asked in self._service.follow_recorded(principal, run_id, answered, tools):
@@ -582,33 +581,29 @@ class AgUiEndpoint:
                 yield web.HEARTBEAT
         except web.Problem as problem:
             last = translation.interrupted(problem.detail, problem.code)
-        for made in last:
-            yield self._encoded(made)
+        yield self._encoded(last)
 
     async def _stream(
         self, key: str, run: LiveRun, after: int, translation: Translation
     ) -> AsyncGenerator[bytes, None]:
-        for begun in translation.begin(run.run_id):
-            yield self._encoded(begun)
+        yield self._encoded(translation.begin(run.run_id))
         async for kept in run.follow(after):
             if kept is None:
                 yield web.HEARTBEAT
                 continue
             after = kept.number
-            for made in translation.of(kept.event):
+            if made := translation.of(kept.event):
                 yield self._encoded(made)
             new = run.requests.keys() - translation.answered
             if new and after == run.last:
                 self._waiting.leave(key, run, after, translation)
-                for made in translation.suspended(run.questions):
-                    yield self._encoded(made)
+                yield self._encoded(translation.suspended(run.questions))
                 return
         if run.is_interrupted:
-            for made in translation.interrupted():
-                yield self._encoded(made)
+            yield self._encoded(translation.interrupted())
 
-    def _encoded(self, event: ui.BaseEvent) -> bytes:
-        return self._encoder.encode(event).encode()
+    def _encoded(self, made: Iterable[ui.BaseEvent]) -> bytes:
+        return "".join(map(self._encoder.encode, made)).encode()
 
 
 def _thread(principal: Principal, agent: str, thread_id: str) -> str:

@@ -151,7 +151,8 @@ class McpAgents:
                     followed.asked.update(map(request_key, new))
                     for each in new:
                         if not _can_ask(context) or each.kind == "call":
-                            await self._settle(context, run, each, _refusal(each))
+                            answer = _REFUSALS.get(each.kind, _NO_PROGRAM)
+                            await self._settle(context, run, each, answer)
                         elif context.session.can_send_request:
                             group.start_soon(self._ask, context, run, each)
                     if not _can_ask(context) or context.session.can_send_request:
@@ -170,10 +171,10 @@ class McpAgents:
             given = await context.session.elicit_form(
                 params.message, params.requested_schema, context.request_id
             )
+            answer = _answer(request, given)
         except (MCPError, NoBackChannelError):
-            await self._settle(context, run, request, _refusal(request))
-            return
-        await self._settle(context, run, request, _answer(request, given))
+            answer = _REFUSALS.get(request.kind, _NO_PROGRAM)
+        await self._settle(context, run, request, answer)
 
     async def _settle(
         self, context: _Context, run: runs.LiveRun | RecordedRun, request: OpenQuestion, answer: runs.Answer
@@ -317,23 +318,16 @@ def _input_required(
 
 
 def _form(question: OpenQuestion) -> types.ElicitRequestFormParams:
-    asked: Any = question.request
-    if question.kind == "question":
-        return _form_of(runs.question_text(question), options=asked.get("options") or ())
-    return _form_of(runs.question_text(question), tool=str(asked.get("tool_name")))
-
-
-def _form_of(message: str, *, tool: str = "", options: Sequence[str] = ()) -> types.ElicitRequestFormParams:
     """Return the form for an approval of a tool, or for an answer."""
-    if tool:
-        properties: JsonObject = {"approve": {"type": "boolean", "title": f"Let {tool} run"}}
-    else:
+    asked: Any = question.request
+    properties: JsonObject = {"approve": {"type": "boolean", "title": f"Let {asked.get('tool_name')} run"}}
+    if question.kind == "question":
         answer: JsonObject = {"type": "string", "title": "Answer"}
-        if options:
+        if options := asked.get("options"):
             answer["description"] = "such as " + ", ".join(map(one_line, options))
         properties = {"answer": answer}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "required": list(properties)}
-    return types.ElicitRequestFormParams(message=message, requested_schema=schema)
+    return types.ElicitRequestFormParams(message=runs.question_text(question), requested_schema=schema)
 
 
 def _answer(request: OpenQuestion, given: types.ElicitResult) -> runs.Answer:
@@ -348,14 +342,11 @@ def _answer(request: OpenQuestion, given: types.ElicitResult) -> runs.Answer:
     return ("question", "The person at the client gives no answer.")
 
 
-def _refusal(request: OpenQuestion) -> runs.Answer:
-    match request.kind:
-        case "approval":
-            return ("approval", ApprovalDecision(False, "The client cannot ask a person for approval."))
-        case "question":
-            return ("question", "The client cannot ask a person: no one answers.")
-        case _:
-            return _NO_PROGRAM
+_REFUSALS: Final[Mapping[str, runs.Answer]] = {
+    "approval": ("approval", ApprovalDecision(False, "The client cannot ask a person for approval.")),
+    "question": ("question", "The client cannot ask a person: no one answers."),
+}
+"""Answers in place of a person that the client cannot ask."""
 
 
 def _result(run: runs.LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]) -> types.CallToolResult:

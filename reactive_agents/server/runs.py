@@ -968,6 +968,7 @@ class AgentService:
                     del known[first.run_id]
 
 
+@define(eq=False)
 class WaitingRuns(Generic[_State]):
     """Runs that wait for their clients to return with answers.
 
@@ -978,19 +979,11 @@ class WaitingRuns(Generic[_State]):
         keeps_durable: whether a durable run is kept until its end, as one that no client waits for.
     """
 
-    def __init__(
-        self,
-        service: AgentService,
-        seconds: float = ANSWER_S,
-        on_late: Callable[[str, _State], Awaitable[None]] | None = None,
-        *,
-        keeps_durable: bool = False,
-    ) -> None:
-        self._keeps_durable = keeps_durable
-        self._service = service
-        self._seconds = seconds
-        self._on_late = on_late
-        self._left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = {}
+    _service: AgentService
+    _seconds: float = ANSWER_S
+    _on_late: Callable[[str, _State], Awaitable[None]] | None = None
+    _keeps_durable: bool = field(default=False, kw_only=True)
+    _left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = field(factory=dict, init=False)
 
     def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:
         """Let a run wait for its client, which has seen the events up to a number."""

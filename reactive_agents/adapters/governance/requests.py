@@ -90,9 +90,11 @@ class _Pending(Generic[_Request, _Decision]):
         await decided.wait()
 
 
+_Desk: TypeAlias = dict[tuple[RunId, str], _Pending[_Request, _Decision]]
 _Handle: TypeAlias = Callable[[_Pending[Any, Any]], Coroutine[Any, Any, None]]
 
 
+@define(eq=False, slots=False)
 class LocalRequestDesk:
     """Implements ``Approver`` and ``RequestDesk``, by handlers or other methods.
 
@@ -106,20 +108,12 @@ class LocalRequestDesk:
         execute: returns the result of each external call; without one, they wait for :meth:`deliver`.
     """
 
-    def __init__(
-        self,
-        handler: ApprovalHandler | None = None,
-        *,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        answer: QuestionHandler | None = None,
-        execute: CallHandler | None = None,
-    ) -> None:
-        self._handler = handler
-        self._answer = answer
-        self._execute = execute
-        self._timeout_s = timeout_s
-        self._approvals: dict[tuple[RunId, str], _Pending[ApprovalRequest, ApprovalDecision]] = {}
-        self._others: dict[tuple[RunId, str], _Pending[Any, Reply]] = {}
+    _handler: ApprovalHandler | None = None
+    _timeout_s: float = field(default=DEFAULT_TIMEOUT_S, kw_only=True)
+    _answer: QuestionHandler | None = field(default=None, kw_only=True)
+    _execute: CallHandler | None = field(default=None, kw_only=True)
+    _approvals: _Desk[ApprovalRequest, ApprovalDecision] = field(factory=dict, init=False)
+    _others: _Desk[Any, Reply] = field(factory=dict, init=False)
 
     @property
     def has_no_handler(self) -> bool:
@@ -191,9 +185,8 @@ class LocalRequestDesk:
     ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
         """Let a call run; it waits on if the decision cannot be taken.
 
-        Args:
-            reason: for the audit log, as ``by``, the name of who decides.
-            arguments: all arguments of the call, in place of those of the model.
+        ``reason`` and ``by``, the name of who decides, are for the audit log. ``arguments``: all of the call,
+        in place of those of the model.
         """
         return self._decide(run_id, approval_id, ApprovalDecision(True, reason, arguments, by))
 
@@ -237,13 +230,13 @@ class LocalRequestDesk:
         return Success(None)
 
 
-def _waiting(desk: dict[tuple[RunId, str], _Pending[_Request, _Decision]]) -> tuple[_Request, ...]:
+def _waiting(desk: _Desk[_Request, _Decision]) -> tuple[_Request, ...]:
     """Return the requests that are not settled now."""
     return tuple(each.request for each in tuple(desk.values()) if each.waits)
 
 
 def _take(
-    desk: dict[tuple[RunId, str], _Pending[_Request, _Decision]],
+    desk: _Desk[_Request, _Decision],
     key: tuple[RunId, str],
     pending: _Pending[_Request, _Decision],
     handle: _Handle | None,

@@ -10,7 +10,7 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
-from attrs import frozen
+from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import models
@@ -415,15 +415,15 @@ def _text_within(part: Any) -> str:
 Delta: TypeAlias = models.TextDelta | models.ThinkingDelta | models.ToolCallDelta
 
 
+@define(eq=False)
 class _OpenCall:
     """A tool call that is still arriving."""
 
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.id = ""
-        self.name = ""
-        self.arguments = ""
-        self.shown = SurrogateFilter()
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    shown: SurrogateFilter = field(factory=SurrogateFilter)
 
 
 def _begins_another(call: _OpenCall, part: Any, identity: str) -> bool:
@@ -508,11 +508,7 @@ class Assembly:
     ) -> Result[models.ModelResponse, MalformedResponse]:
         """Return the whole answer, or ``MalformedResponse`` for an incomplete stream.
 
-        Args:
-            usage: the counts from the provider.
-            cost_usd: US dollars; ``None`` when the price is unknown.
-            native_reason: the provider's finish reason; ``None`` when it sent none.
-            closed: whether the stream ended with a usage chunk, as with providers that send no finish reason.
+        ``closed``: whether the stream ended with a usage chunk, as with providers that send no finish reason.
         """
         if native_reason is None:
             if not (self._text or self._thinking or self._calls):
