@@ -163,7 +163,7 @@ class _Tasks(InMemoryTaskStore):
             self._show_end(task, run)
         return task
 
-    def _show_end(self, task: Task, run: runs.LiveRun | RecordedRun) -> None:
+    def _show_end(self, task: Task, run: runs.Run) -> None:
         state, answered, reason = _end_of(run, self._service.agents[self._name])
         if answered:
             del task.artifacts[:]
@@ -369,7 +369,7 @@ class AgentTasks(AgentExecutor):
         await self._tell_end(run, updater)
         return False
 
-    async def _tell_end(self, run: runs.LiveRun | RecordedRun, updater: TaskUpdater) -> None:
+    async def _tell_end(self, run: runs.Run, updater: TaskUpdater) -> None:
         state, answered, reason = _end_of(run, self._service.agents[self._name])
         if answered:
             await updater.add_artifact(answered, _ANSWER, last_chunk=True)
@@ -377,7 +377,7 @@ class AgentTasks(AgentExecutor):
         await updater.update_status(state, told)
 
     async def _settle(
-        self, run: runs.LiveRun | RecordedRun, shown: frozenset[RequestKey], context: RequestContext
+        self, run: runs.Run, shown: frozenset[RequestKey], context: RequestContext
     ) -> set[RequestKey]:
         """Settle, by the message, the requests that its sender was shown, no later ones."""
         settled: set[RequestKey] = set()
@@ -470,9 +470,7 @@ def _answer(kind: str, context: RequestContext) -> runs.Answer:
     return ("question", reply if isinstance(reply, str) and reply.strip() else "There is no answer.")
 
 
-def _end_of(
-    run: runs.LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]
-) -> tuple[TaskState, list[Part], str]:
+def _end_of(run: runs.Run, agent: ReactiveAgent[Any, Any]) -> tuple[TaskState, list[Part], str]:
     outcome = runs.outcome_of(run)
     if isinstance(outcome, events.TaskFailed):
         if isinstance(outcome.error, RunCancelled):

@@ -49,6 +49,7 @@ from reactive_agents.server.runs import (
     Answer,
     LiveRun,
     RequestKey,
+    Run,
     RunRequest,
     WaitingRuns,
     guards,
@@ -534,9 +535,7 @@ class AgUiEndpoint:
             await self._service.settle(principal, run, *asked, answer)
         return run.run_id, {asked for asked, _ in answers}, tools
 
-    async def _run_of_answers(
-        self, principal: Principal, name: str, given: RunAgentInput
-    ) -> LiveRun | RecordedRun | None:
+    async def _run_of_answers(self, principal: Principal, name: str, given: RunAgentInput) -> Run | None:
         """Return the durable run of the thread that the answers of a request name."""
         last = given.messages[-1] if given.messages else None
         named = [last.tool_call_id.rpartition("-")[0]] if isinstance(last, ToolMessage) else []

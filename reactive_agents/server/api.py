@@ -43,7 +43,7 @@ from reactive_agents.core.governance import MOST_REASON, ApprovalDecision
 from reactive_agents.core.json import json_bytes
 from reactive_agents.core.message_formats import messages_from_openai, messages_to_openai
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
+from reactive_agents.core.run_record import OpenQuestion, RunState
 from reactive_agents.server import runs, web
 from reactive_agents.server.access import Principal
 
@@ -458,7 +458,7 @@ async def _events(call: Call) -> Response:
     return web.EndedResponse(web.EventStream(_stream(call, run, after)), held.close)
 
 
-async def _stream(call: Call, run: runs.LiveRun | RecordedRun, after: int) -> AsyncGenerator[bytes, None]:
+async def _stream(call: Call, run: runs.Run, after: int) -> AsyncGenerator[bytes, None]:
     """Yield the events of a run as server-sent events, and finally the run."""
     service = call.service
     if isinstance(run, runs.LiveRun):
@@ -566,7 +566,7 @@ async def _state(call: Call) -> Response:
     return web.JsonText({"state": state})
 
 
-async def _run_document(service: runs.AgentService, run: runs.LiveRun | RecordedRun) -> dict[str, Any]:
+async def _run_document(service: runs.AgentService, run: runs.Run) -> dict[str, Any]:
     outcome = runs.outcome_of(run)
     if isinstance(run, runs.LiveRun):
         status, began = run.status, run.started_at

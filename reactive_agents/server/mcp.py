@@ -39,7 +39,7 @@ from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.json import Json, JsonObject, without_surrogates
-from reactive_agents.core.run_record import OpenQuestion, RecordedRun
+from reactive_agents.core.run_record import OpenQuestion
 from reactive_agents.core.texts import one_line
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
@@ -177,7 +177,7 @@ class McpAgents:
         await self._settle(context, run, request, answer)
 
     async def _settle(
-        self, context: _Context, run: runs.LiveRun | RecordedRun, request: OpenQuestion, answer: runs.Answer
+        self, context: _Context, run: runs.Run, request: OpenQuestion, answer: runs.Answer
     ) -> None:
         try:
             await self._service.settle(self._principal(context), run, *request_key(request), answer)
@@ -208,7 +208,7 @@ class McpAgents:
     async def _settle_given(
         self,
         context: _Context,
-        run: runs.LiveRun | RecordedRun,
+        run: runs.Run,
         requests: Sequence[OpenQuestion],
         responses: Mapping[str, Any],
         settled: set[runs.RequestKey],
@@ -229,7 +229,7 @@ class McpAgents:
         return unanswered
 
     async def _go_on_recorded(
-        self, context: _Context, run: runs.LiveRun | RecordedRun, responses: Mapping[str, Any]
+        self, context: _Context, run: runs.Run, responses: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Settle answers to a durable run that no call waits for here, and follow it."""
         principal, settled = self._principal(context), set[runs.RequestKey]()
@@ -308,9 +308,7 @@ def _text(arguments: _Arguments, name: str) -> str:
     return value
 
 
-def _input_required(
-    run: runs.LiveRun | RecordedRun, requests: Sequence[OpenQuestion]
-) -> types.InputRequiredResult:
+def _input_required(run: runs.Run, requests: Sequence[OpenQuestion]) -> types.InputRequiredResult:
     asked: types.InputRequests = {
         "/".join(request_key(each)): types.ElicitRequest(params=_form(each)) for each in requests
     }
@@ -349,7 +347,7 @@ _REFUSALS: Final[Mapping[str, runs.Answer]] = {
 """Answers in place of a person that the client cannot ask."""
 
 
-def _result(run: runs.LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]) -> types.CallToolResult:
+def _result(run: runs.Run, agent: ReactiveAgent[Any, Any]) -> types.CallToolResult:
     outcome = runs.outcome_of(run)
     if outcome is None:
         return _error("The run was interrupted.")

@@ -33,13 +33,11 @@ from reactive_agents.core.json import JsonObject, json_bytes
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
-from reactive_agents.core.run_record import RecordedRun
 from reactive_agents.core.tasks import AgentResult
 from reactive_agents.server import runs, web
 from reactive_agents.server.access import Principal
 
 Handler = Callable[[Request], Awaitable[Response]]
-Run: TypeAlias = runs.LiveRun | RecordedRun
 
 _STORED = "openai_response"
 """The key of the response in the metadata of its run."""
@@ -235,7 +233,7 @@ def _failure(live: runs.LiveRun) -> web.Problem | None:
             return web.Problem(503, "interrupted", "The run was interrupted.", headers=once)
 
 
-def _result(run: Run) -> AgentResult:
+def _result(run: runs.Run) -> AgentResult:
     outcome = runs.outcome_of(run)
     assert outcome is not None
     assert not isinstance(outcome, events.TaskFailed)
@@ -247,7 +245,7 @@ def _text_of(result: AgentResult) -> str:
     return result.text or ("" if result.status == "completed" else result.reason)
 
 
-def _about(run: Run) -> dict[str, Any]:
+def _about(run: runs.Run) -> dict[str, Any]:
     """Return the fields of a run that the protocol lacks."""
     result = _result(run)
     return {"run_id": run.run_id, "status": result.status, "reason": result.reason}
@@ -455,7 +453,7 @@ class OpenAIProtocol:
         await self._service.delete(run)
         return web.JsonText({"id": answer.id, "object": "response", "deleted": True})
 
-    async def _response(self, principal: Principal, name: str) -> tuple[AgentResponse, Run]:
+    async def _response(self, principal: Principal, name: str) -> tuple[AgentResponse, runs.Run]:
         """Return a response by its id, and its run.
 
         Raises:
@@ -466,7 +464,7 @@ class OpenAIProtocol:
             raise web.Problem(404, "response_not_found", "There is no such response.")
         return found
 
-    async def _stored(self, principal: Principal, run_id: RunId) -> tuple[AgentResponse, Run] | None:
+    async def _stored(self, principal: Principal, run_id: RunId) -> tuple[AgentResponse, runs.Run] | None:
         try:
             run = await self._service.find(principal, run_id)
         except web.Problem as problem:
@@ -583,7 +581,7 @@ def _error(problem: web.Problem) -> Response:
     return web.JsonText(_error_of(problem), status, problem.headers)
 
 
-def _usage(run: Run) -> tuple[int, int, int, int, int]:
+def _usage(run: runs.Run) -> tuple[int, int, int, int, int]:
     figures = _result(run).metadata
     usage = figures.usage
     total = max(usage.input_tokens + usage.output_tokens, figures.tokens_used)
@@ -783,7 +781,7 @@ class AgentResponse:
     body: ResponseRequest
 
     @classmethod
-    def of(cls, run: Run, model: str) -> AgentResponse | None:
+    def of(cls, run: runs.Run, model: str) -> AgentResponse | None:
         """Return the response of a run; ``None`` if it has none."""
         match run.task.metadata.get(_STORED):
             case {"id": str(known), "created_at": int(created), "request": dict(given)}:
@@ -799,7 +797,7 @@ class AgentResponse:
         request = self.body.model_dump(mode="json", include=_KEPT, exclude_none=True)
         return {"id": self.id, "created_at": self.created, "request": request}
 
-    def document(self, run: Run | None) -> dict[str, Any]:
+    def document(self, run: runs.Run | None) -> dict[str, Any]:
         """Return the response, in progress until its run has ended."""
         body, outcome = self.body, None if run is None else runs.outcome_of(run)
         status, output, usage, incomplete, error, about = "in_progress", [], None, None, None, None
@@ -880,7 +878,7 @@ class AgentResponse:
         yield event(f"response.{document['status']}", response=document)
 
 
-def _response_usage(run: Run) -> dict[str, Any]:
+def _response_usage(run: runs.Run) -> dict[str, Any]:
     read, written, total, cached, reasoned = _usage(run)
     return {
         "input_tokens": read,

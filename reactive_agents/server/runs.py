@@ -18,11 +18,11 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
 from inspect import isawaitable
 from math import inf
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 from starlette.requests import Request
 
@@ -33,37 +33,31 @@ from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.queue_worker import queued_run
 from reactive_agents.agent.run_options import TaskOptions
 from reactive_agents.core import errors, events
-from reactive_agents.core.codec import encode
-from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import SessionInfo, wrong_name
-from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.governance import ApprovalDecision, GuardrailStage, described_request
-from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
-from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts, texts_in
-from reactive_agents.core.messages import Message
+from reactive_agents.core.ids import ApprovalId, RequestId, RunId
+from reactive_agents.core.json import Json, JsonObject, json_bytes, map_texts
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, DepsFunction, RunContext
-from reactive_agents.core.run_record import OpenQuestion, QuestionKind, RecordedRun, RunState
+from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
 from reactive_agents.core.texts import one_line
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine.durability import names_of_given_tools, task_difference
-from reactive_agents.engine.guardrail import WITHHELD
 from reactive_agents.engine.recorded_answers import recorded_outcome
 from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
+from reactive_agents.server.live_run import LiveRun as LiveRun
+from reactive_agents.server.live_run import Run as Run
+from reactive_agents.server.live_run import RunRequest as RunRequest
 from reactive_agents.server.web import Problem
 
 _log = logging.getLogger("reactive_agents")
 
-MOST_EVENTS = 10_000
-"""The maximum of buffered events of a run; a stream that is further behind misses the oldest."""
 MOST_ENDED = 1_000
 MOST_ENDED_EVENTS = 200_000
 MOST_ENDED_TEXT = 100_000_000
 """Characters of tool results and answers, which may be large, of all ended runs."""
-_MOST_CACHED = 100_000
-"""Bytes of an event whose JSON text is kept with it."""
 ENDED_S = 600.0
 """Seconds that an ended run is stored, unless there are too many runs or events."""
 ANSWER_S = 600.0
@@ -78,11 +72,6 @@ _CANCEL_S = 10.0
 _POLL_S: Final = 0.5
 """Seconds between checks of a run that continues from its record."""
 _STORE_ERRORS: Final = errors.RecordFailed, errors.ServiceFailed, errors.SessionUnavailable
-_KINDS: Final[Mapping[type[AgentEvent], QuestionKind]] = {
-    events.ApprovalRequested: "approval",
-    events.QuestionAsked: "question",
-    events.ExternalCallRequested: "call",
-}
 
 _State = TypeVar("_State")
 _T = TypeVar("_T")
@@ -95,226 +84,6 @@ Answer: TypeAlias = (
 """The kind of a request, and the response of a person or another program."""
 RequestKey: TypeAlias = tuple[str, str]
 """The run and the id of a request."""
-
-
-@define(eq=False)
-class KeptEvent:
-    """A numbered event, and its JSON text once a stream needs it."""
-
-    number: int
-    event: AgentEvent
-    data: bytes = b""
-
-    @property
-    def kind(self) -> str:
-        """The name of the event's class."""
-        return type(self.event).__name__
-
-    def json(self) -> bytes:
-        """Return the event as JSON text."""
-        if self.data:
-            return self.data
-        data = json_bytes(encode(self.event, events.AgentEvent))
-        if len(data) <= _MOST_CACHED:
-            self.data = data
-        return data
-
-
-@define(eq=False)
-class LiveRun:
-    """A run that is, or was, in progress in this process.
-
-    Attributes:
-        agent: the name of the agent in the API.
-        task: the run's task, as its events show it; without text before they do.
-        principal: the sender who began the run.
-        asked: the request that began it; ``None`` if it was continued.
-        is_guarded: whether a guardrail checks the answer; its texts are not buffered before that.
-        token: identifies this attempt, whose event numbers differ from those of an earlier one.
-        outcome: the last event; ``None`` while it is in progress, and if it was interrupted.
-        refusal: why it could not begin.
-        requests: the open requests to people, by run and id.
-        ended_at: seconds of the monotonic clock; ``None`` while it is in progress.
-        text: characters of its buffered tool results and its answer, once it has ended.
-    """
-
-    agent: str
-    task: Task
-    principal: Principal
-    is_durable: bool
-    asked: RunRequest | None = None
-    is_guarded: bool = False
-    run_id: RunId = field(default=RunId(""))
-    task_id: TaskId = field(default=TaskId(""))
-    started_at: datetime | None = None
-    token: str = field(factory=lambda: secrets.token_hex(4))
-    kept: deque[KeptEvent] = field(factory=deque)
-    last: int = 0
-    outcome: events.TaskCompleted | events.TaskFailed | None = None
-    refusal: AgentError | None = None
-    is_paused: bool = False
-    is_interrupted: bool = False
-    requests: dict[tuple[RunId, str], AgentEvent] = field(factory=dict)
-    run_ids: set[RunId] = field(factory=set)
-    ended_at: float | None = None
-    text: int = 0
-    on_end: list[Callable[[], object]] = field(factory=list)
-    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
-    _changed: anyio.Event | None = None
-
-    def take(self, event: AgentEvent) -> None:
-        """Buffer an event of the run or of a sub-run."""
-        if not self.last:
-            self.run_id, self.task_id = event.run_id, event.task_id
-            self.started_at = event.at
-        if isinstance(event, events.ModelCallStarted) and event.request is not None:
-            event = evolve(event, request=None)  # the instructions are not for the users of the program
-        self.run_ids.add(event.run_id)
-        kept = event if not self.is_guarded else _without_unchecked(event, self.run_id)
-        if kept is not None:
-            self.last += 1
-            self.kept.append(KeptEvent(self.last, kept))
-        if len(self.kept) > MOST_EVENTS:
-            self.kept.popleft()
-        match event:
-            case events.ApprovalRequested(approval_id=request) | events.QuestionAsked(question_id=request):
-                self.requests[event.run_id, request] = event
-            case events.ExternalCallRequested(tool_call_id=request):
-                self.requests[event.run_id, request] = event
-            case events.ApprovalDecided(approval_id=request) | events.QuestionAnswered(question_id=request):
-                self.requests.pop((event.run_id, request), None)
-            case events.ExternalCallDelivered(tool_call_id=request):
-                self.requests.pop((event.run_id, request), None)
-            case events.TaskStarted() if event.run_id == self.run_id:
-                self.task = evolve(self.task, input=event.input, metadata=event.metadata)
-                self.outcome = None  # that of an attempt elsewhere in this process
-            case events.ExecutionPaused() if event.run_id == self.run_id:
-                self.is_paused = True
-            case events.ExecutionResumed() if event.run_id == self.run_id:
-                self.is_paused = False
-            case events.TaskCompleted() | events.TaskFailed() if event.run_id == self.run_id:
-                self.outcome = event
-        self._wake()
-
-    def end(self, now: float) -> None:
-        """Accept no more events."""
-        self.ended_at = now
-        of_events = (each.event for each in self.kept)
-        results = [each.result for each in of_events if isinstance(each, events.ToolCallCompleted)]
-        answer = self.outcome.result.output if isinstance(self.outcome, events.TaskCompleted) else None
-        self.text = sum(map(len, texts_in([*results, answer])))
-        self.requests.clear()
-        self.is_interrupted = self.outcome is None
-        for each in self.on_end:
-            each()
-        self._wake()
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether no more events can follow."""
-        return self.ended_at is not None
-
-    @property
-    def is_left(self) -> bool:
-        """Whether this process left a durable run before its end."""
-        error = self.outcome.error if isinstance(self.outcome, events.TaskFailed) else None
-        is_refused = isinstance(error, errors.RunInterrupted | errors.RunRefused)
-        return self.is_durable and (self.is_interrupted or is_refused)
-
-    @property
-    def status(self) -> RunState:
-        """The status of the run in lists."""
-        match self.outcome:
-            case events.TaskCompleted(result=result):
-                return result.status
-            case events.TaskFailed() if self.is_left:
-                return "interrupted"
-            case events.TaskFailed() as failed:
-                return failed.status
-        if self.is_interrupted:
-            return "failed" if self.refusal is not None else "interrupted"
-        return "waiting" if self.requests else "paused" if self.is_paused else "running"
-
-    @property
-    def questions(self) -> tuple[OpenQuestion, ...]:
-        """The open requests, in the form of a record."""
-        return tuple(
-            OpenQuestion(run_id, request, _KINDS[type(event)], event.at, cast("JsonObject", encode(event)))
-            for (run_id, request), event in self.requests.items()
-        )
-
-    @property
-    def waits_for_person(self) -> bool:
-        """Whether it goes on only when a person answers or resumes it."""
-        return self.status in ("waiting", "paused")
-
-    async def changed(self, seconds: float) -> bool:
-        """Wait up to these seconds for the next event or the end; return whether it came."""
-        if self.has_ended:
-            return True
-        if self._changed is None:
-            self._changed = anyio.Event()
-        with anyio.move_on_after(seconds) as waiting:
-            await self._changed.wait()
-        return not waiting.cancelled_caught
-
-    async def follow(
-        self, after: int = 0, *, silence_s: float = 15.0
-    ) -> AsyncGenerator[KeptEvent | None, None]:
-        """Yield the events after a number, until the run has ended.
-
-        Yields ``None`` after a pause. Skips events that are no longer buffered: the numbers have a gap.
-        """
-        while True:
-            while after < self.last and self.kept:
-                first = self.kept[0].number
-                found = self.kept[max(after + 1, first) - first]
-                after = found.number
-                yield found
-            if self.has_ended:
-                return
-            if not await self.changed(silence_s):
-                yield None
-
-    async def until_ended(self) -> None:
-        """Wait for the end of the run."""
-        while not self.has_ended:
-            await self.changed(3_600.0)
-
-    def _wake(self) -> None:
-        changed, self._changed = self._changed, None
-        if changed is not None:
-            changed.set()
-
-
-@frozen
-class RunRequest:
-    """A run that a client asks for.
-
-    Attributes:
-        text: the task, with the labels of its parts.
-        user: the user of the run; ``None`` for that of the key.
-        key: the idempotency key: repeated requests begin the run once; ``None`` for a new run.
-        run_id: the id of the new run; by default a new id.
-        tools: further tools of this run, which is then never queued.
-    """
-
-    text: str
-    parts: tuple[Content, ...] = ()
-    user: str | None = None
-    session: str | None = None
-    history: tuple[Message, ...] = ()
-    metadata: Mapping[str, Any] = field(factory=dict)
-    tags: Sequence[str] = ()
-    settings: Any = None
-    key: str | None = None
-    run_id: RunId | None = None
-    tools: Sequence[Tool] = ()
-
-    @property
-    def work(self) -> tuple[object, ...]:
-        """The fields that a repeated request has in common; labels of parts are in the text."""
-        return self.text, self.session, self.history, dict(self.metadata), tuple(self.tags), self.settings
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
@@ -425,7 +194,7 @@ class AgentService:
 
     async def start(
         self, principal: Principal, agent: str | None, asked: RunRequest, *, here: bool = False
-    ) -> LiveRun | RecordedRun:
+    ) -> Run:
         """Begin or enqueue a run; return it when it has its id.
 
         Raises:
@@ -607,7 +376,7 @@ class AgentService:
 
     # --- finding --------------------------------------------------------------------------------------------
 
-    async def find(self, principal: Principal, run_id: str) -> LiveRun | RecordedRun:
+    async def find(self, principal: Principal, run_id: str) -> Run:
         """Return a run, or the main run of a sub-run.
 
         A recorded sub-run of an agent that is served here is returned itself.
@@ -639,7 +408,7 @@ class AgentService:
             return live
         raise _not_found()
 
-    async def find_main(self, principal: Principal, run_id: str) -> LiveRun | RecordedRun:
+    async def find_main(self, principal: Principal, run_id: str) -> Run:
         """Return a run, or the main run of a sub-run.
 
         Raises:
@@ -652,11 +421,11 @@ class AgentService:
 
     async def recent(
         self, principal: Principal, agent: str | None, user: str | None, state: RunState | None, limit: int
-    ) -> list[LiveRun | RecordedRun]:
+    ) -> list[Run]:
         """Return runs, latest first; without an agent those of all agents."""
         user = principal.acts_for(user)
         names = [self.agent(principal, agent)[0]] if agent else self.names_for(principal)
-        found: dict[str, LiveRun | RecordedRun] = {}
+        found: dict[str, Run] = {}
         for name in names:
             if not is_durable(self.agents[name]):
                 continue
@@ -672,13 +441,13 @@ class AgentService:
         started = sorted(found.values(), key=_began, reverse=True)
         return started[:limit]
 
-    def served_name(self, run: LiveRun | RecordedRun) -> str:
+    def served_name(self, run: Run) -> str:
         """Return the name in the API of a run's agent."""
         if isinstance(run, LiveRun):
             return run.agent
         return next(name for name, agent in self.agents.items() if agent.agent_id == run.agent_id)
 
-    async def open_questions(self, run: LiveRun | RecordedRun) -> tuple[OpenQuestion, ...]:
+    async def open_questions(self, run: Run) -> tuple[OpenQuestion, ...]:
         """Return the open requests of a run and of its sub-runs."""
         if isinstance(run, LiveRun):
             return run.questions
@@ -691,7 +460,7 @@ class AgentService:
 
     async def follow_recorded(
         self, principal: Principal, run_id: str, answered: Collection[RequestKey], tools: Sequence[Tool] = ()
-    ) -> AsyncGenerator[tuple[LiveRun | RecordedRun, list[OpenQuestion]], None]:
+    ) -> AsyncGenerator[tuple[Run, list[OpenQuestion]], None]:
         """Yield a durable run and its new requests, again and again, until it has ended.
 
         Resumes the run here as soon as no process has it.
@@ -733,7 +502,7 @@ class AgentService:
     async def order(
         self,
         principal: Principal,
-        run: LiveRun | RecordedRun,
+        run: Run,
         order: str,
         reason: str = "",
         tools: Sequence[Tool] = (),
@@ -793,7 +562,7 @@ class AgentService:
                 raise _store_failed(error.error.message) from None
             raise Problem(409, "run-not-under-way", error.error.message) from None
 
-    async def delete(self, run: LiveRun | RecordedRun) -> None:
+    async def delete(self, run: Run) -> None:
         """Delete an ended run from memory and its record.
 
         Raises:
@@ -805,9 +574,7 @@ class AgentService:
         if is_durable(self.agents[name]):  # another request may be faster
             await _of_store(_unless_missing(self.agents[name].runs.delete(run.run_id)))
 
-    async def settle(
-        self, principal: Principal, run: LiveRun | RecordedRun, run_id: str, request: str, answer: Answer
-    ) -> None:
+    async def settle(self, principal: Principal, run: Run, run_id: str, request: str, answer: Answer) -> None:
         """Settle a request of a run or sub-run.
 
         Raises:
@@ -1070,12 +837,12 @@ def shown_name(user: str | None, stored: str | None) -> str | None:
     return stored if user is None or stored is None else stored.removeprefix(stored_name(user, ""))
 
 
-def goes_on(run: LiveRun | RecordedRun) -> bool:
+def goes_on(run: Run) -> bool:
     """Return whether a run has not ended yet."""
     return not run.has_ended if isinstance(run, LiveRun) else run.status in ("open", "queued")
 
 
-def session_of(run: LiveRun | RecordedRun) -> str | None:
+def session_of(run: Run) -> str | None:
     """Return the name of a run's session for its user; ``None`` without one."""
     return shown_name(run.task.user, run.task.session)
 
@@ -1085,38 +852,6 @@ def guards(agent: ReactiveAgent[Any, Any], stage: GuardrailStage) -> bool:
     guardrail = agent.container.governance.guardrail().value_or(None)
     looks_at = getattr(guardrail, "looks_at", None)
     return guardrail is not None and (looks_at is None or bool(looks_at(stage)))
-
-
-def _without_unchecked(event: AgentEvent, run_id: RunId) -> AgentEvent | None:
-    """Return an event without texts that the guardrail has not checked.
-
-    These are the model's texts before its answer is checked, and the tasks of sub-runs. ``None`` for an event
-    that contains nothing else.
-    """
-    match event:
-        case (
-            events.ModelTextStreamed()
-            | events.ModelThinkingStreamed()
-            | events.ToolArgumentsStreamed()
-            | events.FinalAnswerProduced()
-            | events.ThoughtsJudged()
-        ):
-            return None
-        case events.ReasoningStepCompleted():
-            return evolve(event, thought=None, action=None, observation=None)
-        case events.PlanCreated(steps=steps) | events.PlanRevised(steps=steps):
-            return evolve(event, steps=tuple(evolve(each, result=None, error=None) for each in steps))
-        case events.ToolCallCompleted() if event.run_id != run_id:
-            return evolve(event, result=None, error="")
-        case events.TaskCompleted(result=result) if event.run_id != run_id:
-            kept: Any = evolve(result, steps=(), tool_results={}, new_messages=(), tree=None)
-            return evolve(event, result=evolve(kept, output=WITHHELD, deliverables=(), sub_runs=()))
-        case events.TaskCompleted(result=result):
-            return evolve(event, result=evolve(result, sub_runs=()))
-        case events.TaskFailed() if event.run_id != run_id:
-            return evolve(event, steps=())
-        case _:
-            return event
 
 
 def _redactor(agent: ReactiveAgent[Any, Any]) -> Redactor:
@@ -1149,7 +884,7 @@ def has_lasting_sessions(agent: ReactiveAgent[Any, Any]) -> bool:
     return bool(getattr(getattr(store, "content", None), "lasting", True))
 
 
-def _began(run: LiveRun | RecordedRun) -> datetime:
+def _began(run: Run) -> datetime:
     began = run.started_at if isinstance(run, LiveRun) else run.created_at
     return began or datetime.fromtimestamp(0, UTC)
 
@@ -1261,7 +996,7 @@ def _decided(
     return deny(*request, decision.reason, by=by)
 
 
-def outcome_of(run: LiveRun | RecordedRun) -> AgentResult | events.TaskFailed | None:
+def outcome_of(run: Run) -> AgentResult | events.TaskFailed | None:
     """Return the result or failure of a run; ``None`` before its end."""
     if isinstance(run, LiveRun):
         return run.outcome.result if isinstance(run.outcome, events.TaskCompleted) else run.outcome

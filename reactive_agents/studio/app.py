@@ -34,7 +34,7 @@ from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.json import Json, JsonObject, json_bytes
 from reactive_agents.core.run_record import LoggedRun, LoggedRunFilter, RecordedRun
 from reactive_agents.server import web
-from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, shown_name
+from reactive_agents.server.runs import AgentService, Answer, LiveRun, Run, RunRequest, shown_name
 from reactive_agents.studio import diagrams, run_document
 from reactive_agents.studio.logged_runs import KnownRun, RunLibrary, RunUnreadable
 from reactive_agents.studio.logged_runs import run_document as run_summary
@@ -471,7 +471,7 @@ class _Pages:
 
     # --- what can be done ---------------------------------------------------------------------------------
 
-    async def _found(self, run_id: str) -> LiveRun | RecordedRun | None:
+    async def _found(self, run_id: str) -> Run | None:
         try:
             return await self.service.find(self.service.anybody, run_id)
         except web.Problem:
@@ -632,9 +632,8 @@ class _Pages:
 
     async def forget(self, request: Request) -> Response:
         given = await web.read_body(request, ForgottenEntry, most=_MOST_BODY, seconds=_BODY_S)
-        return web.JsonText(
-            {"forgotten": await self.records.forget(self._agent(given.agent).config, given.id)}
-        )
+        forgotten = await self.records.forget(self._agent(given.agent).config, given.id)
+        return web.JsonText({"forgotten": forgotten})
 
     async def budgets(self, request: Request) -> Response:
         runs = await self.library.runs(LoggedRunFilter(limit=_MOST_COUNTED))
@@ -652,9 +651,8 @@ class _Pages:
 
     async def forget_learning(self, request: Request) -> Response:
         given = await web.read_body(request, ForgottenLearning, most=_MOST_BODY, seconds=_BODY_S)
-        return web.JsonText(
-            {"forgotten": await self.records.forget_learning(request.path_params["persona"], given.id)}
-        )
+        forgotten = await self.records.forget_learning(request.path_params["persona"], given.id)
+        return web.JsonText({"forgotten": forgotten})
 
 
 def _file(found: tuple[bytes, str]) -> Response:

@@ -1383,7 +1383,7 @@ async def test_ended_runs_with_large_results_fill_no_memory(monkeypatch: pytest.
             assert (await client.get(f"/v1/runs/{begun}?wait_s=60")).json()["output"] == "Read."
         assert len((await client.get("/v1/runs")).json()["data"]) == 3  # two before the last one began
         assert (await client.get(f"/v1/runs/{begun}/events")).text.count("word " * 10_000) >= 2
-    kept = [each for each in gc.get_objects() if isinstance(each, runs.KeptEvent)]
+    kept = [each for each in gc.get_objects() if isinstance(each, live_run.KeptEvent)]
     assert max(len(each.data) for each in kept) <= 100_000
 
 

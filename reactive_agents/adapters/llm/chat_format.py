@@ -33,10 +33,7 @@ def chat_arguments(
 ) -> JsonObject:
     """Return the arguments of a request; options left to the provider are omitted.
 
-    Args:
-        schema_supported: whether the provider enforces a JSON Schema.
-        json_supported: whether the provider has a JSON mode.
-        parts_in_results: whether the provider accepts images and documents in tool results.
+    The provider may enforce a JSON Schema, have a JSON mode, or accept images and documents in tool results.
     """
     messages = messages_to_openai(request.messages, parts_in_results=parts_in_results)
     arguments: JsonObject = {"messages": list(messages)}
@@ -139,10 +136,8 @@ def read_answer(
 ) -> Result[models.ModelResponse, MalformedResponse]:
     """Return a complete answer; ``MalformedResponse`` for a tool call without a name.
 
-    Args:
-        finish_reason: litellm's finish reason.
-        native_reason: the provider's finish reason; empty if unknown.
-        calls_before: the number of tool calls in the conversation before this answer.
+    ``native_reason`` is the provider's finish reason, empty if unknown; ``calls_before`` is the number of
+    tool calls in the conversation before this answer.
     """
     if any(not call.name for call in calls):
         message = f"The answer of {model} has a tool call without a name."
