@@ -59,7 +59,7 @@ _CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
 """Those between units of two systems, for figures of results."""
 _MOST_OF_BYTE = 255
 """The full brightness of many lamps, of which a task gives a share."""
-_SAME_KIND = (("km", "mi"), ("C", "F"), ("kg", "lb"))
+_SAME_KIND = (("km", "mi"), ("mi", "km"), ("C", "F"), ("F", "C"), ("kg", "lb"), ("lb", "kg"))
 _UNIT = lazy_pattern(
     r"\s?(?:°\s?|(?:degrees?|grad|degrés|grados|gradi)\s+)?(?:(?P<km>km|kilomet\w*)|(?P<mi>mi|mil(?:es?|las?)|meilen?)"
     r"|(?P<C>c|celsius)|(?P<F>f|fahrenheit)|(?P<kg>kg|kilos?|kilogram\w*)|(?P<lb>lbs?|pounds?|pfund))\b",
@@ -209,7 +209,7 @@ class KnownNumbers:
         return all((len(parts) > 1 and is_small(part)) or self._has(part) for part in parts)
 
     def supports_share(self, figure: str) -> bool:
-        """Return whether a percentage was seen, or is a share or growth of sums of two numbers."""
+        """Return whether a percentage was seen, or is a share or growth."""
         numbers = list(self.numbers)
         if len(numbers) > _MOST_SUMMED or not NUMBER.fullmatch(figure):
             return self.supports(figure)
@@ -358,37 +358,24 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
 
 
 def in_another_unit(figure: str, text: str, shown: str) -> bool:
-    """Return whether a text gives a figure a unit that it was only shown with another one of.
+    """Return whether a figure has a unit that it was only shown with another of.
 
     "24 km", where a result has 24 miles, and nothing has 24 of anything else.
     """
-    units = _units_of(figure, text)
-    known = _units_of(figure, shown) if units - {""} else set[str]()
-    return any(
-        unit in group and known <= set(group) - {unit} and known for unit in units for group in _SAME_KIND
-    )
+    pattern = re.compile(rf"(?<![\w.,]){re.escape(figure)}(?![.,]?\d)")
 
+    def units_in(given: str) -> set[str]:
+        found = (_UNIT.match(given, each.end()) for each in pattern.finditer(given))
+        return {(each.lastgroup or "") if each else "" for each in found}
 
-def _units_of(figure: str, text: str) -> set[str]:
-    """Return the units after each place of a figure; an empty one where it has none that is known."""
-    found: set[str] = set()
-    for at in _ends_of(figure, text):
-        match = _UNIT.match(text, at)
-        found.add((match.lastgroup or "") if match else "")
-    return found
-
-
-def _ends_of(figure: str, text: str) -> Iterator[int]:
-    pattern = re.compile(
-        rf"(?<![\w.,]){re.escape(figure)}(?![\w]|[.,]\d)|(?<![\w.,]){re.escape(figure)}(?=[A-Za-z°])"
-    )
-    return (each.end() for each in pattern.finditer(text))
+    said = units_in(text)
+    return any({one} <= said and units_in(shown) == {other} for one, other in _SAME_KIND if said - {""})
 
 
 def follows_at_once(value: float, numbers: Iterable[float]) -> bool:
-    """Return whether a value is a number in another unit, of the clock too, or one operation leads to it.
+    """Return whether one operation leads to a value, or it is in another unit.
 
-    Anything may follow from many numbers.
+    An hour after noon is one too. Anything may follow from many numbers.
     """
     known = [*islice(numbers, _MOST_NUMBERS + 1)]
     if len(known) > _MOST_NUMBERS:

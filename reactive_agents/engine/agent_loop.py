@@ -141,7 +141,7 @@ async def agent_loop(
 def _held_to_orders(
     result: ReasoningResult, calls: int, given: StrategyInput, ready: StrategyServices
 ) -> ReasoningResult:
-    """Return the outcome, which is partial if an act failed, or no call did what is claimed.
+    """Return the outcome, partial if an act failed or was only claimed.
 
     Args:
         calls: number of tool calls that were made; nothing is known of those that the steps lack.

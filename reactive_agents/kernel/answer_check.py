@@ -501,7 +501,7 @@ def _adds(clause: str, seen: Seen) -> bool:
 
 
 def lacks_total(text: str, seen: Seen) -> bool:
-    """Return whether a total or mean of several results is asked for, and a text has none.
+    """Return whether a text lacks a total or mean of several results that is due.
 
     Its figures are all those of the results.
     """
@@ -516,7 +516,7 @@ def lacks_total(text: str, seen: Seen) -> bool:
 
 
 def _is_mean(text: str, seen: Seen) -> bool:
-    """Return whether a text has the mean of results with one number each, which may be one of them."""
+    """Return whether a text has the mean of results with one number each."""
     found = [
         [each for each in numbers_and_names(result) if NUMBER.fullmatch(each) and not occurs(each, seen.task)]
         for result in seen.results

@@ -506,7 +506,7 @@ def _numbers_in(text: str) -> dict[str | float, str]:
 
 
 def _was_given(thing: str | float, given: Container[str | float]) -> bool:
-    """Return whether calls had an address or a number, which may be an hour after noon."""
+    """Return whether calls had an address or a number, or that hour after noon."""
     return thing in given or (not isinstance(thing, str) and thing + _NOON in given)
 
 
@@ -527,7 +527,7 @@ def _is_slip(
 
 
 def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tuple[str, ...]:
-    """Return names of an order and its answer that a call had in a form that is only alike."""
+    """Return names of an order and its answer beside which a call had one alike."""
     named = (each for each in given if _NAMED.fullmatch(each))
     words = _words_in([task])
     others = _words_in(islice((each for each in named if _words_in([each]).isdisjoint(words)), _MOST_LEFT))
@@ -541,7 +541,7 @@ def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tu
 
 
 def _is_alike(name: str, other: str) -> bool:
-    """Return whether two words differ by a slip, and one is no short form of the other."""
+    """Return whether a word is a slip for another, and no short form of it."""
     is_short_form = name.startswith(other) or other.startswith(name)
     return not is_short_form and SequenceMatcher(None, name, other).ratio() >= _ALIKE
 

@@ -104,7 +104,7 @@ class Progress(Value):
         return {text: doubt} if doubt or state.ledger.calls.succeeded else {}
 
     def with_doubts(self, reason: str, *texts: str | None) -> str:
-        """Return the reason of a completed run, with what stands against the texts that it rests on."""
+        """Return a reason with what stands against the texts that a run rests on."""
         found = " ".join(dict.fromkeys(filter(None, (self.doubts.get(text or "") for text in texts))))
         if self.calls.attempts:  # perhaps in another pass
             found = found.replace(NOTHING_CALLED, "").strip()
@@ -394,7 +394,7 @@ def call_missing_in(
 def items_left_in(
     result: results.ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
 ) -> tuple[str, ...]:
-    """Return the items of the task that no call of a run was for, of :func:`items_left`."""
+    """Return the items that no call of a run was for, of :func:`items_left`."""
     if strategy_input.plan_id is not None:
         return ()
     return items_left(
@@ -409,7 +409,7 @@ def items_left_in(
 def undone_act_in(
     result: results.ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
 ) -> ReasoningStep | None:
-    """Return the failure of an act that a strategy's answer is silent about, of :func:`undone_act`."""
+    """Return the failure of an act in any pass, of :func:`undone_act`."""
     seen = (step for step in result.steps if step.type == "observation" and step.metadata)
     made = [(each.tool_used or "", each.success is not False) for step in seen if (each := step.metadata)]
     counted, task = NO_CALLS.with_calls(made), strategy_input.task_description

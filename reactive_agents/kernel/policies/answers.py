@@ -496,15 +496,14 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
 
 
 def without_call(text: str, state: KernelState, context: KernelContext) -> str:
-    """Return what no call was made for, and the model was asked about.
+    """Return what no call was made for; empty for nothing.
 
-    Empty for nothing. That is an item of a list, or what a tool is for which acts, where the answer is about
-    it too.
+    That is an item of a list that the model was asked about, an act that the answer says is done, or what an
+    act depends on.
     """
-    told = state.ledger.told
-    if told.get(LEFT_OUT) and (items := _items_left(state, context)):
+    if state.ledger.told.get(LEFT_OUT) and (items := _items_left(state, context)):
         return describe_left(items)
-    if denies(text):
+    if denies(text) or not (state.ledger.counted.attempts and _acting_in(context.toolset.offered)):
         return ""
     from reactive_agents.kernel.ordered_acts import claims_left  # its tables are large
 
@@ -513,22 +512,25 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
         *(each.name for each in _calls_in(context.input.history.messages)),
     }
     uncalled = claims_left(text, context.toolset.offered, attempts, results_of(state))
-    if uncalled := uncalled or _unread_condition(state, context):
-        return f"Not called: {', '.join(uncalled)}."
-    if not told.get(TEXT_ANSWER) or not state.ledger.counted.succeeded or denies(text):
-        return ""
+    uncalled = uncalled or _unread_condition(state, context) or _asked_and_uncalled(text, state, context)
+    return f"Not called: {', '.join(uncalled)}." if uncalled else ""
+
+
+def _asked_and_uncalled(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return the tools that act, and that a task and an answer are about."""
+    if not state.ledger.told.get(TEXT_ANSWER) or not state.ledger.counted.succeeded:
+        return ()
     task, (unused, used) = context.input.to_do, _unused_and_used(state, context)
-    left = [
+    return tuple(
         each.name
         for each in context.toolset.offered
         if each.name in unused and clauses.may_act(each)
         if all(clauses.is_open_for(said, {each.name: unused[each.name]}, used) for said in (task, text))
-    ]
-    return f"Not called: {', '.join(left)}." if left else ""
+    )
 
 
 def _unread_condition(state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    """Return the tools that look up what an act depends on, where nothing was looked up before it."""
+    """Return the tools for what an act depends on, if nothing was looked up."""
     conditions = [each for each in clauses.clauses_of(context.input.to_do) if clauses.CONDITION.search(each)]
     if not conditions or context.input.history.messages:
         return ()
