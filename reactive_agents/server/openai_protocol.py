@@ -41,6 +41,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 _STORED = "openai_response"
 """The key of the response in the metadata of its run."""
+_OF_THE_REQUEST = errors.TaskError, errors.RunRefused, errors.ContentRefused
+"""Errors of a run that are faults of its request."""
 _KEPT = {
     *("instructions", "previous_response_id", "conversation", "store", "max_output_tokens", "user"),
     *("temperature", "top_p", "metadata"),
@@ -226,7 +228,7 @@ def _failure(live: runs.LiveRun) -> web.Problem | None:
             status, code = 500, type(error).__name__
             if isinstance(error, errors.GuardrailViolationError):
                 status, code = 400, "content_filter"
-            elif isinstance(error, errors.TaskError | errors.RunRefused):
+            elif isinstance(errors.root_cause(error), _OF_THE_REQUEST):
                 status, code = 400, "invalid_value"
             return web.Problem(status, code, error.message, headers=once)
         case _:

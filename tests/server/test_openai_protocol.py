@@ -198,6 +198,15 @@ async def test_what_an_agent_cannot_do_is_refused() -> None:
     assert served.container.models.llm().requests == []
 
 
+async def test_an_image_that_is_not_accepted_is_a_fault_of_the_request() -> None:
+    image = {"type": "image_url", "image_url": {"url": "http://169.254.169.254/key.png"}}
+    messages: Any = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]}]
+    async with speaking(agent(forever(say("never")))) as client:
+        with pytest.raises(openai.BadRequestError, match="expected a URL of a public host") as refused:
+            await client.chat.completions.create(model="clerk", messages=messages)
+    assert refused.value.code == "invalid_value"
+
+
 async def test_a_failed_run_is_an_error_that_the_client_does_not_repeat() -> None:
     served = agent(forever(fail(ModelUnavailable("The model is down.", "scripted"))))
     question: Any = {"model": "clerk", "messages": [{"role": "user", "content": "Hi"}]}
