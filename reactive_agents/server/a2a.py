@@ -277,15 +277,16 @@ class AgentTasks(AgentExecutor):
         if len(self._shown) > _MOST_TASKS:  # whose next message shows its requests again
             del self._shown[next(iter(self._shown))]
 
-    async def refuse_message(self, task_id: str, context: ServerCallContext) -> None:
-        """Refuse a message to a running task: it could only begin another run.
+    async def context_of_message(self, task_id: str, context: ServerCallContext) -> str:
+        """Return the context of the task that a message is for; empty for an unknown task.
 
         Raises:
-            UnsupportedOperationError: the task is running.
+            UnsupportedOperationError: the task is running: the message could only begin another run.
         """
         task = await self._store.get(task_id, context)
         if task is not None and task.status.state in _AT_WORK:
             raise _not_now()
+        return "" if task is None else task.context_id
 
     # --- parts ----------------------------------------------------------------------------------------------
 
@@ -548,8 +549,11 @@ class _Peer:
         known.state.principal = principal
         try:
             asked = _request_of(given)
-            if isinstance(asked, SendMessageRequest) and asked.message.task_id:
-                await self._tasks.refuse_message(asked.message.task_id, _Contexts().build(known))
+            if isinstance(asked, SendMessageRequest) and (task_id := asked.message.task_id):
+                context_id = await self._tasks.context_of_message(task_id, _Contexts().build(known))
+                if context_id and not asked.message.context_id:  # the library would make a new one
+                    given["params"]["message"]["contextId"] = context_id
+                    known = with_body(request, json_bytes(given))
         except errors.A2AError as error:
             return JsonText(build_error_response(_id_of(given), error))
         if isinstance(asked, GetTaskRequest):
