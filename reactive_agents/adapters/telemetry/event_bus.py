@@ -218,6 +218,21 @@ def is_async(handler: object) -> TypeIs[AsyncEventHandler]:
     return any(map(inspect.iscoroutinefunction, (handler, getattr(type(handler), "__call__", None))))  # noqa: B004
 
 
+MOST_UNHANDLED: Final = 50_000
+"""Events that wait for a slow handler; beyond them the oldest are lost, with a warning."""
+
+
+def _shed(handler: object, waiting: deque[AgentEvent], lost: int) -> int:
+    """Discard the oldest event if too many wait; return how many the handler has lost."""
+    if len(waiting) <= MOST_UNHANDLED:
+        return lost
+    waiting.popleft()
+    if not lost % MOST_UNHANDLED:
+        said = "The event handler %s is too slow: %d events wait for it, and the oldest are lost."
+        _log.warning(said, getattr(handler, "__qualname__", type(handler).__qualname__), MOST_UNHANDLED)
+    return lost + 1
+
+
 class QueuedHandler:
     """A sync handler that calls an async one.
 
@@ -231,6 +246,7 @@ class QueuedHandler:
         self._handler = handler
         self._schedule = schedule_on_this_loop()
         self._waiting: deque[AgentEvent] = deque()
+        self._lost = 0
         self._at_work = False
         self._changing = Lock()
         self._idle: anyio.Event | None = None
@@ -238,6 +254,7 @@ class QueuedHandler:
     def __call__(self, event: AgentEvent) -> None:
         with self._changing:
             self._waiting.append(event)
+            self._lost = _shed(self._handler, self._waiting, self._lost)
             is_at_work, self._at_work = self._at_work, True
             if is_at_work and len(self._waiting) % MOST_WAITING:
                 return
@@ -305,6 +322,7 @@ class PlainHandler:
         self._monotonic = monotonic
         self._changing = Lock()
         self._waiting: deque[AgentEvent] | None = None
+        self._lost = 0
         self._idle = Event()
         self._idle.set()
 
@@ -347,6 +365,7 @@ class PlainHandler:
         with self._changing:
             assert self._waiting is not None
             self._waiting.append(event)
+            self._lost = _shed(self._handler, self._waiting, self._lost)
             if not self._idle.is_set():
                 return
             self._idle.clear()

@@ -13,6 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from reactive_agents import ReactiveAgents
+from reactive_agents.adapters.telemetry import event_bus
 from reactive_agents.adapters.telemetry.event_bus import (
     MOST_WAITING,
     SLOW_S,
@@ -133,6 +134,35 @@ async def test_events_are_discarded_between_two_of_them(
     handler(event(2))
     await handler.drain()
     assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [PlainHandler, QueuedHandler])
+async def test_events_do_not_pile_up_for_a_handler_that_never_comes_to_its_end(
+    kind: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_bus, "MOST_UNHANDLED", 100)
+    clock, arrived, go_on = FakeClock(), anyio.Event(), anyio.Event()
+    slow = Slow(clock)
+
+    async def wait(each: AgentEvent) -> None:
+        arrived.set()
+        await go_on.wait()
+        slow.seen.append(each.sequence)
+
+    handler = QueuedHandler(wait) if kind is QueuedHandler else PlainHandler(slow, clock.monotonic)
+    handler(event(1))
+    if kind is QueuedHandler:
+        await arrived.wait()
+    for number in range(2, 1_000):
+        handler(event(number))
+        assert len(handler._waiting or ()) <= 100
+    assert [each.levelname for each in caplog.records].count("WARNING") == 9 + (kind is PlainHandler)
+    assert "is too slow: 100 events wait for it, and the oldest are lost" in caplog.text
+    go_on.set()
+    slow.go_on.set()
+    await handler.drain()
+    assert slow.seen[0] == 1
+    assert slow.seen[-100:] == [*range(900, 1_000)]
 
 
 async def test_a_handler_in_which_something_is_cancelled_gets_later_events(
