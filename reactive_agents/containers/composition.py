@@ -76,7 +76,7 @@ class Layer(containers.DynamicContainer):
         if name in known and name in self.providers and known[name] is not value:
             where = f"{type(self).__name__}.{name}"
             raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
-        if isinstance(value, _PARENTLESS):  # added as the library does it, at half the time
+        if isinstance(value, _PLAIN):  # added as the library does it, at half the time
             self.providers[name] = value
         elif isinstance(value, Provider):
             _add_provider(self, name, value)
@@ -176,11 +176,12 @@ class Service(Provider[Any]):
         return self.provides(*map(_provided, self.args), *args, **kwargs)
 
 
-_PARENTLESS = (Service, Object)
+_PLAIN = (Service, Object, providers.Delegate)
+"""Providers that have no parent, and that are called for the service that they are an argument of."""
 
 
 def _provided(argument: Any) -> Any:
-    if isinstance(argument, Service):
+    if isinstance(argument, _PLAIN):  # far cheaper to ask than what follows
         return argument()
     return argument() if isinstance(argument, Provider) and not is_delegated(argument) else argument
 
