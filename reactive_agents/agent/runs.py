@@ -580,7 +580,7 @@ async def give_order(
 
 
 def _over(run: RecordedRun | None) -> str:
-    """Return that a run is not in the record, or has ended; empty for one that goes on."""
+    """Return that a run is unknown or has ended; empty for one that goes on."""
     if run is None:
         return "is not in the record"
     return "" if run.status in ("open", "queued") else f"has ended: it is {run.status}"

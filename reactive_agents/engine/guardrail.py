@@ -74,7 +74,7 @@ async def check_text(
 def publish_findings(
     report: GuardrailReport, stage: GuardrailStage, run_events: RunEvents, call_id: CallId | None = None
 ) -> None:
-    """Publish an event for each finding of a report; of many of one kind, one for those after the first."""
+    """Publish an event for each finding; one for those after the first of a kind."""
     kinds: dict[tuple[str, str], list[GuardrailFinding]] = {}
     for finding in report.findings:
         of_kind = kinds.setdefault((finding.category, finding.action), [])

@@ -62,7 +62,7 @@ class RunTools:
         return definitions_of(self._tools)
 
     def has_recorded(self, name: str) -> bool:
-        """Return whether the next call is one that another version of the agent made of this tool."""
+        """Return whether another version of the agent made the next call of this tool."""
         journal = self._services.journal
         return journal is not None and journal.has_call(name)
 

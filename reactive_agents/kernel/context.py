@@ -281,14 +281,18 @@ class KernelInput(Value):
 
     @computed
     def to_do(self) -> str:
-        """Return the task of this run, the whole task or its part, as an order.
+        """Return the task of this run, the whole task or its part, as an order."""
+        return order_in(self.part or self.asked)
 
-        Of a long task these are its ends, since what is between them is data, and policies read each word.
-        """
-        order = self.part or self.asked
-        if len(order) <= 2 * _LONGEST_END:
-            return order
-        return f"{order[:_LONGEST_END]}\n\n{order[-_LONGEST_END:]}"
+
+def order_in(task: str) -> str:
+    """Return a task as an order, each word of which policies read.
+
+    Of a long task these are its ends, since what is between them is data.
+    """
+    if len(task) <= 2 * _LONGEST_END:
+        return task
+    return f"{task[:_LONGEST_END]}\n\n{task[-_LONGEST_END:]}"
 
 
 @frozen(eq=False, repr=False)

@@ -27,6 +27,7 @@ from reactive_agents.kernel import (
     ThoughtKernel,
     run_kernel,
 )
+from reactive_agents.kernel.context import order_in
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import result_budget, tool_results
 from reactive_agents.kernel.embedded_calls import NOTHING_CALLED
@@ -398,7 +399,7 @@ def items_left_in(
     if strategy_input.plan_id is not None:
         return ()
     return items_left(
-        strategy_input.task_description,
+        order_in(strategy_input.task_description),
         definitions_in(services.kernel.tools),
         result.steps,
         result.tool_results.values(),
@@ -412,10 +413,10 @@ def undone_act_in(
     """Return the failure of an act in any pass, of :func:`undone_act`."""
     seen = (step for step in result.steps if step.type == "observation" and step.metadata)
     made = [(each.tool_used or "", each.success is not False) for step in seen if (each := step.metadata)]
-    counted, task = NO_CALLS.with_calls(made), strategy_input.task_description
+    counted, task = NO_CALLS.with_calls(made), order_in(strategy_input.task_description)
     offered = definitions_in(services.kernel.tools)
     failure = undone_act(task, offered, result.steps, result.tool_results, counted)
-    if failure is None or is_foreseen(failure, result.output or "", task, task):
+    if failure is None or is_foreseen(failure, result.output or "", task, strategy_input.task_description):
         return None
     return failure
 

@@ -535,7 +535,7 @@ async def test_agents_that_have_the_conversation_after_a_handoff_share_its_state
     if is_cut_off:
         other = durable(tmp_path, *inner, name="other")
         first = durable(tmp_path, *outer, handoffs=[handoff(other)])
-        other.container.memory.record.override(Object(UnseenEnd(tmp_path / "r.db", clock=SystemClock())))
+        first.container.memory.record.override(Object(UnseenEnd(tmp_path / "r.db", clock=SystemClock())))
         with pytest.raises(AgentError, match="The server is gone"):
             await first.run("Add it.", run_id="order-1", session="a")
         inner, outer = [], []

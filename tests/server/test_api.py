@@ -29,7 +29,7 @@ from reactive_agents.agent.agent import Sessions
 from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.governance import GuardrailFinding
-from reactive_agents.server import ApiKeys, KeyLimits, Principal, create_app, runs
+from reactive_agents.server import ApiKeys, KeyLimits, Principal, create_app, live_run, runs
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.mcp_server import PROGRAM
