@@ -749,7 +749,7 @@ class WaitingRuns(Generic[_State]):
     _service: AgentService
     _seconds: float = ANSWER_S
     _on_late: Callable[[str, _State], Awaitable[None]] | None = None
-    _keeps_durable: bool = field(default=False, kw_only=True)
+    _keeps_durable: bool = field(default=False, kw_only=True, alias="keeps_durable")
     _left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = field(factory=dict, init=False)
 
     def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:

@@ -479,9 +479,9 @@ class RunTimeline:
         self._part("waiting", event)
 
     def _settled(self, event: LoggedEvent, key: str) -> Row | None:
-        known: Mapping[str, Any] = self.waiting.pop(key, {})
+        known = self.waiting.pop(key, {})
         self._part("waiting", event)
-        return self._by_id.get(known.get("row", 0))
+        return self._by_id.get(_integer(known, "row"))
 
     def _PlanCreated(self, event: LoggedEvent, body: JsonObject) -> None:
         title = "Plan resumed" if body.get("resumed") is True else "Plan"

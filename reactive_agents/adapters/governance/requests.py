@@ -108,10 +108,10 @@ class LocalRequestDesk:
         execute: returns the result of each external call; without one, they wait for :meth:`deliver`.
     """
 
-    _handler: ApprovalHandler | None = None
-    _timeout_s: float = field(default=DEFAULT_TIMEOUT_S, kw_only=True)
-    _answer: QuestionHandler | None = field(default=None, kw_only=True)
-    _execute: CallHandler | None = field(default=None, kw_only=True)
+    _handler: ApprovalHandler | None = field(default=None, alias="handler")
+    _timeout_s: float = field(default=DEFAULT_TIMEOUT_S, kw_only=True, alias="timeout_s")
+    _answer: QuestionHandler | None = field(default=None, kw_only=True, alias="answer")
+    _execute: CallHandler | None = field(default=None, kw_only=True, alias="execute")
     _approvals: _Desk[ApprovalRequest, ApprovalDecision] = field(factory=dict, init=False)
     _others: _Desk[Any, Reply] = field(factory=dict, init=False)
 
