@@ -259,7 +259,7 @@ class RunRequest:
 
     @property
     def work(self) -> tuple[object, ...]:
-        """What a repeated request has in common; labels of parts are in the text."""
+        """Its fields that a repeated request shares; labels of parts are in the text."""
         return self.text, self.session, self.history, dict(self.metadata), tuple(self.tags), self.settings
 
 
