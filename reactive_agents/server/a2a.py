@@ -281,11 +281,18 @@ class AgentTasks(AgentExecutor):
         """Return the context of the task that a message is for; empty for an unknown task.
 
         Raises:
-            UnsupportedOperationError: the task is running: the message could only begin another run.
+            UnsupportedOperationError: the task is running: the message could only begin another run; or it
+                waits for an approval, on which another person has to decide.
         """
-        task = await self._store.get(task_id, context)
+        task, principal = await self._store.get(task_id, context), context.state[_PRINCIPAL]
         if task is not None and task.status.state in _AT_WORK:
             raise _not_now()
+        if task is not None and not principal.approves:  # the message would count as the answer
+            try:
+                for each in await self._service.open_questions(await self._service.find(principal, task_id)):
+                    principal.must_settle("approval" if each.kind == "doubt" else each.kind)
+            except Problem as problem:
+                raise errors.UnsupportedOperationError(message=problem.detail) from None
         return "" if task is None else task.context_id
 
     # --- parts ----------------------------------------------------------------------------------------------

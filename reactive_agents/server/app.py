@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 import anyio
@@ -96,6 +97,8 @@ def create_app(
     served = named_agents(agents)
     if keys is not None and authenticate is not None:
         raise ValueError("keys and authenticate: give one of them.")
+    if iscoroutinefunction(authenticate):
+        raise ValueError("authenticate: got an async function, expected a plain one.")
     if keys is not None and not isinstance(keys, ApiKeys):
         keys = ApiKeys(keys)
     names: set[str] = set()

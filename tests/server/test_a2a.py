@@ -6,7 +6,7 @@ import itertools
 import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -223,18 +223,33 @@ async def test_a_call_that_needs_approval_requires_input(reply: Part | str, paid
     assert get_artifact_text(ended.artifacts[0]) == "That is what became of paying Ann."
 
 
-async def test_who_may_not_approve_calls_does_not_by_a_message() -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_who_may_not_approve_calls_does_not_by_a_message_and_keeps_nobody_from_it(
+    tmp_path: Path, restarts: bool
+) -> None:
     PAID.clear()
-    agent = clerk(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))
-    agent = agent.with_tools(pay).with_approval(timeout_s=0.3)
-    app = create_app(
-        agent.build(), protocols=["a2a"], authenticate=lambda _: Principal(user="ada", approves=False)
-    )
-    async with client_of(app) as client:
+    sender = Principal(user="ada", approves=False)
+
+    def server(*turns: Any) -> Any:
+        agent = clerk(*turns).with_tools(pay).with_approval()
+        if restarts:
+            agent = agent.with_durability(tmp_path / "runs.db")
+        return create_app(agent.build(), protocols=["a2a"], authenticate=lambda _: sender)
+
+    turns = [call("pay", to="Ann"), answer("Paid Ann.")]
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(client_of(server(*turns)))
         asked, _ = await give(client, request("Pay Ann."))
+        if restarts:
+            await stack.aclose()
+            client = await stack.enter_async_context(client_of(server(turns[1])))
+            asked = await client.get_task(GetTaskRequest(id=asked.id))
+        with pytest.raises(A2AError, match="Another person has to decide"):
+            await give(client, request("approve", task=asked))
+        assert PAID == []
+        sender = Principal(user="ada")
         ended, _ = await give(client, request("approve", task=asked))
-    assert PAID == []
-    assert ended.status.state == TaskState.TASK_STATE_FAILED
+    assert (ended.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
 
 
 async def test_a_question_is_answered_by_the_next_message_of_the_task() -> None:

@@ -166,6 +166,14 @@ async def test_a_sender_with_a_blank_user_is_nobody(path: str) -> None:
             assert (await client.get(path, headers=nobody)).status_code == 401
 
 
+def test_a_sender_is_never_awaited() -> None:
+    async def authenticate(request: Any) -> Principal:
+        return Principal(user="ada")
+
+    with pytest.raises(ValueError, match="authenticate: got an async function"):
+        create_app(agent("clerk"), authenticate=authenticate)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("stores", ["runs", "sessions"])
 def test_agents_whose_stored_data_have_one_name_are_not_served_side_by_side(
     tmp_path: Path, stores: str
