@@ -708,7 +708,7 @@ class ReactiveAgent(Generic[R, D]):
         approval_id: ApprovalId,
         reason: str = "",
         *,
-        arguments: JsonObject | None = None,
+        arguments: Mapping[str, Any] | None = None,
         by: str = "",
     ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
         """Approve the waiting call of the ``ApprovalRequested`` with this id.

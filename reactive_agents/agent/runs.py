@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -385,7 +385,7 @@ class Runs(Generic[R]):
         key: str | None = None,
         reason: str = "",
         *,
-        arguments: JsonObject | None = None,
+        arguments: Mapping[str, Any] | None = None,
         by: str = "",
     ) -> None:
         """Approve a call that waits, or that a call in doubt is made again.

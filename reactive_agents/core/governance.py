@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
@@ -52,6 +52,10 @@ ArgumentsCheck: TypeAlias = Callable[[JsonObject], Result[JsonObject | None, Inv
 
 def _own_copy(arguments: JsonObject) -> JsonObject:
     return copied_json(arguments)
+
+
+def _as_given(arguments: Mapping[str, Any] | None) -> JsonObject | None:
+    return cast("JsonObject | None", arguments)  # ``ApprovalRequest.taken`` checks and copies them
 
 
 def _in_one_order(arguments: JsonObject) -> str:
@@ -154,7 +158,7 @@ class ApprovalDecision(Value):
 
     approved: bool
     reason: str = ""
-    arguments: JsonObject | None = field(default=None, metadata=OMITTED)
+    arguments: JsonObject | None = field(default=None, converter=_as_given, metadata=OMITTED)
     by: str = field(default="", metadata=OMITTED)
 
     @property

@@ -4,8 +4,17 @@
 from collections.abc import Mapping
 from typing import Any, assert_type
 
-from reactive_agents import ModelSettings, Personas, ReactiveAgents, RunContext, tool
+from reactive_agents import (
+    ApprovalDecision,
+    ModelSettings,
+    Personas,
+    ReactiveAgents,
+    RunContext,
+    external_tool,
+    tool,
+)
 from reactive_agents.core.config import ReactiveConfig
+from reactive_agents.core.ids import ApprovalId, RunId
 
 agents = ReactiveAgents.create()
 
@@ -66,9 +75,18 @@ for decorator in (
 tool(requires_approval=is_named)  # type: ignore[arg-type]
 tool(requires_approval="always")  # type: ignore[call-overload]
 
+FORM = {"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]}
+DAYS = {"days": 2}
+agents.with_tools(tool(name="holiday", parameters=FORM)(refund), external_tool("go", FORM, description="Go."))
+agents.with_session_state(DAYS)
+ApprovalDecision(True, arguments=DAYS)
+ApprovalDecision(True, arguments=["days"])  # type: ignore[arg-type]
+
 
 async def run() -> None:
     agent = agents.build()
+    agent.approve(RunId("r"), ApprovalId("a"), arguments=DAYS)
+    await agent.runs.approve("r", arguments=DAYS)
     result = await agent.run("Hello?", settings=ModelSettings(seed=7))
     assert_type(result.output, str | None)
     await agent.run("Hello?", settings={"seed": 7})  # type: ignore[call-overload]

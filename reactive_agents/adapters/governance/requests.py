@@ -7,7 +7,7 @@ run ends or its time is over.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from threading import Lock
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -29,7 +29,7 @@ from reactive_agents.core.governance import (
     Reply,
 )
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json
 from reactive_agents.effects import Effect, call_function, calls_on_this_loop, effect, end_of_this_loop
 
 Answer: TypeAlias = bool | ApprovalDecision
@@ -180,7 +180,7 @@ class LocalRequestDesk:
         approval_id: ApprovalId,
         reason: str = "",
         *,
-        arguments: JsonObject | None = None,
+        arguments: Mapping[str, Any] | None = None,
         by: str = "",
     ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
         """Let a call run; it waits on if the decision cannot be taken.

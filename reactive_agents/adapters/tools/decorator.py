@@ -230,7 +230,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    parameters: JsonObject | None = None,
+    parameters: Mapping[str, Any] | None = None,
     timeout_s: float | None = None,
     requires_approval: bool | ApprovalRule = False,
     risk: Risk = "low",
@@ -251,7 +251,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    parameters: JsonObject | None = None,
+    parameters: Mapping[str, Any] | None = None,
     timeout_s: float | None = None,
     requires_approval: bool | ApprovalRule = False,
     risk: Risk = "low",
@@ -477,7 +477,7 @@ def _is_rule(given: object) -> bool:
 
 def external_tool(
     name: str,
-    parameters: JsonObject,
+    parameters: Mapping[str, Any],
     *,
     description: str,
     timeout_s: float | None = None,
@@ -519,7 +519,7 @@ def external_tool(
     )(_not_run)
 
 
-def _given_schema(name: str, parameters: JsonObject) -> ArgumentSchema:
+def _given_schema(name: str, given: Mapping[str, Any]) -> ArgumentSchema:
     """Return the schema of the arguments that a program gives.
 
     Raises:
@@ -529,9 +529,9 @@ def _given_schema(name: str, parameters: JsonObject) -> ArgumentSchema:
     from reactive_agents.adapters.tools.schema import ArgumentSchema  # imports the codec and more
 
     try:
-        if not isinstance(parameters, dict) or parameters.get("type") != "object":
+        if not isinstance(given, Mapping) or given.get("type") != "object":
             raise ValueError("its type is not object")
-        parameters = deepcopy(parameters)
+        parameters: JsonObject = deepcopy(dict(given))
         check = ArgumentCheck(parameters)
     except Exception as error:
         raise ToolDefinitionError(f"The schema of the tool {name!r} is not valid: {error}.") from error
