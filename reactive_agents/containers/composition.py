@@ -357,6 +357,9 @@ class _HasClose(Protocol):
 _Closable = TypeVar("_Closable", bound=_HasClose)
 
 
+_OPENED: Result[None, ServiceFailed] = Success(None)
+
+
 class Lifetimes:
     """Opens services in the order of creation, and closes them in reverse, repeatedly."""
 
@@ -389,7 +392,7 @@ class Lifetimes:
             opened = await open_service()
             if isinstance(opened, Failure):
                 return opened
-        return Success(None)
+        return _OPENED
 
     async def aclose(self, *, leaving: bool = False) -> None:
         """Close everything, for the event loop that is running.

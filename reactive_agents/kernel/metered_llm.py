@@ -281,7 +281,9 @@ class MeteredLLM:
         answer = self._events.answer
         if answer is None or not self._events.are_read():
             outcome = await attempt_foreign(self._llm.complete, ModelResponse, request)
-            return self._broken(request, outcome.problem) if isinstance(outcome, BrokenContract) else outcome
+            if isinstance(outcome, Success) or not isinstance(outcome, BrokenContract):
+                return outcome
+            return self._broken(request, outcome.problem)
         try:
             return await self._streamed(request, answer)
         except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user

@@ -202,9 +202,11 @@ async def _checked_step(
     ``IllegalTransition`` when its state may not follow.
     """
     outcome = await attempt_foreign(kernel, KernelState, state, context)
+    if isinstance(outcome, Success) and (kernel in _TRUSTED or outcome.unwrap() is state):
+        return outcome
     if isinstance(outcome, BrokenContract):
         return Failure(errors.KernelFailed(f"The kernel {kernel_type} {outcome.problem}", kernel_type))
-    if kernel in _TRUSTED or (isinstance(outcome, Success) and outcome.unwrap() is state):
+    if kernel in _TRUSTED:
         return outcome
     match outcome.bind(partial(custom_successor, state)):
         case Failure(errors.IllegalTransition() as error):

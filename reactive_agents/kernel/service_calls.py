@@ -205,7 +205,8 @@ class ServiceFaults:
 
 def is_built_in(service: object) -> bool:
     """Return whether a service or strategy is built in, so that it needs no check."""
-    made_in: str = (service if isinstance(service, FunctionType) else type(service)).__module__
+    kind = type(service)
+    made_in: str = (service if kind is FunctionType else kind).__module__
     return made_in.startswith("reactive_agents.")
 
 

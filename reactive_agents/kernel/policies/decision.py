@@ -68,6 +68,8 @@ def decide(
         policies = context.before_turns if state.status == "thinking" else context.within_turns
     for policy in policies:
         verdict = _ask(policy, state, context)
+        if verdict is None:  # as from nearly every policy
+            continue
         if isinstance(verdict, Redirect):
             verdict = _admitted(verdict, state, context)
             if isinstance(verdict, Redirect):
