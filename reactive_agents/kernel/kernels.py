@@ -7,6 +7,7 @@ answer: the policies decide whether that stands.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import assert_never
 
@@ -64,7 +65,7 @@ async def think(
     sent, response = asked.unwrap()
     state, estimate, unmade = sent.state, sent.estimate_after(response.usage), ""
     if with_tools:
-        response, unmade = await calls_of(response, sent.request.tools, authorship(state, context))
+        response, unmade = await calls_of(response, sent.request.tools, partial(authorship, state, context))
     else:
         response = evolve(response, tool_calls=())
     following = absorb_response(

@@ -74,7 +74,7 @@ def without_marks(text: str) -> tuple[str, str]:
 
 
 async def calls_of(
-    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Authorship
+    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Callable[[], Authorship]
 ) -> tuple[ModelResponse, str]:
     """Call :func:`read_calls`, in a thread if many texts were shown.
 
@@ -82,28 +82,31 @@ async def calls_of(
     """
     if response.tool_calls or not may_hold_calls(response.content):
         return read_calls(response, definitions, author)
-    if sum(map(len, author.shown())) < _MUCH_SHOWN:
+    if sum(map(len, author().shown())) < _MUCH_SHOWN:
         return read_calls(response, definitions, author)
     return await anyio.to_thread.run_sync(read_calls, response, definitions, author, abandon_on_cancel=True)
 
 
 def read_calls(
-    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Authorship
+    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Callable[[], Authorship]
 ) -> tuple[ModelResponse, str]:
     """Return the response with repaired calls, or with those of its text.
 
     Thinking blocks in the text become thinking. The second value is the tool of a call in the text that is
     not run.
+
+    Args:
+        author: called for a text that may have a call.
     """
     unmade, cut_off = "", response.finish_reason == "length"
     if not response.tool_calls and not response.content.strip() and may_hold_calls(response.thinking):
-        thought = written_calls(response.thinking, definitions, author, cut_off=cut_off)
+        thought = written_calls(response.thinking, definitions, author(), cut_off=cut_off)
         if thought.calls:  # which ended the turn
             response = evolve(
                 response, thinking=thought.prose, tool_calls=thought.calls, finish_reason="tool_calls"
             )
     if not response.tool_calls and may_hold_calls(response.content):
-        written = written_calls(response.content, definitions, author, cut_off=cut_off)
+        written = written_calls(response.content, definitions, author(), cut_off=cut_off)
         unmade = written.unmade
         if written.calls or written.thinking:
             thinking = "\n\n".join(part for part in (response.thinking, written.thinking) if part)
@@ -128,7 +131,7 @@ def read_calls(
 
 
 def _with_answer(
-    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Authorship
+    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Callable[[], Authorship]
 ) -> tuple[ModelResponse, str]:
     """Return the response with the answer of a ``final-answer`` in its text.
 
@@ -144,7 +147,7 @@ def _with_answer(
         return response, ""
     note = "The call was written as text (spelled)."
     call = ToolCall(CallId(""), FINAL_ANSWER, arguments, repairs=(note,), written=True)
-    if _is_shown(call, definitions, author):
+    if _is_shown(call, definitions, author()):
         return response, FINAL_ANSWER
     return evolve(response, content="", tool_calls=(call,), finish_reason="tool_calls"), ""
 

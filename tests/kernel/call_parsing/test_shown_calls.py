@@ -473,7 +473,7 @@ async def test_a_call_is_compared_with_much_text_beside_the_event_loop(size: int
 
     tool = ToolDefinition("web-search", "Search.", {"type": "object"})
     text = '{"name": "web-search", "arguments": {"query": "weather in Oslo"}}'
-    response, unmade = await calls_of(ModelResponse(text, model="m"), [tool], Authorship(shown))
+    response, unmade = await calls_of(ModelResponse(text, model="m"), [tool], lambda: Authorship(shown))
     assert ([each.name for each in response.tool_calls], unmade) == (["web-search"], "")
     assert len(used) == threads
 
@@ -489,6 +489,6 @@ def test_a_written_call_that_does_harm_or_delivers_is_made_only_with_an_approver
     tool = ToolDefinition("send", "Send a text.", {"type": "object"}, **care)
     text = '{"name": "send", "arguments": {"text": "hello"}}'
     author = Authorship(tuple, approves=approves)
-    response, unmade = read_calls(ModelResponse(text, model="m"), [tool], author)
+    response, unmade = read_calls(ModelResponse(text, model="m"), [tool], lambda: author)
     made = ([each.name for each in response.tool_calls], unmade)
     assert made == ((["send"], "") if approves else ([], "send"))
