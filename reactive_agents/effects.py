@@ -29,6 +29,7 @@ from attrs import frozen
 from returns.future import FutureResult
 from returns.io import IO, IOResult
 from returns.primitives.reawaitable import ReAwaitable
+from returns.primitives.reawaitable import _sentinel as _NOT_AWAITED
 from returns.result import Failure, Result, Success
 from returns.unsafe import unsafe_perform_io
 
@@ -61,9 +62,14 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
 
     @wraps(body)
     def build(*args: _P.args, **kwargs: _P.kwargs) -> Effect[_A, _E]:
-        return FutureResult(body(*args, **kwargs))
+        made: Effect[_A, _E] = _new(FutureResult)  # as its constructor does, by two calls less
+        _set(made, "_inner_value", ReAwaitable(body(*args, **kwargs)))
+        return made
 
     return build
+
+
+_new, _set = object.__new__, object.__setattr__
 
 
 @frozen
@@ -138,9 +144,12 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
     This is the only place that unwraps ``IO``. A coroutine with a plain ``Result``, from an ``async def``
     without :func:`effect`, is accepted too.
     """
-    if isinstance(pending, FutureResult):  # holds an awaitable of the result, without a detour by IO
-        held: Result[_A, _E] = await pending._inner_value
-        return held
+    if isinstance(pending, FutureResult):  # holds a coroutine of the result, without a detour by IO
+        held: Any = pending._inner_value
+        if held._cache is _NOT_AWAITED:  # as it does itself, without a coroutine around that one
+            held._cache = await held._coro
+        known: Result[_A, _E] = held._cache
+        return known
     result: Any = await pending
     return unsafe_perform_io(IO.from_ioresult(result)) if isinstance(result, IOResult) else result
 
@@ -170,7 +179,10 @@ async def attempt_foreign(
     try:
         pending = function(*args, **kwargs)
         if isinstance(pending, FutureResult):
-            result: Any = await pending._inner_value
+            held: Any = pending._inner_value
+            if held._cache is _NOT_AWAITED:  # as in attempt()
+                held._cache = await held._coro
+            result: Any = held._cache
         elif isinstance(pending, Awaitable):
             result = await attempt(pending)
         else:

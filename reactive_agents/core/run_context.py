@@ -176,6 +176,8 @@ class SessionState(MutableMapping[str, Any]):
 
     def take_changes(self) -> JsonObject:
         """Return the changes since the last time."""
+        if not self._unrecorded:
+            return {}
         with self._lock:
             keys, self._unrecorded = self._unrecorded, {}
             return copied_json(changes_of(self._values, keys))

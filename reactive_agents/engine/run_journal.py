@@ -262,8 +262,8 @@ class RunJournal:
             return
         text = data_to_json(body)
         branch, now = BRANCH.get(), self._clock.now()
-        if isinstance(branch, RunBranch) and branch.journal is self:
-            now = max(now, branch.at)  # the run's time never goes back
+        if isinstance(branch, RunBranch) and branch.journal is self and branch.at > now:
+            now = branch.at  # the run's time never goes back
         entry, begun = RunEntry(key, kind, now, text), self._begun_writes
         written = await ask_record(
             self.record, RunRecord.append, None, self.run_id, self.holder, entry, durable=durable, later=later
@@ -303,8 +303,8 @@ class RunJournal:
 
     def _arrive(self, at: datetime) -> None:
         branch = BRANCH.get()
-        if isinstance(branch, RunBranch) and branch.journal is self:
-            branch.at = max(branch.at, at)
+        if isinstance(branch, RunBranch) and branch.journal is self and at > branch.at:
+            branch.at = at
 
     # --- answers of models --------------------------------------------------------------------------------
 
@@ -956,8 +956,8 @@ async def ask_record(
 
 def recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return the record's answer; stop the run if the record failed."""
-    if isinstance(answer, Failure):
-        error = answer.failure()
-        interrupted = errors.RunInterrupted(run_id, error.message, error)
-        raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
-    return answer.unwrap()
+    if isinstance(answer, Success):  # its class is quicker to see than that it is no failure
+        return answer.unwrap()
+    error = answer.failure()
+    interrupted = errors.RunInterrupted(run_id, error.message, error)
+    raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))

@@ -169,7 +169,12 @@ class RunTools:
             return await self._executed(passed, call, scope, approver), False
         from reactive_agents.engine.run_journal import RecordedCall
 
-        known = [each for each in definitions_of(self._tools) if each.name == call.name]
+        needs_approval, repeatable, resumable = scope.needs_approval, False, False
+        for each in definitions_of(self._tools):
+            if each.name == call.name:
+                needs_approval = needs_approval or each.requires_approval
+                repeatable = repeatable or each.idempotent
+                resumable = resumable or each.resumable or each.external
         probe = getattr(self._tools, "was_done", None)
         return await journal.call_tool(
             RecordedCall(
@@ -177,9 +182,9 @@ class RunTools:
                 scope,
                 approver,
                 partial(self._executed, passed, call),
-                needs_approval=scope.needs_approval or any(each.requires_approval for each in known),
-                repeatable=any(each.idempotent for each in known),
-                resumable=any(each.resumable or each.external for each in known),
+                needs_approval=needs_approval,
+                repeatable=repeatable,
+                resumable=resumable,
                 probe=None if probe is None else partial(probe, call.name),
             )
         )
