@@ -13,7 +13,7 @@ import logging
 import time
 import weakref
 from asyncio import CancelledError
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from threading import Event, Lock, Thread, get_ident
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 
 class _Subscription:
-    __slots__ = ("handler",)
+    __slots__ = ("failures", "handler")
 
     def __init__(self, handler: EventHandler) -> None:
         self.handler: EventHandler | None = handler
+        self.failures = Counter[str]()
 
 
 class LocalEventBus:
@@ -101,8 +102,8 @@ class LocalEventBus:
                     if handler is not None:
                         try:
                             handler(event)
-                        except (Exception, CancelledError):  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-                            report_failed_handler(handler, event)
+                        except (Exception, CancelledError) as error:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                            report_failed_handler(handler, event, error, subscription.failures)
                 if not self._waiting or not self._waiting.get(thread):
                     return
                 event, wanted = self._waiting[thread].pop(0)
@@ -246,7 +247,7 @@ class QueuedHandler:
         self._handler = handler
         self._schedule = schedule_on_this_loop()
         self._waiting: deque[AgentEvent] = deque()
-        self._lost = 0
+        self._lost, self._failures = 0, Counter[str]()
         self._at_work = False
         self._changing = Lock()
         self._idle: anyio.Event | None = None
@@ -291,8 +292,8 @@ class QueuedHandler:
                     event = self._waiting.popleft()
                 try:
                     await outcome_of(self._handler(event))
-                except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-                    report_failed_handler(self._handler, event)
+                except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                    report_failed_handler(self._handler, event, error, self._failures)
         except BaseException:  # the loop is being ended
             self._leave_work()
             raise
@@ -302,11 +303,23 @@ class QueuedHandler:
                 self._idle = None
 
 
-def report_failed_handler(handler: object, event: AgentEvent) -> None:
-    """Log that a handler raised, with the traceback."""
+def report_failed_handler(
+    handler: object, event: AgentEvent, error: BaseException, failures: Counter[str]
+) -> None:
+    """Log that a handler raised, with the traceback, but not for each of thousands of events.
+
+    Args:
+        failures: the failures of the handler so far, by kind of error; every power of ten of them is logged.
+    """
+    kind = type(error).__name__
+    failures[kind] += 1
+    if str(failures[kind]).strip("0") != "1":
+        return
     name = getattr(handler, "__qualname__", type(handler).__qualname__)
-    kind = type(event).__name__
-    _log.warning("The event handler %s failed on %s of run %s.", name, kind, event.run_id, exc_info=True)
+    said = "The event handler %s failed on %s of run %s."
+    if failures[kind] > 1:
+        said += f" It has failed with {kind} {failures[kind]} times."
+    _log.warning(said, name, type(event).__name__, event.run_id, exc_info=error)
 
 
 SLOW_S: Final = 1.0
@@ -322,7 +335,7 @@ class PlainHandler:
         self._monotonic = monotonic
         self._changing = Lock()
         self._waiting: deque[AgentEvent] | None = None
-        self._lost = 0
+        self._lost, self._failures = 0, Counter[str]()
         self._idle = Event()
         self._idle.set()
 
@@ -383,8 +396,8 @@ class PlainHandler:
                 event = self._waiting.popleft()
             try:
                 self._handler(event)
-            except (Exception, CancelledError):  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-                report_failed_handler(self._handler, event)
+            except (Exception, CancelledError) as error:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                report_failed_handler(self._handler, event, error, self._failures)
 
 
 # --- The events of one run on their way to a reader, who may be slow ---

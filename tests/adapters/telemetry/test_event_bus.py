@@ -84,15 +84,30 @@ def test_a_handler_that_raises_is_logged_and_stops_nobody(caplog: pytest.LogCapt
     bus.subscribe(broken)
     bus.subscribe(seen.append)
     with caplog.at_level(logging.WARNING, logger="reactive_agents"):
-        bus.publish(event(0))
-        bus.publish(event(1))
-    assert seen == [event(0), event(1)]
-    assert [record.name for record in caplog.records] == ["reactive_agents", "reactive_agents"]
+        for number in range(120):
+            bus.publish(event(number))
+    assert seen == [event(number) for number in range(120)]
+    assert [record.name for record in caplog.records] == ["reactive_agents"] * 3  # and not for each event
+    assert caplog.records[2].getMessage().endswith("It has failed with LookupError 100 times.")
     text = caplog.records[0].getMessage()
     assert "broken" in text
     assert "ExecutionLoopIteration" in text
     assert "run run" in text
     assert "no such thing" in caplog.text
+
+
+def test_each_kind_of_error_of_a_handler_is_logged_at_its_first_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bus, kinds = LocalEventBus(), iter([LookupError, LookupError, TypeError, TypeError, LookupError])
+
+    def broken(_: AgentEvent) -> None:
+        raise next(kinds)
+
+    bus.subscribe(broken)
+    for number in range(5):
+        bus.publish(event(number))
+    assert [each.exc_info and each.exc_info[0] for each in caplog.records] == [LookupError, TypeError]
 
 
 def test_an_interrupt_passes_through_and_leaves_the_bus_working() -> None:
