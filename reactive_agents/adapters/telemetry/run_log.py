@@ -26,7 +26,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 from attrs import define, evolve, field
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.postgres import table_of
@@ -446,21 +446,29 @@ class SqliteRunLog:
         """Delete the runs of a user and their sub-runs; return their number."""
         await self.flush()
 
-        def work(file: sql.Transaction) -> int:
-            doomed = [
-                name for (name,) in file.execute('SELECT run_id FROM logged_runs WHERE "user" = ?', (user,))
-            ]
-            deleted = len(doomed)
-            while doomed:
-                name = doomed.pop()
-                doomed += [
-                    child
-                    for (child,) in file.execute("SELECT run_id FROM logged_runs WHERE parent = ?", (name,))
-                ]
-                file.execute("DELETE FROM logged_runs WHERE run_id = ?", (name,))
-            return deleted
+        def work(file: sql.Transaction) -> tuple[int, int]:
+            some = 'SELECT run_id FROM logged_runs WHERE "user" = ? LIMIT ?'
+            found = [name for (name,) in file.execute(some, (user, _DELETED_AT_ONCE))]
+            doomed, above, own = set(found), [*found], len(found)
+            while above:
+                below = 'SELECT run_id, "user" FROM logged_runs WHERE parent = ?'
+                for name, whose in file.execute(below, (above.pop(),)).fetchall():
+                    if name not in doomed:
+                        doomed.add(name)
+                        above.append(name)
+                        own += whose == user
+            file.executemany("DELETE FROM logged_runs WHERE run_id = ?", [(name,) for name in doomed])
+            return len(found), own
 
-        return await self._file.erase("forget", work, of="forget")
+        deleted, found = 0, _DELETED_AT_ONCE
+        while found == _DELETED_AT_ONCE:
+            done = await self._file.write("forget", work, of="forget")
+            if isinstance(done, Failure):
+                return Failure(done.failure())
+            found, own = done.unwrap()
+            deleted += own
+        await self._file.empty_log()
+        return Success(deleted)
 
 
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:

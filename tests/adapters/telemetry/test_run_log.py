@@ -492,6 +492,44 @@ def test_a_few_runs_are_deleted_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert [run.task for run in runs_in(path)] == ["Task 7.", "Task 1.", "Task 0."]
 
 
+def test_the_runs_of_a_user_are_forgotten_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other writers of the file, such as all recorded runs, wait for each transaction."""
+    monkeypatch.setattr(run_log, "_DELETED_AT_ONCE", 2)
+    path = tmp_path / "runs.db"
+    helper = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(forever(say("It is so."))))
+    asked = agent_tool(helper.with_run_log(path).build(), name="ask", description="Ask the helper.")
+    turns = [turn for _ in range(5) for turn in (call("ask", task="Help."), answer("So it is."))]
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning(answer_checks=())
+    agent = builder.with_tools(asked).with_run_log(path).build()
+    for user in ("ann", "bob", "ann", "ann", "ann"):
+        agent.run_sync("Ask.", user=user)
+    assert len(runs_in(path, children=True, limit=50)) == 10
+    log, transactions = SqliteRunLog(path), list[int]()
+
+    async def forget() -> Any:
+        write = log._file.write
+
+        async def counted(*args: Any, **options: Any) -> Any:
+            before = in_file()
+            written = await write(*args, **options)
+            transactions.append(before - in_file())
+            return written
+
+        monkeypatch.setattr(log._file, "write", counted)
+        return await attempt(log.forget("ann"))
+
+    def in_file() -> int:
+        with sqlite_file(path) as file:
+            (runs,) = file.execute("SELECT count(*) FROM logged_runs").fetchone()
+        return int(runs)
+
+    assert anyio.run(forget).unwrap() == 8  # with those that the tool began
+    assert transactions == [2, 2, 2, 2, 0]
+    assert [each.user for each in runs_in(path)] == ["bob"]
+
+
 def test_many_threads_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
 
