@@ -381,7 +381,7 @@ def call_missing_in(
     history = strategy_input.history.messages
     return call_missing(
         text,
-        strategy_input.task_description,
+        order_in(strategy_input.task_description),
         definitions_in(services.kernel.tools),
         steps,
         tool_results,
