@@ -187,10 +187,8 @@ async def test_a_decision_that_another_process_took_first_is_not_said_to_be_take
     tmp_path: Path, approves_last: bool
 ) -> None:
     PAID.clear()
-    last, first = (
-        ("approval", ApprovalDecision(approves_last)),
-        ("approval", ApprovalDecision(not approves_last)),
-    )
+    last: Answer = ("approval", ApprovalDecision(approves_last))
+    first: Answer = ("approval", ApprovalDecision(not approves_last))
     turns = call("pay", to="Ann"), forever(answer("The payment of Ann is settled."))
     async with service_of(tmp_path / "r.db", *turns) as one, service_of(tmp_path / "r.db") as other:
         run = await waiting_run(one)
