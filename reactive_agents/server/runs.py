@@ -589,7 +589,7 @@ class AgentService:
         if isinstance(run, LiveRun) and run.is_durable:  # unless a sub-run has another record, or none
             is_recorded = await _of_store(_unless_missing(agent.runs.find(own))) is not None
         if is_recorded:  # where the first answer holds, whichever process it came to
-            await self._settle_recorded(principal, agent, run.run_id, own, request, answer)
+            await self._settle_recorded(principal, agent, own, request, answer)
         if isinstance(run, LiveRun):
             settled: Result[Any, Any] = Failure(None)
             match answer, run.requests.get((own, request)):
@@ -608,13 +608,12 @@ class AgentService:
         self,
         principal: Principal,
         agent: ReactiveAgent[Any, Any],
-        main: RunId,
         own: RunId,
         request: str,
         answer: Answer,
     ) -> None:
         try:
-            asked_ones = await _of_store(agent.runs.questions(main, below=True))
+            asked_ones = await _of_store(agent.runs.questions(own, below=True))
             known = (
                 each
                 for each in asked_ones
