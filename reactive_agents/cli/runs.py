@@ -123,7 +123,7 @@ def list_runs(
     rows = []
     for each in latest:
         found = known.get(each.run_id)
-        is_unlogged = found is not None and found.status == "open" and not each.events
+        is_over = each.ended_at is not None  # until then, nothing has its figures
         row = (
             each.run_id,
             f"{each.started_at:%Y-%m-%d %H:%M:%S}",
@@ -131,7 +131,7 @@ def list_runs(
             each.status if found is None else found.state,
             *((("", "") if found is None else (str(found.attempt), found.queue)) if has_record else ()),
             "" if each.duration_s is None else f"{each.duration_s:.1f} s",
-            *(("", "") if is_unlogged else (str(each.tokens), dollars(each.cost_usd))),
+            *((str(each.tokens), dollars(each.cost_usd)) if is_over else ("", "")),
             output.one_line(each.task)[:60],
         )
         rows.append(row)
