@@ -957,7 +957,8 @@ async def ask_record(
 def recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return the record's answer; stop the run if the record failed."""
     if isinstance(answer, Success):  # its class is quicker to see than that it is no failure
-        return answer.unwrap()
+        value: _A = answer.unwrap()
+        return value
     error = answer.failure()
     interrupted = errors.RunInterrupted(run_id, error.message, error)
     raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
