@@ -498,13 +498,15 @@ def test_the_runs_of_a_user_are_forgotten_a_few_at_a_time(
     """Other writers of the file, such as all recorded runs, wait for each transaction."""
     monkeypatch.setattr(run_log, "_DELETED_AT_ONCE", 2)
     path = tmp_path / "runs.db"
-    helper = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(forever(say("It is so."))))
-    asked = agent_tool(helper.with_run_log(path).build(), name="ask", description="Ask the helper.")
+    described = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(forever(say("It is so."))))
+    helper = described.with_run_log(path).build()
+    asked = agent_tool(helper, name="ask", description="Ask the helper.")
     turns = [turn for _ in range(5) for turn in (call("ask", task="Help."), answer("So it is."))]
     builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning(answer_checks=())
     agent = builder.with_tools(asked).with_run_log(path).build()
     for user in ("ann", "bob", "ann", "ann", "ann"):
         agent.run_sync("Ask.", user=user)
+    anyio.run(helper.container.core.events().flush)
     assert len(runs_in(path, children=True, limit=50)) == 10
     log, transactions = SqliteRunLog(path), list[int]()
 
