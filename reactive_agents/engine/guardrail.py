@@ -74,7 +74,10 @@ async def check_text(
 def publish_findings(
     report: GuardrailReport, stage: GuardrailStage, run_events: RunEvents, call_id: CallId | None = None
 ) -> None:
-    """Publish an event for each finding; one for those after the first of a kind."""
+    """Publish the findings of a report as events.
+
+    Of many findings of one kind, those after the first ones have an event together.
+    """
     kinds: dict[tuple[str, str], list[GuardrailFinding]] = {}
     for finding in report.findings:
         of_kind = kinds.setdefault((finding.category, finding.action), [])

@@ -1376,7 +1376,7 @@ async def test_ended_runs_with_large_results_fill_no_memory(monkeypatch: pytest.
 
     model = ScriptedLLM(*(turn for _ in range(4) for turn in (call("page"), answer("Read."))))
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(page).build()
-    app = create_app(agent, protocols=["api"])
+    app, begun = create_app(agent, protocols=["api"]), ""
     async with asking(app) as client:
         for _ in range(4):
             begun = (await client.post("/v1/runs", json={"task": "Read."})).json()["run_id"]

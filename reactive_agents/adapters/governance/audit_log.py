@@ -761,7 +761,7 @@ def _pruned_head(connection: sql.Transaction) -> AuditHead | None:
 
 
 def _of_run(connection: sql.Transaction, columns: str, run_id: RunId) -> list[tuple[Any, ...]]:
-    """Return the rows of a run in order; those of ids with the same beginning too."""
+    """Return the rows of a run in order, with those of others whose long id begins so."""
     place = _RUN if isinstance(connection, sqlite3.Connection) else _RUN_IN_POSTGRES
     first = f'"run_id":{json.dumps(run_id)}'[:_INDEXED]
     chosen = f"SELECT {columns} FROM entries WHERE {place} >= ? AND {place} <= ? ORDER BY sequence"

@@ -261,7 +261,10 @@ def _pseudonym(user: str | None) -> str:
 
 
 def _prune(connection: Transaction, today: str) -> None:
-    """Delete old rows, once a day, since all are read for that."""
+    """Delete old rows, once a day.
+
+    All rows are read for that, and an agent may be built for each request.
+    """
     pruned = connection.execute("SELECT day FROM periods WHERE name = ?", (_PRUNED,)).fetchone()
     if pruned is not None and pruned[0] == today:
         return

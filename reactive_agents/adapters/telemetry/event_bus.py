@@ -306,7 +306,7 @@ class QueuedHandler:
 def report_failed_handler(
     handler: object, event: AgentEvent, error: BaseException, failures: Counter[str]
 ) -> None:
-    """Log with the traceback that a handler raised, but not for thousands of events.
+    """Log that a handler raised, with the traceback, but not for each event.
 
     Args:
         failures: the failures of the handler so far, by kind of error; every power of ten of them is logged.

@@ -269,7 +269,9 @@ def test_requests_have_their_texts_after_the_file_was_locked(
 
     anyio.run(main)
     (run,) = runs_in(path)
-    asked = [each.body["request"] for each in events_of(path, run.run_id) if "request" in each.body]
+    asked: list[Any] = [
+        each.body["request"] for each in events_of(path, run.run_id) if "request" in each.body
+    ]
     assert len(asked) == 2
     assert not any(None in each["messages"] or None in each["tools"] for each in asked)
     assert not log._texts
