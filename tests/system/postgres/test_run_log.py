@@ -21,6 +21,8 @@ FILES_ALONE = {
     "test_a_user_is_forgotten",
     "test_old_runs_are_deleted",
     "test_a_few_runs_are_deleted_at_a_time",
+    "test_the_runs_of_a_user_are_forgotten_a_few_at_a_time",
+    "test_requests_have_their_texts_after_the_file_was_locked",
     "test_an_operation_on_a_log_of_many_runs_takes_no_more_than_on_one_of_few",
     "test_runs_of_more_than_the_days_to_keep_are_deleted",
     "test_a_file_that_cannot_be_written_fails_no_run",
