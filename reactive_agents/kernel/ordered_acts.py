@@ -120,7 +120,17 @@ _ANYTHING = re.compile(rf"\W*{alternatives('for_anything')}", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z](?![\w'’-]|\.\w)")
 _DIGIT_OR_ADDRESS = re.compile(r"[\d@]")
-_VALUE = re.compile(rf"<?{_ADDRESS.pattern}>?|#?[A-Za-z]{{0,4}}[ -]?\d+(?:[.,]\d{{1,2}})?")
+_GROUPED = re.compile(r"\d(?:[ ()-]{0,2}\d){7,40}")
+"""A long number, such as that of a phone or account."""
+_OF_ANY = re.compile(
+    r"(?:\A|_)(?:id|number|no|nr|code|order|ticket|invoice|booking|issue|case|amount|sum|total|price|value|quantity"
+    r"|count)s?(?:_|\Z)",
+    re.IGNORECASE,
+)
+"""Names of parameters for any number of a task."""
+_VALUE = re.compile(
+    rf"<?{_ADDRESS.pattern}>?|\+?{_GROUPED.pattern}|#?[A-Za-z]{{0,4}}[ -]?\d+(?:[.,]\d{{1,2}})?"
+)
 """An argument that is an address or has one number, and is no date or time, nor worked out."""
 _NUMBER = re.compile(r"(?:\b[A-Za-z]{1,4}-)?(\d+(?:[.,]\d+)*)")
 _COMMA = re.compile(r"[,;]\s*")
@@ -475,33 +485,51 @@ def replaced_left(
     own = [each for each in calls if each.tool in known and _acted(each, known)]
     others = [each.told for each in calls if each not in own]
     told, had = "\n".join((task, earlier, *others)), "\n".join(each.told for each in own)
-    given = [value for each in own for values in each.arguments.values() for value in values]
+    given = [(name, value) for each in own for name, values in each.arguments.items() for value in values]
+    meant_by = _words_in([task.casefold()])
+    values = [
+        value for name, value in given if _VALUE.fullmatch(value) and _is_of_task(name, value, meant_by)
+    ]
     said = [each for each in said if not _SOME.search(each.text) and _NOT_YET.isdisjoint(each.words)]
     claimed, asked = "\n".join(each.text for each in said), _TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))
     acts = [] if _DIGIT_OR_ADDRESS.search(claimed) else _orders_in(task)
     is_silent = any(_says_done(each, act) for act in acts for each in said)
     for things_in in (_addresses_in, _numbers_in):
-        before, done = things_in(told), things_in(had)
-        instead = things_in("\n".join(filter(_VALUE.fullmatch, given))).keys() - {*before, *things_in(text)}
+        before, done = things_in(told), {*things_in(had), *_numbers_in(had, is_joined=False)}
+        instead = things_in("\n".join(values)).keys() - {*before, *things_in(text)}
         meant = things_in(_NO_THING.sub(" ", asked if is_silent else claimed))
         if is_silent and len(meant) > 1:
             continue  # the act may be for another one
         left = {key: each for key, each in meant.items() if key in before and not _was_given(key, done)}
         if left and any(_is_slip(each, left, told, before) for each in instead):
             return tuple(left.values())[:_MOST_LEFT]
-    return _names_left(asked, claimed, had, given) if is_english(task) else ()
+    return _names_left(asked, claimed, had, (value for _, value in given)) if is_english(task) else ()
+
+
+def _is_of_task(parameter: str, value: str, words: Set[str]) -> bool:
+    """Return whether a value may be one of the task: others are chosen by the model.
+
+    "Water the 3 pots" names no minutes.
+    """
+    if "@" in value or _OF_ANY.search(parameter):
+        return True
+    named = [each.casefold()[:_SHARED] for each in parameter.split("_") if len(each) >= _LEAST]
+    return any(word.startswith(each) for each in named for word in words)
 
 
 def _addresses_in(text: str) -> dict[str | float, str]:
     return {each.casefold(): each for each in _ADDRESS.findall(text)}
 
 
-def _numbers_in(text: str) -> dict[str | float, str]:
+def _numbers_in(text: str, *, is_joined: bool = True) -> dict[str | float, str]:
     """Return the numbers of a text, with the letters of an identifier.
 
-    0 and 1 are left out, which calls often have besides.
+    0 and 1 are left out, which calls often have besides. ``is_joined``: groups of digits are one number.
     """
-    found = ((read_number(each[1]), each[0]) for each in _NUMBER.finditer(plain_numbers(text)))
+    plain = plain_numbers(text)
+    if is_joined:
+        plain = _GROUPED.sub(lambda groups: re.sub(r"\D", "", groups[0]), plain)
+    found = ((read_number(each[1]), each[0]) for each in _NUMBER.finditer(plain))
     return {value: each for value, each in found if value not in (0, 1)}
 
 

@@ -511,7 +511,8 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
         *state.ledger.counted.attempts,
         *(each.name for each in _calls_in(context.input.history.messages)),
     }
-    uncalled = claims_left(text, context.toolset.offered, attempts, results_of(state))
+    tells = clauses.REQUEST_MARK.search(context.input.to_do) is not None  # how something is
+    uncalled = () if tells else claims_left(text, context.toolset.offered, attempts, results_of(state))
     uncalled = uncalled or _unread_condition(state, context) or _asked_and_uncalled(text, state, context)
     return f"Not called: {', '.join(uncalled)}." if uncalled else ""
 
