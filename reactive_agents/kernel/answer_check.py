@@ -518,8 +518,7 @@ def lacks_total(text: str, seen: Seen) -> bool:
 def _is_mean(text: str, seen: Seen) -> bool:
     """Return whether a text has the mean of results with one number each."""
     found = [
-        [each for each in numbers_and_names(result) if NUMBER.fullmatch(each) and not occurs(each, seen.task)]
-        for result in seen.results
+        [each for each in numbers_and_names(result) if NUMBER.fullmatch(each)] for result in seen.results
     ]
     if any(len(each) != 1 for each in found):
         return True  # of which numbers is not known
