@@ -41,7 +41,7 @@ from reactive_agents.kernel.context_window.token_estimate import (
     sized,
     transcript_size,
 )
-from reactive_agents.kernel.context_window.window import result_keys
+from reactive_agents.kernel.context_window.window import result_keys, window_of
 from reactive_agents.testing import Turn, answer, call, fail, say
 from reactive_agents.testing.core import START
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
@@ -112,7 +112,8 @@ def summarized(
         context_profile=ContextProfileOverrides(window_tokens=window), compaction=settings
     )
     size, added = sized(state.transcript.estimate, state.messages)
-    return anyio.run(with_summary, state, context, size, added), bench
+    room = window_of(context, state.transcript.estimate)
+    return anyio.run(with_summary, state, context, room, size, added), bench
 
 
 TEMPLATE, BY_MODEL = CompactionSettings("template"), CompactionSettings("model")

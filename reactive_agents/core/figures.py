@@ -213,7 +213,8 @@ class KnownNumbers:
         numbers = list(self.numbers)
         if len(numbers) > _MOST_SUMMED or not NUMBER.fullmatch(figure):
             return self.supports(figure)
-        sums = {*numbers, *(a + b for a in numbers for b in numbers), sum(self._every)}
+        # the first so many of all, since further results do not make a share wrong
+        sums = {*numbers, *(a + b for a in numbers for b in numbers), *accumulate(self._every)}
         shares = {100 * a / b for a in sums for b in sums if b} | {100 * a for a in numbers}
         shares |= {*numbers, *(100 - each for each in (*numbers, *shares)), *(each - 100 for each in shares)}
         slack = 0.5 * 10.0 ** -len(figure.replace(",", ".").partition(".")[2]) + 1e-9
