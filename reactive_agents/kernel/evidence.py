@@ -130,7 +130,8 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     if not unknown or shows_content(shown):
         return ()
     if seen.results and not clauses.LETTER.search(seen.found) and not clauses.asks_total(seen.task):
-        return tuple(unknown)  # nothing was found that it might follow from
+        # nothing was found that it might follow from, other than that there is nothing
+        return tuple(each for each in unknown if not NUMBER.fullmatch(each) or read_number(each))
     known = KnownNumbers(shown, seen.results)
     rest = unknown
     if "%" not in told and clauses.asks_total(seen.task):

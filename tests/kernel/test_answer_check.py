@@ -1075,6 +1075,11 @@ def test_empty_results_support_no_names(answer: str, unknown: tuple[str, ...]) -
     assert unknown_people(answer, Seen("Where is the parcel that should come on Friday?", ("[]",))) == unknown
 
 
+def test_an_empty_result_supports_no_figure_but_zero() -> None:
+    seen = Seen("How much did Ann refund?", ("[]",))
+    assert unsupported_figures("She refunded 0.00 EUR, not 12.50 EUR.", seen) == ("12.50",)
+
+
 def test_units_and_shares_are_read_in_linear_time() -> None:
     seen = Seen("How far is it?", ("24 miles",))
     assert_linear(lambda size: unsupported_figures("24 km " + "1" * size, seen), 4_000)
