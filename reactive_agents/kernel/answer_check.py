@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import islice
+from itertools import chain, islice
 from statistics import fmean
 from typing import Literal, TypeAlias
 
@@ -501,29 +501,36 @@ def _adds(clause: str, seen: Seen) -> bool:
 
 
 def lacks_total(text: str, seen: Seen) -> bool:
-    """Return whether a text lacks a total or mean of several results that is due.
+    """Return whether a text lacks a total of several results, or has another mean.
 
     Its figures are all those of the results.
     """
-    if len(seen.results) < 2 or not (asks_total(seen.task) or asks_mean(seen.task)):
+    is_of_mean = asks_mean(seen.task)
+    if len(seen.results) < 2 or not (is_of_mean or asks_total(seen.task)):
         return False
     if not all(map(NUMBER.search, seen.results)):
         return False
-    if asks_mean(seen.task) and _is_mean(text, seen):
+    if is_of_mean and not _has_other_mean(text, seen):
         return False
     shown = "\n".join((seen.task, *seen.results))
     return all(occurs(each, shown) for each in (*numbers_and_names(text), *numerals(text)))
 
 
-def _is_mean(text: str, seen: Seen) -> bool:
-    """Return whether a text has the mean of results with one number each."""
+def _has_other_mean(text: str, seen: Seen) -> bool:
+    """Return whether a text calls one number the mean of results, and it is not.
+
+    Each result has one number. A text with each of them once may tell a mean of each: "15.2 in Rome and 5.7
+    in Oslo".
+    """
     found = [
         [each for each in numbers_and_names(result) if NUMBER.fullmatch(each)] for result in seen.results
     ]
     if any(len(each) != 1 for each in found):
-        return True  # of which numbers is not known
-    mean = fmean(read_number(each) for (each,) in found)
-    return any(abs(read_number(each) - mean) < 0.5 for each in NUMBER.findall(text))
+        return False  # of which numbers is not known
+    numbers, told = ([*map(read_number, each)] for each in (chain(*found), NUMBER.findall(text)))
+    if sorted(told) == sorted(numbers) or any(abs(each - fmean(numbers)) < 0.5 for each in told):
+        return False
+    return any(asks_mean(each) and len(NUMBER.findall(each)) == 1 for each in clauses_of(text))
 
 
 def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bool:

@@ -64,6 +64,7 @@ MANY_WORDS = 20
 """A text of so many words is hardly ever an announcement, and may be an answer without a look-up."""
 _TOTAL = lazy_pattern(expression("total"), re.IGNORECASE)
 _MEAN = lazy_pattern(expression("mean"), re.IGNORECASE)
+_CHOICE, _LISTED = (lazy_pattern(expression(each), re.IGNORECASE) for each in ("or", "and"))
 _SPARED = lazy_pattern(rf"{expression('spare')}[^,;!?\n]{{0,80}}", re.IGNORECASE)
 """Words of a total of several things."""
 _FIGURE_ASKED = lazy_pattern(expression("figure_asked"), re.IGNORECASE)
@@ -567,6 +568,17 @@ def foresees_failure(task: str) -> bool:
     """Return whether a task says what to do on failure: "If it is gone, say so"."""
     return any(
         _TRY.search(each) or (CONDITION.search(each) and (denies(each) or _FAILS.search(each)))
+        for each in clauses_of(task)
+    )
+
+
+def leaves_choice(task: str) -> bool:
+    """Return whether a task leaves several to choose from: "Book Roma or Napoli".
+
+    Not in "Pay R-17 and R-18, or say why not".
+    """
+    return any(
+        _CHOICE.search(each) and not (CONDITION.search(each) or _LISTED.search(each))
         for each in clauses_of(task)
     )
 

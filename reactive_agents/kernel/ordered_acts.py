@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import groupby, islice, takewhile
 from typing import NamedTuple
 
 from attrs import evolve, frozen
@@ -86,7 +86,7 @@ _ENCLITIC = re.compile(r"(?<=\w{5}[aei])(?=l[aeoi]s?\b)")
 """Where a pronoun is written with its verb: "resérvalo"."""
 _NO_ORDER = re.compile(expression("no_order"), re.IGNORECASE)
 """Words of clauses that ask or tell about an act."""
-_DOUBT = re.compile(rf"{expression('order_in_doubt')}|\S\s*\n\s*\S", re.IGNORECASE)
+_DOUBT = re.compile(rf"{expression('order_in_doubt')}|\S[^\S\n]*\n\s*\S", re.IGNORECASE)
 """Signs that an order may not be meant, or not now."""
 _PRONOUNS = word_set("object_pronoun")
 """What an order may be about that was said before: "send it"."""
@@ -142,6 +142,12 @@ _NAME = re.compile(r"(?<=[\w,;:(] )[A-Z][a-z]{2,29}\b")
 _NAMED = re.compile(r"[A-Z][\w'’.-]{1,29}(?: [A-Z][\w'’.-]{1,29}){0,2}")
 _ALIKE = 0.6
 """The least share of letters of two names of which one is a slip for the other."""
+_SOUNDS = (("ks", "s"), ("x", "s"), ("z", "s"), ("ph", "f"), ("ck", "k"), ("c", "k"), ("q", "k"), ("w", "v"))
+"""Letters that languages write for one sound, in small letters."""
+_CONSONANTS = frozenset("bdfgjklmnprstv")
+"""Those that spellings of a name share; "h" is often silent."""
+_COUNTRY_CODE, _LEAST_PHONE = 3, 7
+"""The most digits of a country code, and the fewest of a phone number with an area code."""
 _MOST_LEFT = 8
 _TOLD = re.compile(expression("told"), re.IGNORECASE)
 _SHARED = 4
@@ -496,6 +502,7 @@ def replaced_left(
     is_silent = any(_says_done(each, act) for act in acts for each in said)
     for things_in in (_addresses_in, _numbers_in):
         before, done = things_in(told), {*things_in(had), *_numbers_in(had, is_joined=False)}
+        done |= {short for each in done for short in _without_country_code(each)}
         instead = things_in("\n".join(values)).keys() - {*before, *things_in(text)}
         meant = things_in(_NO_THING.sub(" ", asked if is_silent else claimed))
         if is_silent and len(meant) > 1:
@@ -531,6 +538,13 @@ def _numbers_in(text: str, *, is_joined: bool = True) -> dict[str | float, str]:
         plain = _GROUPED.sub(lambda groups: re.sub(r"\D", "", groups[0]), plain)
     found = ((read_number(each[1]), each[0]) for each in _NUMBER.finditer(plain))
     return {value: each for value, each in found if value not in (0, 1)}
+
+
+def _without_country_code(thing: str | float) -> Iterator[float]:
+    """Yield what may be the rest of a phone number after the code of its country."""
+    if isinstance(thing, float) and thing >= 10**_LEAST_PHONE and thing.is_integer():
+        size = len(str(int(thing)))
+        yield from (thing % 10 ** (size - code) for code in range(1, _COUNTRY_CODE + 1))
 
 
 def _was_given(thing: str | float, given: Container[str | float]) -> bool:
@@ -569,9 +583,23 @@ def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tu
 
 
 def _is_alike(name: str, other: str) -> bool:
-    """Return whether a word is a slip for another, and no short form of it."""
-    is_short_form = name.startswith(other) or other.startswith(name)
-    return not is_short_form and SequenceMatcher(None, name, other).ratio() >= _ALIKE
+    """Return whether a word is a slip for another, and no short form or spelling of it."""
+    if SequenceMatcher(None, name, other).ratio() < _ALIKE:
+        return False
+    name, other = _without_accents(name), _without_accents(other)
+    spoken, heard = _consonants_of(name), _consonants_of(other)
+    is_spelling = min(len(spoken), len(heard)) > 1 and (spoken.startswith(heard) or heard.startswith(spoken))
+    return not (is_spelling or name.startswith(other) or other.startswith(name))
+
+
+def _consonants_of(name: str) -> str:
+    """Return the consonants of a name as they sound, by which its spellings are one.
+
+    "Munich" is "München", "Katherine" is "Kathryn", and "Aleksandr" is "Alexander".
+    """
+    for written, sound in _SOUNDS:
+        name = name.replace(written, sound)
+    return "".join(letter for letter, _ in groupby(each for each in name if each in _CONSONANTS))
 
 
 def _is_firm(task: str) -> bool:
@@ -710,13 +738,16 @@ def _ordered(words: list[str]) -> tuple[str, list[str]]:
 def _act_in(word: str) -> tuple[str, str]:
     """Return the act of a word and the word's ending; empty if it is of none."""
     word = word.casefold()
-    folded = "".join(
-        each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each)
-    ).replace("ł", "l")
+    folded = _without_accents(word)
     for size in range(min(len(folded), _LONGEST_BEGINNING), 2, -1):
         if act := _ACTS.get(folded[:size]):
             return act, word[size:]
     return "", ""
+
+
+def _without_accents(word: str) -> str:
+    letters = (each for each in unicodedata.normalize("NFD", word) if not unicodedata.combining(each))
+    return "".join(letters).replace("ł", "l")
 
 
 def _past_acts(text: str) -> Iterator[str]:

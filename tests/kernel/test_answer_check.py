@@ -557,6 +557,11 @@ def test_a_total_that_is_asked_for_has_to_be_there() -> None:
     scores = Seen("What is the average of L1, L2 and L3?", ("L1: 71", "L2: 84", "L3: 91"))
     assert lacks_total("The average is 84.", scores)
     assert not lacks_total("The average is 82.", scores)
+    for task in ("Compare the average rents of Rome and Oslo.", "Is it dearer than average in both?"):
+        rents = Seen(task, ("1150", "1490"))
+        assert not lacks_total("The average rent is 1150 in Rome, and that in Oslo is 1490.", rents)
+    asked = Seen("What do you mean by hot? Is it hot in Rome and Oslo?", ("31", "8"))
+    assert not lacks_total("It is hot in Rome, with 31.", asked)
     assert not lacks_total("L1 costs 39.", Seen("What does L1 cost altogether?", ("39",)))
     assert not concludes("L1 costs 39 and L2 costs 52.", {"price": "Return a price."}, seen)
 

@@ -711,6 +711,13 @@ def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
         ("Mail Robert today.", "Robert was told.", ["send_mail to=Rob"]),
         ("Book it for Friday.", "It is booked for Friday.", ["cancel_booking day=Lisbon"]),
         ("Book it for Ana.", "Anna has it.", ["cancel_booking day=Anna"]),
+        ("Book a flight to Munich today.", "Munich is booked.", ["cancel_booking day=Muenchen"]),
+        ("Book a flight to Munich today.", "Munich is booked.", ["cancel_booking day=München"]),
+        ("Book a flight to Rome today.", "Rome is booked.", ["cancel_booking day=Roma"]),
+        ("Invite Katherine today.", "Katherine is invited.", ["close_ticket to=Kathryn"]),
+        ("Tell Aleksandr today.", "Aleksandr was told.", ["send_mail to=Alexander"]),
+        ("Mail Zoe today.", "Zoe was told.", ["send_mail to=Zoë"]),
+        ("Text 0151 220 040 now.", "0151 220 040 got it.", ["close_ticket number=+49151220040"]),
     ],
 )
 def test_where_another_thing_may_be_meant_nothing_is_left(task: str, text: str, calls: list[str]) -> None:
@@ -730,6 +737,9 @@ def test_the_work_is_linear_in_the_length_of_the_texts() -> None:
     said = "R-17 and R-18 were paid, and all is well. "
     assert_linear(lambda size: parts_left(PAY, said * size, PARTS, made("pay_invoice R-17")), 40)
     assert_linear(lambda size: left_out(CLOSE, said * size, with_arguments("close_ticket id=5")), 40)
+    assert_linear(
+        lambda size: left_out(CLOSE + "\n" * size, "All.", with_arguments("close_ticket id=5")), 1_000
+    )
     many = "Close the tickets 5, 6 and 7 and mail ana@x.org. "
     assert_linear(
         lambda size: left_out(many * size, "All are closed.", with_arguments("close_ticket id=5")),

@@ -344,9 +344,10 @@ def undone_act(
     """Return the failure of the last call by which something was to be done.
 
     None if the model later made a call of a tool that may do something, and it worked, unless that is
-    another act of the task; one beside it in its turn is no later one. Any call that worked counts after a
-    failure of a tool whose verb is not in the task; and in a task that is not English, a tool that worked
-    before is not known to be the one that the task orders.
+    another act of the task; one beside it in its turn is no later one, except for one of several that the
+    task leaves to choose from: "on a1 or a2". Any call that worked counts after a failure of a tool whose
+    verb is not in the task; and in a task that is not English, a tool that worked before is not known to be
+    the one that the task orders.
     """
     if not any(step.is_failed_call for step in steps):
         return None
@@ -360,6 +361,9 @@ def undone_act(
     failed: ReasoningStep | None = None
     by = ""
     made: dict[CallId | None, ReasoningStep | None] = {}
+    chosen, is_choice = list[ToolDefinition](), clauses.leaves_choice(task)
+    from reactive_agents.kernel.ordered_acts import is_for_another_act  # takes a while to read
+
     for step in steps:
         known = step.metadata
         tool = tools.get(known.tool_used or "") if known is not None else None
@@ -367,11 +371,13 @@ def undone_act(
             continue
         if step.type == "action":
             made[known.call_id] = failed
-        elif step.is_failed_call and not step.is_declined_or_in_doubt and tool.name in wanted:
-            failed, by = step, tool.name
-        elif failed is not None and known.success and made.get(known.call_id) is failed:
-            from reactive_agents.kernel.ordered_acts import is_for_another_act  # takes a while to read
-
+            continue
+        if known.success and is_choice and clauses.may_act(tool):
+            chosen.append(tool)
+        if step.is_failed_call and not step.is_declined_or_in_doubt and tool.name in wanted:
+            if all(is_for_another_act(each, tool, task, "") for each in chosen):
+                failed, by = step, tool.name
+        elif failed is not None and known.success and (is_choice or made.get(known.call_id) is failed):
             only_looks = tool.description and is_reading(act_of(tool.description))
             is_beside = is_for_another_act(tool, tools[by], task, results.get(known.result_key or "", ""))
             if not (is_beside or (only_looks and clauses.is_named_in(tools[by], task))):

@@ -1170,3 +1170,20 @@ def test_what_a_task_says_to_keep_is_not_missing() -> None:
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(delete_file).build()
     result = agent.run_sync("Delete a.log and b.log, but keep c.log.")
     assert (result.status, len(model.requests)) == ("completed", 2)
+
+
+def test_one_of_several_to_choose_from_may_fail_in_the_same_turn() -> None:
+    def restart_service(host: str) -> str:
+        """Restart a service."""
+        if host == "a1":
+            raise RuntimeError("unreachable")
+        return "restarted"
+
+    hosts = [call("restart_service", host="a1"), call("restart_service", host="a2")]
+    said = "It was restarted on a2; a1 is unreachable."
+    for made in (hosts, hosts[::-1]):
+        for task, status in (("on a1 or a2", "completed"), ("on a1 and a2", "partial")):
+            model = ScriptedLLM(calls(*made), forever(answer(said)))
+            builder = ReactiveAgents.create().with_llm(model).with_reasoning()
+            result = builder.with_tools(restart_service).build().run_sync(f"Restart the service {task}.")
+            assert result.status == status
