@@ -6,6 +6,7 @@ and only new passages are embedded. The index holds copies alone, so that it may
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
@@ -36,11 +37,11 @@ from reactive_agents.adapters.tools.workspace import (
     files_below,
     is_binary,
     open_to_read,
-    read_lines,
     resolve_inside,
 )
 from reactive_agents.core.config import IN_PROCESS, ModelConfig
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolErrors, ToolFailed
+from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.texts import one_line
 from reactive_agents.effects import call_function
@@ -49,8 +50,11 @@ from reactive_agents.ports import Embedder
 DOCUMENT_SEARCH = "document-search"
 LARGEST_FILE = 20_000_000
 """The maximum of bytes of a text file."""
+MOST_PASSAGES = 1_000
+"""The maximum of passages of a search."""
 _FILES_AT_ONCE, _TEXTS_AT_ONCE = 50, 64
-_LINE_CHARS = 100_000
+_CHARS_AT_ONCE = 2_000_000
+"""Characters after which what was read is written: other writers of the file wait meanwhile."""
 _HEADING = re.compile(r"(#{1,6}) +(\S.{0,200})")
 _FENCES = ("```", "~~~")
 _FEWEST_CHARS = 200
@@ -201,6 +205,10 @@ class DocumentIndex:
         self._file = SqliteFile(path, DOCUMENTS, lambda message, _: ToolFailed(DOCUMENT_SEARCH, message))
         self._redactor = Redactor()
         self._refreshing = threading.Lock()
+        self._tries_again = True
+        """Whether files that could not be indexed are tried again, as they are once by each index."""
+        self._unnamed = 0
+        """Files whose names are no text, which SQLite cannot keep."""
 
     def tool(
         self, name: str = DOCUMENT_SEARCH, description: str | None = None, *, timeout_s: float = 60.0
@@ -236,7 +244,10 @@ class DocumentIndex:
         """Return the passages that match a query best.
 
         Without its embedder, which may fail, it searches by words, and the note says so. Fails if the index
-        cannot be read or written, or the query has no word.
+        cannot be read or written, the folder is gone, or the query has no word.
+
+        Args:
+            limit: how many passages to return at most, 1 or more; above 1,000 it is 1,000.
         """
         invalid = at_least_one(tool_name, "max_results", limit)
         if invalid is not None:
@@ -256,7 +267,8 @@ class DocumentIndex:
             if isinstance(answer, Failure) and not notes:
                 notes.append(_without_meaning(answer.failure()))
         asked = search.full_text_query((*words, *search.keyword_pairs(query)), every=False)
-        found = await self._file.read("search", lambda index: self._found(index, asked, meant, limit))
+        most = min(limit, MOST_PASSAGES)
+        found = await self._file.read("search", lambda index: self._found(index, asked, meant, most))
         if isinstance(found, Failure):
             return Failure(found.failure())
         result = FoundPassages(passages=found.unwrap())
@@ -281,6 +293,8 @@ class DocumentIndex:
         await self._file.aclose()
 
     async def _refresh(self) -> Result[tuple[str, ...], ToolFailed]:
+        if not await anyio.Path(self.folder).is_dir():  # what is known of it is kept
+            return Failure(ToolFailed(DOCUMENT_SEARCH, f"the folder {str(self.folder)!r} does not exist"))
         found = await anyio.to_thread.run_sync(self._stamps)
         read = await self._file.read("refresh", self._known)
         if isinstance(read, Failure):
@@ -288,27 +302,40 @@ class DocumentIndex:
         known = read.unwrap()
         changed = [path for path in found if known.get(path) != found[path]]
         changed += known.keys() - found.keys()
-        for at in range(0, len(changed), _FILES_AT_ONCE):
-            texts = {path: await self._passages(path, found) for path in changed[at : at + _FILES_AT_ONCE]}
+        texts, size = dict[str, tuple[DocumentPassage, ...] | str | None](), 0
+        for count, path in enumerate(changed, start=1):
+            passages = texts[path] = await self._passages(path, found)
+            size += sum(len(each.text) for each in passages) if isinstance(passages, tuple) else 0
+            if count < len(changed) and len(texts) < _FILES_AT_ONCE and size < _CHARS_AT_ONCE:
+                continue
             written = await self._file.write("refresh", partial(self._write, texts=texts, stamps=found))
             if isinstance(written, Failure):
                 return Failure(written.failure())
+            texts, size = {}, 0
+        self._tries_again = False
         return await self._embed(len(found) >= MOST_FILES)
 
     def _stamps(self) -> dict[str, str]:
         """Return the files, each with what changes when it does."""
         stamps: dict[str, str] = {}
+        self._unnamed = 0
         fits = (path for path in files_below(self.folder) if fits_glob(path, self._glob))
         for path in islice(fits, MOST_FILES):
             try:
                 status = os.stat(self.folder / path)
             except OSError:  # it was removed meanwhile
                 continue
-            stamps[path] = f"{status.st_size} {status.st_mtime_ns}"
+            if without_surrogates(path) != path:
+                self._unnamed += 1
+                continue
+            suffix = Path(path).suffix.lower()
+            by = f" {suffix}" if suffix in self._readers else ""  # it may get a reader, or lose it
+            stamps[path] = f"{status.st_size} {status.st_mtime_ns}{by}"
         return stamps
 
     def _known(self, index: Transaction) -> dict[str, str]:
-        statement = "SELECT path, stamp FROM documents WHERE collection = ?"
+        stamp = "iif(problem = '', stamp, '')" if self._tries_again else "stamp"
+        statement = f"SELECT path, {stamp} FROM documents WHERE collection = ?"
         return dict(index.execute(statement, (self._collection,)).fetchall())
 
     async def _passages(
@@ -331,7 +358,7 @@ class DocumentIndex:
         if not isinstance(text, str):
             _log.warning("%s cannot be indexed: its reader returned %s, no text", path, type(text).__name__)
             return "whose reader failed"
-        return tuple(passages_of(text.splitlines(), self._most))
+        return tuple(passages_of(without_surrogates(text).splitlines(), self._most))
 
     def _read(self, path: str) -> tuple[DocumentPassage, ...] | str:
         opened = open_to_read(self.folder, path)
@@ -342,7 +369,8 @@ class DocumentIndex:
                 return "above 20 MB"
             if is_binary(file):
                 return "binary"
-            return tuple(passages_of(read_lines(file, max_chars=_LINE_CHARS), self._most))
+            text = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")
+            return tuple(passages_of((line.rstrip("\r\n") for line in text), self._most))
 
     def _write(
         self,
@@ -411,7 +439,8 @@ class DocumentIndex:
             " GROUP BY problem ORDER BY problem",
             (self._collection,),
         )
-        return [f"{count} {problem}" for count, problem in rows]
+        unnamed = [f"{self._unnamed} whose name is not UTF-8"] if self._unnamed else []
+        return [*(f"{count} {problem}" for count, problem in rows), *unnamed]
 
     def _lacking(self, index: Transaction, model: str) -> list[tuple[str, str]]:
         """Return the next passages without a vector, each with its digest."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -13,7 +15,13 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from reactive_agents import DocumentIndex, ReactiveAgents
-from reactive_agents.agent.document_search import DocumentPassage, FoundPassage, FoundPassages, passages_of
+from reactive_agents.agent.document_search import (
+    MOST_PASSAGES,
+    DocumentPassage,
+    FoundPassage,
+    FoundPassages,
+    passages_of,
+)
 from reactive_agents.core.errors import InvalidToolArguments, ToolFailed
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support.embedders import ToyEmbedder
@@ -239,6 +247,48 @@ async def test_files_outside_and_binary_ones_are_not_read(folder: Path, tmp_path
     }
 
 
+async def test_files_that_could_not_be_indexed_are_tried_again_by_the_next_index(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "page.pdf").write_bytes(b"%PDF\0")
+
+    async def searched(**readers: Callable[[Path], object]) -> str | None:
+        given = {f".{suffix}": reader for suffix, reader in readers.items()}
+        index = DocumentIndex(folder, path=tmp_path / "index.db", readers=given)
+        await found(index, "drone")
+        result = await found(index, "drone")
+        await index.aclose()
+        return result.get("note") or result["passages"][0]["text"]
+
+    tries: list[Path] = []
+    assert await searched() == "Files skipped: 1 binary."
+    assert await searched(pdf=tries.append) == "Files skipped: 1 whose reader failed."
+    assert len(tries) == 1
+    assert await searched(pdf=lambda path: "By drone.") == "By drone."
+    assert await searched() == "Files skipped: 1 binary."
+
+
+async def test_texts_and_names_that_are_no_unicode_hold_up_no_other_file(folder: Path) -> None:
+    (folder / "scan.pdf").write_bytes(b"%PDF\0")
+    note = None
+    with suppress(OSError):  # of a file system that has no such names
+        (folder / "name-\udcff.md").write_text("A drone.\n", encoding="utf-8")
+        note = "Files skipped: 1 whose name is not UTF-8."
+    index = DocumentIndex(folder, readers={".pdf": lambda path: "drone \udcff"})
+    result = await found(index, "drone")
+    assert ([each["text"] for each in result["passages"]], result.get("note")) == (["drone \ufffd"], note)
+
+
+async def test_all_of_a_long_line_is_found(folder: Path) -> None:
+    (folder / "data.json").write_text("[" + "0, " * 50_000 + '"drone"]', encoding="utf-8")
+    assert (await first(DocumentIndex(folder), "drone"))["path"] == "data.json"
+
+
+async def test_a_search_returns_at_most_a_thousand_passages(folder: Path) -> None:
+    (folder / "many.md").write_text("# Drone\nflies\n" * (MOST_PASSAGES + 1), encoding="utf-8")
+    assert len((await found(DocumentIndex(folder), "drone", 2**63))["passages"]) == MOST_PASSAGES
+
+
 # --- failures -------------------------------------------------------------------------------------------
 
 
@@ -249,6 +299,17 @@ async def test_a_query_without_a_word_and_a_limit_below_one_are_refused(folder: 
         assert isinstance(refused, Failure)
         assert isinstance(refused.failure(), InvalidToolArguments)
     assert isinstance(await index.search("what is it"), Success)  # common words are words
+
+
+async def test_a_folder_that_is_gone_empties_no_index(folder: Path, tmp_path: Path) -> None:
+    embedder = ToyEmbedder()
+    index = DocumentIndex(folder, embedder=embedder)
+    await first(index, "refunds")
+    away = await anyio.Path(folder).rename(tmp_path / "away")
+    assert "does not exist" in (await index.search("refunds")).failure().message
+    await away.rename(folder)
+    await first(index, "refunds")
+    assert len(embedded_passages(embedder)) == len(set(embedded_passages(embedder)))
 
 
 async def test_a_file_that_is_no_database_is_refused_and_kept(folder: Path, tmp_path: Path) -> None:
