@@ -401,8 +401,8 @@ class OpenAIProtocol:
             if known is None:
                 response_id, session = await turns.next(agent, body, user, run_id, given.history)
                 answer = AgentResponse(response_id, int(time.time()), name, body)
-            else:  # the same request once more
-                answer, session = known[0], runs.session_of(known[1])
+            else:  # the same request once more, without what is redacted in the stored one
+                answer, session = evolve(known[0], body=body), runs.session_of(known[1])
             if session is not None and given.history:
                 detail = "input: got earlier answers, which the conversation already contains."
                 raise web.Problem(400, "invalid_value", detail, param="input")

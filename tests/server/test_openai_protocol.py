@@ -469,6 +469,27 @@ async def test_a_request_that_is_repeated_with_its_key_is_one_response(tmp_path:
     assert [each.model_dump() for each in both] == [late.model_dump()] * 3
 
 
+@pytest.mark.parametrize("is_durable", [False, True])
+async def test_a_repeated_request_with_a_secret_gets_its_response(tmp_path: Path, is_durable: bool) -> None:
+    """What is stored of the first one is redacted."""
+    secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+    once = {"idempotency-key": "order-7"}
+
+    async def ask(client: AsyncOpenAI, told: str) -> Any:
+        given: Any = {"instructions": told, "metadata": {"order": secret}, "extra_headers": once}
+        return await client.responses.create(model="clerk", input="Do it.", **given)
+
+    served = durable(tmp_path, say("Done.")) if is_durable else agent(say("Done."))
+    async with speaking(served) as client:
+        both = [await ask(client, f"The key is {secret}.") for _ in range(2)]
+        with pytest.raises(openai.BadRequestError):
+            await ask(client, "There is no key.")
+    if is_durable:
+        async with speaking(durable(tmp_path)) as client:
+            both.append(await ask(client, f"The key is {secret}."))
+    assert all(each.model_dump() == both[0].model_dump() for each in both)
+
+
 async def test_a_response_is_streamed_in_events_that_the_client_understands() -> None:
     async with speaking(agent(say("One two three."), say("Four."))) as client:
         async with client.responses.stream(model="clerk", input="Count.") as stream:
