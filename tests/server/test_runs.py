@@ -6,11 +6,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
 from dependency_injector.providers import Object
+from pydantic import AfterValidator
 from returns.result import Failure, Result
 
 from reactive_agents import AgentError, ReactiveAgents, tool
@@ -53,7 +54,9 @@ def pay(to: str) -> str:
 async def service_of(path: Path, *turns: Any) -> AsyncIterator[AgentService]:
     """The service of an agent whose payments need approval, as of a process of its own."""
     agent = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
-    agent = agent.with_tools(pay).with_approval(timeout_s=3_600.0).with_durability(path, recover=False)
+    agent = (
+        agent.with_tools(pay, transfer).with_approval(timeout_s=3_600.0).with_durability(path, recover=False)
+    )
     async with agent.build() as clerk:
         service = AgentService({"clerk": clerk})
         try:
@@ -66,6 +69,37 @@ async def waiting_run(service: AgentService) -> LiveRun:
     run = await service.start_here(service.anybody, "clerk", RunRequest("Pay Ann.", run_id=RunId("r")))
     await until(lambda: run.requests)
     return run
+
+
+def existing(payee: str) -> str:
+    if payee not in ("Ann", "Bo"):
+        raise ValueError("the name of a payee")
+    return payee
+
+
+@tool(requires_approval=True)
+def transfer(to: Annotated[str, AfterValidator(existing)]) -> str:
+    """Transfer money."""
+    PAID.append(to)
+    return "paid"
+
+
+def approved_with(to: str) -> Answer:
+    return ("approval", ApprovalDecision(approved=True, arguments={"to": to}))
+
+
+async def test_other_arguments_that_only_the_tool_can_refuse_leave_the_call_waiting(tmp_path: Path) -> None:
+    PAID.clear()
+    turns = call("transfer", to="Ann"), answer("Paid.")
+    async with service_of(tmp_path / "runs.db", *turns) as service:
+        run = await waiting_run(service)
+        (key,) = run.requests
+        with pytest.raises(Problem, match="expected the name of a payee"):
+            await service.settle(service.anybody, run, *key, approved_with("Zed"))
+        assert [*run.requests] == [key]
+        await service.settle(service.anybody, run, *key, approved_with("Bo"))
+        await run.until_ended()
+    assert PAID == ["Bo"]
 
 
 async def last_of(service: AgentService, answered: set[RequestKey]) -> Any:
