@@ -589,9 +589,11 @@ class AgentService:
         if isinstance(run, LiveRun) and run.is_durable:  # unless a sub-run has another record, or none
             is_recorded = await _of_store(_unless_missing(agent.runs.find(own))) is not None
             for each in agent.pending_approvals():  # the record does not have all checks of the tool
-                if answer[0] == "approval" and (each.run_id, each.approval_id) == (own, request):
-                    if isinstance(refused := each.taken(answer[1]), Failure):
-                        raise _not_settled(refused.failure())
+                is_meant = (each.run_id, each.approval_id) == (own, request)
+                if is_meant and answer[0] == "approval":
+                    taken = each.taken(answer[1])
+                    if isinstance(taken, Failure):
+                        raise _not_settled(taken.failure())
         if is_recorded:  # where the first answer holds, whichever process it came to
             await self._settle_recorded(principal, agent, own, request, answer)
         if isinstance(run, LiveRun):
