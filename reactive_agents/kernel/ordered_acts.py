@@ -562,7 +562,7 @@ def _is_slip(
     if isinstance(thing, str):
         folded = told.casefold()
         return not any(has_word(each, folded) for each in _TOKEN.findall(thing.partition("@")[0]))
-    if not thing.is_integer() and all(float(each).is_integer() for each in left):
+    if not float(thing).is_integer() and all(float(each).is_integer() for each in left):
         return False
     known = (each for each in numbers if isinstance(each, float))
     return str(int(thing)) not in numerals(told) and not follows_at_once(thing, known)
