@@ -53,6 +53,8 @@ _MOST_SUMMED = 8
 _LONGEST_STRIDE = 8
 _LONGEST_NUMBER = 300
 _MILLION = 1e6
+_LONGEST_COUNT = 60.0
+"""The largest unit of which the rest is told too."""
 _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
 _CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
@@ -209,14 +211,15 @@ class KnownNumbers:
         return all((len(parts) > 1 and is_small(part)) or self._has(part) for part in parts)
 
     def supports_share(self, figure: str) -> bool:
-        """Return whether a percentage was seen, or is a share or growth."""
+        """Return whether a percentage was seen, or is a share, growth or change of others."""
         numbers = list(self.numbers)
         if len(numbers) > _MOST_SUMMED or not NUMBER.fullmatch(figure):
             return self.supports(figure)
         # the first so many of all, since further results do not make a share wrong
         sums = {*numbers, *(a + b for a in numbers for b in numbers), *accumulate(self._every)}
         shares = {100 * a / b for a in sums for b in sums if b} | {100 * a for a in numbers}
-        shares |= {*numbers, *(100 - each for each in (*numbers, *shares)), *(each - 100 for each in shares)}
+        shares |= {*sums, *(a - b for a in numbers for b in numbers)}  # also points of percentages
+        shares |= {*(100 - each for each in (*numbers, *shares)), *(each - 100 for each in shares)}
         slack = 0.5 * 10.0 ** -len(figure.replace(",", ".").partition(".")[2]) + 1e-9
         return has_between(sorted(shares), read_number(figure) - slack, read_number(figure) + slack)
 
@@ -344,6 +347,8 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
         for unit in _UNITS:
             yield a * unit
             yield a / unit
+            if a > unit <= _LONGEST_COUNT:  # "2 hours and 22 minutes"
+                yield a % unit
         if a >= _MILLION:
             yield a / _MILLION
             yield a / _MILLION / 1000
@@ -361,7 +366,7 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
 def in_another_unit(figure: str, text: str, shown: str) -> bool:
     """Return whether a figure has a unit that it was only shown with another of.
 
-    "24 km", where a result has 24 miles, and nothing has 24 of anything else.
+    "24 km", where a result has 24 miles, nothing has 24 of anything else, and no other number makes 24 km.
     """
     pattern = re.compile(rf"(?<![\w.,]){re.escape(figure)}(?![.,]?\d)")
 
@@ -370,7 +375,11 @@ def in_another_unit(figure: str, text: str, shown: str) -> bool:
         return {(each.lastgroup or "") if each else "" for each in found}
 
     said = units_in(text)
-    return any({one} <= said and units_in(shown) == {other} for one, other in _SAME_KIND if said - {""})
+    if not any({one} <= said and units_in(shown) == {other} for one, other in _SAME_KIND if said - {""}):
+        return False
+    known = map(read_number, islice(NUMBER.findall(shown), _MOST_NUMBERS))
+    value = read_number(figure)
+    return not any(abs(each - value) <= _CONVERTED * value for each in _converted(known))
 
 
 def follows_at_once(value: float, numbers: Iterable[float]) -> bool:

@@ -97,6 +97,9 @@ def test_what_nothing_seen_supports_is_named_once_and_in_order(answer: str, figu
         ("How warm is it?", ("86 degrees Fahrenheit",), "30 °C, which is 86 °F", "86 degrees Celsius"),
         ("How heavy is it?", ("18 lb",), "About 8.2 kg", "It is 18 kg"),
         ("Wie weit ist es?", ("24 km",), "24 Kilometer", "24 Meilen"),
+        ("How far are both?", ("38.6 miles", "24 miles"), "62.1 km and 38.6 km", "67.3 km"),
+        ("How did it change?", ("6.2 %, then 5.7 %",), "It fell by 0.5 percentage points", "by 0.7 %"),
+        ("How long is it?", ("142 min",), "2 hours and 22 minutes", "2 hours and 27 minutes"),
     ],
 )
 def test_a_number_is_known_in_the_way_that_others_write_it(
