@@ -158,7 +158,7 @@ def _held_to_orders(
     missing = call_missing_in(result.output, steps, results, given, ready) if NOT_DONE in checks else ""
     if missing:
         return ended_partial(result, NOT_DONE, describe_not_done(missing))
-    left = items_left_in(result, given, ready) if LEFT_OUT in checks else ()
+    left = items_left_in(result, given, ready) if calls and LEFT_OUT in checks else ()
     reason = f"{result.metadata.reason} {describe_left(left)}"
     if not left or describe_left(left) in result.metadata.reason:
         return result
