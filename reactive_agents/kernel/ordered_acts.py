@@ -583,7 +583,7 @@ def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tu
 
 
 def _is_alike(name: str, other: str) -> bool:
-    """Return whether a word is a slip for another, and no short form or spelling of it."""
+    """Return whether a word is a slip for another, not its short form or spelling."""
     if SequenceMatcher(None, name, other).ratio() < _ALIKE:
         return False
     name, other = _without_accents(name), _without_accents(other)
