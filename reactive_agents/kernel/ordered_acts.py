@@ -436,6 +436,11 @@ def orders_act(task: str) -> bool:
     return bool(_orders_in(task))
 
 
+def only_asks_to_tell(task: str) -> bool:
+    """Return whether a task asks for a text, and orders no common act."""
+    return (asks_for_text(task) or _TELLING.match(task) is not None) and not orders_act(task)
+
+
 def parts_left(
     task: str, text: str, tools: Iterable[ToolDefinition], calls: Sequence[CompletedCall]
 ) -> tuple[str, ...]:
@@ -542,7 +547,7 @@ def _numbers_in(text: str, *, is_joined: bool = True) -> dict[str | float, str]:
 
 def _without_country_code(thing: str | float) -> Iterator[float]:
     """Yield what may be the rest of a phone number after the code of its country."""
-    if isinstance(thing, float) and thing >= 10**_LEAST_PHONE and thing.is_integer():
+    if not isinstance(thing, str) and thing >= 10**_LEAST_PHONE and float(thing).is_integer():
         size = len(str(int(thing)))
         yield from (thing % 10 ** (size - code) for code in range(1, _COUNTRY_CODE + 1))
 

@@ -511,13 +511,14 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
         return describe_left(items)
     if denies(text) or not (state.ledger.counted.attempts and _acting_in(context.toolset.offered)):
         return ""
-    from reactive_agents.kernel.ordered_acts import claims_left  # its tables are large
+    from reactive_agents.kernel.ordered_acts import claims_left, only_asks_to_tell  # its tables are large
 
     attempts = {
         *state.ledger.counted.attempts,
         *(each.name for each in _calls_in(context.input.history.messages)),
     }
-    tells = clauses.REQUEST_MARK.search(context.input.to_do) is not None  # how something is
+    task = context.input.to_do
+    tells = clauses.REQUEST_MARK.search(task) or only_asks_to_tell(task)  # how something is
     uncalled = () if tells else claims_left(text, context.toolset.offered, attempts, results_of(state))
     uncalled = uncalled or _unread_condition(state, context) or _asked_and_uncalled(text, state, context)
     return f"Not called: {', '.join(uncalled)}." if uncalled else ""
@@ -537,14 +538,18 @@ def _asked_and_uncalled(text: str, state: KernelState, context: KernelContext) -
 
 
 def _unread_condition(state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    """Return the tools for what an act depends on, if nothing was looked up."""
+    """Return the tools for what an act depends on, if nothing was looked up.
+
+    A tool may look itself: "Close the window if it is open".
+    """
     conditions = [each for each in clauses.clauses_of(context.input.to_do) if clauses.CONDITION.search(each)]
     if not conditions or context.input.history.messages:
         return ()
     from reactive_agents.kernel.ordered_acts import only_looks
 
     called, offered = state.ledger.counted.attempts, context.toolset.offered
-    if not called or any(each.name in called and only_looks(each) for each in offered):
+    used = [each for each in offered if each.name in called]
+    if not called or any(only_looks(each) or clauses.CONDITION.search(each.description) for each in used):
         return ()
     about = subjects_in(" ".join(conditions))
     looking = (each for each in offered if only_looks(each) and each.name != FINAL_ANSWER)

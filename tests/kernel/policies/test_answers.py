@@ -1187,3 +1187,33 @@ def test_one_of_several_to_choose_from_may_fail_in_the_same_turn() -> None:
             builder = ReactiveAgents.create().with_llm(model).with_reasoning()
             result = builder.with_tools(restart_service).build().run_sync(f"Restart the service {task}.")
             assert result.status == status
+
+
+def test_no_call_is_missed_for_what_others_did_or_what_a_tool_looks_at_itself() -> None:
+    def list_log() -> str:
+        """List the log."""
+        return "5: remove by Bo"
+
+    def delete_ticket(id: int) -> str:
+        """Delete a ticket."""
+        return "ok"
+
+    def close_window() -> str:
+        """Close the window if it is open."""
+        return "closed"
+
+    def get_window() -> str:
+        """Get the state of the window."""
+        return "open"
+
+    told = "Tell me the history of ticket 5.", call("list_log"), "Ticket 5 was deleted by Bo."
+    closed = (
+        "If the window is open, close it.",
+        call("close_window"),
+        "The window was open and is closed now.",
+    )
+    for task, made, said in (told, closed):
+        model = ScriptedLLM(made, forever(answer(said)))
+        agent = ReactiveAgents.create().with_llm(model).with_reasoning()
+        agent = agent.with_tools(list_log, delete_ticket, close_window, get_window)
+        assert agent.build().run_sync(task).reason == "The model gave its final answer."
