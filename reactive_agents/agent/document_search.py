@@ -163,8 +163,8 @@ class DocumentIndex:
     fusion, as those of memories are.
 
     Args:
-        folder: the documents; hidden folders, and links that lead out of it, are left out.
-        glob: which of its files, such as ``**/*.md``.
+        folder: the documents; hidden files and folders, and links that lead out of it, are left out.
+        glob: which of its files, such as ``**/*.md``; hidden ones only if its last part begins with a dot.
         embedding_model: the name of an embedding model, such as ``openai/text-embedding-3-small``.
         embedder: a custom embedder, in place of a model by name.
         path: an SQLite file for the index, created if missing, so that passages are embedded once for all
@@ -319,7 +319,12 @@ class DocumentIndex:
         """Return the files, each with what changes when it does."""
         stamps: dict[str, str] = {}
         self._unnamed = 0
-        fits = (path for path in files_below(self.folder) if fits_glob(path, self._glob))
+        is_hidden_meant = self._glob.rpartition("/")[2].startswith(".")
+        fits = (
+            path
+            for path in files_below(self.folder)
+            if fits_glob(path, self._glob) and (is_hidden_meant or not Path(path).name.startswith("."))
+        )
         for path in islice(fits, MOST_FILES):
             try:
                 status = os.stat(self.folder / path)

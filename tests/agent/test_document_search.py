@@ -279,6 +279,12 @@ async def test_texts_and_names_that_are_no_unicode_hold_up_no_other_file(folder:
     assert ([each["text"] for each in result["passages"]], result.get("note")) == (["drone \ufffd"], note)
 
 
+async def test_a_hidden_file_is_read_only_if_the_glob_names_it(folder: Path) -> None:
+    (folder / ".env").write_text("DRONE_KEY=drone\n", encoding="utf-8")
+    assert (await found(DocumentIndex(folder), "drone"))["passages"] == []
+    assert (await first(DocumentIndex(folder, glob="**/.*"), "drone"))["path"] == ".env"
+
+
 async def test_all_of_a_long_line_is_found(folder: Path) -> None:
     (folder / "data.json").write_text("[" + "0, " * 50_000 + '"drone"]', encoding="utf-8")
     assert (await first(DocumentIndex(folder), "drone"))["path"] == "data.json"
