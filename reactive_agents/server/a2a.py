@@ -287,7 +287,8 @@ class AgentTasks(AgentExecutor):
         task, principal = await self._store.get(task_id, context), context.state[_PRINCIPAL]
         if task is not None and task.status.state in _AT_WORK:
             raise _not_now()
-        if task is not None and not principal.approves:  # the message would count as the answer
+        waits = task is not None and task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        if waits and not principal.approves:  # the message would count as the answer
             try:
                 for each in await self._service.open_questions(await self._service.find(principal, task_id)):
                     principal.must_settle("approval" if each.kind == "doubt" else each.kind)

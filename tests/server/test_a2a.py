@@ -32,7 +32,7 @@ from attrs import frozen
 
 from reactive_agents import ReactiveAgents, agent_tool, tool
 from reactive_agents.core.governance import ApprovalDecision
-from reactive_agents.server import KeyLimits, Principal, a2a, create_app
+from reactive_agents.server import KeyLimits, Principal, a2a, create_app, runs
 from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
@@ -250,6 +250,20 @@ async def test_who_may_not_approve_calls_does_not_by_a_message_and_keeps_nobody_
         sender = Principal(user="ada")
         ended, _ = await give(client, request("approve", task=asked))
     assert (ended.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
+
+
+async def test_who_may_not_approve_is_told_that_a_task_has_ended_though_its_run_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "ENDED_S", 0.0)
+    agent = clerk(answer("One."), answer("Two.")).build()
+    sender = Principal(user="ada", approves=False)
+    app = create_app(agent, protocols=["a2a"], authenticate=lambda _: sender)
+    async with client_of(app) as client:
+        ended, _ = await give(client, request("Count."))
+        await give(client, request("Go on counting."))  # forgets the first run
+        with pytest.raises(A2AError, match="terminal state"):
+            await give(client, request("And?", task=ended))
 
 
 async def test_a_question_is_answered_by_the_next_message_of_the_task() -> None:
