@@ -886,7 +886,7 @@ def is_durable(agent: ReactiveAgent[Any, Any]) -> bool:
 def has_lasting_sessions(agent: ReactiveAgent[Any, Any]) -> bool:
     """Return whether the sessions of an agent outlive the process."""
     store = agent.container.memory.sessions().value_or(None)
-    return bool(getattr(getattr(store, "content", None), "lasting", True))
+    return store is not None and bool(getattr(getattr(store, "content", None), "lasting", True))
 
 
 def _began(run: Run) -> datetime:

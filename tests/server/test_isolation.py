@@ -187,6 +187,13 @@ def test_agents_whose_stored_data_have_one_name_are_not_served_side_by_side(
         create_app({"clerk": unnamed(), "judge": unnamed()})
 
 
+def test_agents_of_one_name_without_any_sessions_are_served_side_by_side() -> None:
+    agents = {"clerk": agent("clerk"), "judge": agent("clerk")}
+    for each in agents.values():
+        each.container.memory.sessions.override(None)
+    assert create_app(agents).routes
+
+
 PATHS = (
     "/v1/runs/../runs/{run}",
     "/v1/runs/%2e%2e/runs/{run}",
