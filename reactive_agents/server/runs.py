@@ -740,7 +740,7 @@ class AgentService:
                     del known[first.run_id]
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class WaitingRuns(Generic[_State]):
     """Runs that wait for their clients to return with answers.
 

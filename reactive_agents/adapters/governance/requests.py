@@ -94,7 +94,7 @@ _Desk: TypeAlias = dict[tuple[RunId, str], _Pending[_Request, _Decision]]
 _Handle: TypeAlias = Callable[[_Pending[Any, Any]], Coroutine[Any, Any, None]]
 
 
-@define(eq=False, slots=False)
+@define(eq=False, repr=False, slots=False)
 class LocalRequestDesk:
     """Implements ``Approver`` and ``RequestDesk``, by handlers or other methods.
 

@@ -119,6 +119,19 @@ async def test_a_decision_may_come_from_elsewhere() -> None:
     assert denied.unwrap() == ApprovalDecision(False, "not today")
 
 
+async def test_the_arguments_of_a_waiting_call_are_in_no_text_of_the_desk() -> None:
+    """Programs log their objects, and a call may have a password."""
+    shown: list[str] = []
+
+    def look(request: ApprovalRequest) -> None:
+        shown.append(repr(desk))
+
+    desk = LocalRequestDesk(look)
+    await attempt(desk.decide(REQUEST))
+    assert len(shown) == 1
+    assert "ls" not in shown[0]
+
+
 async def test_a_decision_from_elsewhere_goes_before_the_handler() -> None:
     ended: list[str] = []
 
