@@ -123,8 +123,9 @@ async def test_the_arguments_of_a_waiting_call_are_in_no_text_of_the_desk() -> N
     """Programs log their objects, and a call may have a password."""
     shown: list[str] = []
 
-    def look(request: ApprovalRequest) -> None:
+    def look(request: ApprovalRequest) -> bool:
         shown.append(repr(desk))
+        return False
 
     desk = LocalRequestDesk(look)
     await attempt(desk.decide(REQUEST))
