@@ -211,7 +211,7 @@ class KnownNumbers:
         return all((len(parts) > 1 and is_small(part)) or self._has(part) for part in parts)
 
     def supports_share(self, figure: str) -> bool:
-        """Return whether a percentage was seen, or is a share, growth or change of others."""
+        """Return whether a percentage was seen, or is a share or change of others."""
         numbers = list(self.numbers)
         if len(numbers) > _MOST_SUMMED or not NUMBER.fullmatch(figure):
             return self.supports(figure)
