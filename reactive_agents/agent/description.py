@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from returns.result import Failure, Result
 
 from reactive_agents.adapters.tools.combined import ToolGroup
@@ -109,7 +109,7 @@ class AgentComponents(Value):
     tool_wrappers: tuple[ToolWrapper, ...] = ()
 
 
-@frozen(slots=False, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class AgentDescription(Value):
     """The description of an agent, complete or not.
 
@@ -128,18 +128,18 @@ class AgentDescription(Value):
         read = changed_options(self.config, changes)
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
-        return replaced(self, config=read.unwrap())
+        return evolve(self, config=read.unwrap())
 
     def _with_config(self, **fields: object) -> Self:
         """Return the description with fields of its config that are checked already."""
-        return replaced(self, config=replaced(self.config, **fields))
+        return evolve(self, config=replaced(self.config, **fields))
 
     def _evolve_model(self, **changes: object) -> Self:
         """Return the description with other fields of the config's model."""
         return self._evolve(model={**cast(dict[str, Any], encode(self.config.model)), **changes})
 
     def _with_components(self, **changes: object) -> Self:
-        return replaced(self, components=replaced(self.components, **changes))
+        return evolve(self, components=replaced(self.components, **changes))
 
     def _with_read(self, option: str, read: Result[object, ConfigErrors]) -> Self:
         """Return the description with a field that was read, or with its problem."""
@@ -148,7 +148,7 @@ class AgentDescription(Value):
         return self._with_config(**{option: read.unwrap()})
 
     def _with_problem(self, problem: ConfigErrors | None) -> Self:
-        return self if problem is None else replaced(self, problems=(*self.problems, problem))
+        return self if problem is None else evolve(self, problems=(*self.problems, problem))
 
 
 def unserializable_component(components: AgentComponents) -> InvalidConfig | None:
