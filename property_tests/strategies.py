@@ -74,7 +74,11 @@ def public_aliases() -> dict[str, Any]:
         if not name.startswith("_") and "TypeAlias" in str(annotation)
     }
     named["AgentEvent"] = AgentEvent  # made on first use, so that no annotation of its module names it
-    return {name: kind for name, kind in named.items() if get_origin(kind) is not Callable}
+    return {name: kind for name, kind in named.items() if not _is_function(kind)}
+
+
+def _is_function(kind: Any) -> bool:
+    return get_origin(kind) is Callable or any(map(_is_function, union_members(kind)))
 
 
 def union_members(kind: Any) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ export async function runsPage(main, { state, parameters, isHere }) {
     wanted.limit += STEP;
     load();
   }, { class: "quiet", hidden: true });
-  const place = h("div", { class: "table-frame" }, table);
+  const place = h("div", { class: "table-frame", tabindex: "0", role: "region", "aria-label": "Runs" }, table);
   const compare = button("Compare two runs", () => {
     const [one, other] = [...chosen];
     location.hash = `#/compare/${part(one)}/${part(other)}`;
