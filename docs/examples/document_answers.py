@@ -1,12 +1,13 @@
 """An application: questions about documents, in a conversation that is kept.
 
-The agent searches and reads the files of a folder, and answers with what stands there. It uses the offline
-model, which only quotes; name another one to get sentences.
+The agent searches an index of a folder for passages, and answers with what stands there. It uses the offline
+model, which only quotes; name another one to get sentences. An embedding model would also find passages by
+their meaning.
 
 Prints:
 
     completed: - “Refunds are paid within 14 days.” (returns.md:2)
-    2 runs in the conversation of u-17; tools used: file-read, file-search
+    2 runs in the conversation of u-17; tools used: document-search
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from tempfile import TemporaryDirectory
 
 import anyio
 
-from reactive_agents import ReactiveAgents
+from reactive_agents import DocumentIndex, ReactiveAgents
 
 RETURNS = "# Returns\nRefunds are paid within 14 days.\nSend the goods back in their box.\n"
 
 
 async def ask(folder: str) -> None:
-    builder = ReactiveAgents.create().with_model("offline").with_reasoning().with_workspace(folder)
-    async with builder.with_tools("file-search", "file-read").build() as agent:
+    builder = ReactiveAgents.create().with_model("offline").with_reasoning()
+    async with builder.with_tools(DocumentIndex(folder).tool()).build() as agent:
         result = await agent.run("When are refunds paid?", session="support-7", user="u-17")
         print(f"{result.status}: {(result.output or '').splitlines()[-1]}")
         await agent.run("And how do I send goods back?", session="support-7", user="u-17")

@@ -112,6 +112,15 @@ async def test_an_agent_answers_from_a_passage(folder: Path) -> None:
     assert llm.requests[0].tools[0].description.startswith("Search the handbook")
 
 
+async def test_the_offline_model_quotes_passages_with_their_places(folder: Path) -> None:
+    builder = ReactiveAgents.create().with_model("offline").with_reasoning()
+    agent = builder.with_tools(DocumentIndex(folder).tool()).build()
+    result = await agent.run("When are refunds paid?")
+    assert result.status == "completed"
+    assert result.output is not None
+    assert result.output.splitlines()[-1] == "- “Refunds are paid within 14 days.” (returns.md:3)"
+
+
 async def test_words_are_found_in_passages_headings_and_names_of_files(folder: Path) -> None:
     (folder / "日本語.md").write_text("# 返品\n返金は十四日以内に支払われます。\n", encoding="utf-8")
     index = DocumentIndex(folder)

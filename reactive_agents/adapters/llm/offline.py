@@ -37,7 +37,8 @@ class OfflineLLM:
     """Implements ``LLM`` without a model, deterministically and in milliseconds.
 
     It calls ``calculator`` for the arithmetic of a question, ``file-search`` for its keywords (again with
-    their beginnings if nothing was found) and ``file-read`` for the best files, if these tools are available.
+    their beginnings if nothing was found), ``file-read`` for the best files and ``document-search`` for
+    passages, if these tools are available.
     Then it quotes the best matching sentences, each with its file and line. It does not reason, has no
     knowledge, and says so if nothing matched. For a request with a response schema, the answer is an instance
     of it: strings are quotations, and other values minimal. Its tokens are words separated by white space,
@@ -121,6 +122,8 @@ def _look_ups(reading: Reading, offered: set[str]) -> list[tuple[str, JsonObject
     if SEARCH in offered and reading.keywords and made[SEARCH] < (1 if reading.matches else 2):
         query = map(stem, reading.keywords) if made[SEARCH] else reading.keywords
         calls.append((SEARCH, JsonObject(query=" ".join(query))))
+    if DOCUMENTS in offered and reading.keywords and not made[DOCUMENTS]:
+        calls.append((DOCUMENTS, JsonObject(query=" ".join(reading.keywords))))
     if READ in offered and not calls:
         for path, line in reading.files_to_read()[made[READ] :]:
             calls += [(READ, JsonObject(path=path, start_line=line, max_lines=MAX_LINES))]
@@ -143,7 +146,7 @@ def _answer_text(reading: Reading) -> str:
 # --- the question of a conversation, and passages that match it -----------------------------------------
 
 
-CALCULATOR, SEARCH, READ = "calculator", "file-search", "file-read"
+CALCULATOR, SEARCH, READ, DOCUMENTS = "calculator", "file-search", "file-read", "document-search"
 GUIDANCE, NOTES, LEFT_OUT = "Before you go on:", "Notes recalled from earlier runs.", "\n[… "
 MAX_KEYWORDS, MAX_EXPRESSIONS, MAX_FILES, LINES_BEFORE = 8, 3, 3, 15
 SATURATION, LENGTH_SHARE, WORTH = 1.2, 0.75, 0.5
@@ -304,12 +307,14 @@ def _take_result(reading: Reading, message: ToolMessage, arguments: JsonObject) 
         reading.sums.append(f"{arguments.get('expression', 'the sum')}{outcome}")
     elif message.is_error or name == FINAL_ANSWER:
         return
-    elif name == SEARCH:
-        matches = _content(content).get("matches")
-        for entry in matches if isinstance(matches, list) else ():
+    elif name in (SEARCH, DOCUMENTS):
+        found = _content(content).get("matches" if name == SEARCH else "passages")
+        for entry in found if isinstance(found, list) else ():
             match entry:
                 case {"path": str(path), "line": int(line), "text": str(text)}:
                     reading.matches.append(Passage(path, line, text.strip()))
+                case {"path": str(path), "start_line": int(line), "text": str(text)}:
+                    reading.read.extend(passages(path, text, first_line=line))
     else:
         part = arguments | _content(content)
         path = str(part.get("path", name)) if name == READ else f"{name} result"
