@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import anyio
 
-from reactive_agents import DocumentIndex, ReactiveAgents
+from reactive_agents import DocumentIndex, ReactiveAgents, ToolMessage
 
 RETURNS = "# Returns\nRefunds are paid within 14 days.\nSend the goods back in their box.\n"
 
@@ -29,7 +29,7 @@ async def ask(folder: str) -> None:
         print(f"{result.status}: {(result.output or '').splitlines()[-1]}")
         await agent.run("And how do I send goods back?", session="support-7", user="u-17")
         (session,) = await agent.sessions.list(user="u-17")
-        used = {message.tool_name for message in result.messages if hasattr(message, "tool_name")}
+        used = {message.tool_name for message in result.messages if isinstance(message, ToolMessage)}
         print(f"{session.turns} runs in the conversation of u-17; tools used: {', '.join(sorted(used))}")
 
 
