@@ -46,6 +46,7 @@ async def main() -> None:
                     print(" (that was not the answer)")
                 case events.TaskCompleted(result=result):
                     print(f"\n{result.status} after {result.metadata.model_calls} model calls")
+        latest = ""
         async for text in agent.stream_output("Which moons has Mars?"):
             latest = text
         print(latest)

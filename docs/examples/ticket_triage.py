@@ -40,11 +40,8 @@ async def main() -> None:
     model = ScriptedLLM(BILLING, OUTAGE)  # in your program: .with_model("openai/gpt-5.4-mini")
     agent = ReactiveAgents.create().with_llm(model).with_output_type(Triage).with_budget(tokens=2_000).build()
     outcomes = await gather([agent.run_effect(ticket) for ticket in TICKETS], limit=8)
-    sorted_out = [
-        each.unwrap().output
-        for each in outcomes
-        if isinstance(each, Success) and each.unwrap().status == "completed"
-    ]
+    results = [each.unwrap() for each in outcomes if isinstance(each, Success)]
+    sorted_out = [result.output for result in results if result.status == "completed"]
     urgent = sum(triage.urgent for triage in sorted_out)
     print(f"{len(sorted_out)} tickets: {urgent} urgent, {len(sorted_out) - urgent} normal")
     print("most for:", Counter(triage.team for triage in sorted_out).most_common(1)[0][0])
