@@ -241,8 +241,10 @@ class _Channel:
     ) -> dict[str, Any]:
         """Return the JSON document of a response; empty if it has none.
 
-        Raises ``DeliveryDelayed`` if the platform asks for a later retry, ``RuntimeError`` if it refuses, and
-        ``httpx.HTTPError`` if it cannot be reached.
+        Raises:
+            DeliveryDelayed: the platform asks for a later retry.
+            RuntimeError: the platform refuses it.
+            httpx.HTTPError: the platform cannot be reached.
         """
         if self._http is None:
             self._http = httpx.AsyncClient(timeout=_REQUEST_S, follow_redirects=False)
@@ -336,7 +338,10 @@ class WebhookReaction:
 class WebhookChannel(_Channel):
     """Implements ``Channel``: signed events by POST, signed answers to a URL.
 
-    Each tenant has a secret; ``tenant`` is that of requests without one in their path.
+    Args:
+        url: the URL for answers.
+        secrets: the secret of each tenant.
+        tenant: the tenant of requests without a tenant in their path.
     """
 
     def __init__(self, url: str, secrets: Mapping[str, bytes], *, tenant: str, clock: Clock) -> None:

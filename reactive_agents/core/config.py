@@ -370,7 +370,11 @@ class CompactionConfig(Value):
 
 @frozen(eq=False, repr=False)
 class StrategyOptions(Value):
-    """Options of every strategy; ``compaction`` replaces that of ``ReasoningConfig``."""
+    """Options of every strategy.
+
+    Attributes:
+        compaction: compaction of the strategy's transcripts; ``None`` for that of :class:`ReasoningConfig`.
+    """
 
     compaction: CompactionConfig | None = field(default=None, kw_only=True)
 

@@ -114,7 +114,9 @@ class DomainEvent(Value):
 class Room(Value):
     """The place that an event belongs to, and that notes and transcripts stay in.
 
-    It is unique within the domain and the tenant, which is empty where the program has one customer.
+    Attributes:
+        context_id: the room, file or session, unique within the domain and the tenant.
+        tenant: the customer of the program; empty where there is one.
     """
 
     persona_id: PersonaId
@@ -205,8 +207,10 @@ class EventSchedule(Value):
     Attributes:
         name: unique within its domain; the ids of its events begin with it.
         cron: five fields, or six with seconds as the first one.
+        content: of each event.
         context: the room, file or session.
         timezone: in which the times are meant, such as ``Europe/Berlin``.
+        author: of each event.
         priority: 0 to 1.
         tenant: the customer of the program whose room it is.
     """
@@ -244,6 +248,7 @@ class PersonaPlan(Value):
 
     Attributes:
         plan: goal, steps, status, ids and times; steps that were replaced stay in it as ``skipped``.
+        event: the event that the task was derived from.
         learnings: known facts that the model listed as relevant.
         follows: the learned patterns that the plan follows.
         attempts: how often it was replanned after a failure.
@@ -329,6 +334,7 @@ class StepOutcome(Value):
     """The outcome of a step.
 
     Attributes:
+        run_id: the run that executed it.
         output: the answer of the run; of a failed step the last text, if any.
         error: the reason of a failure; ``None`` after a success.
         detail: the run's last tool error, which may be more specific than ``error``.
@@ -446,6 +452,7 @@ class PersonaOutcome(Value):
     """The outcome of one event.
 
     Attributes:
+        reason: the reason for the status, in a sentence.
         plan: the plan in its final state; ``None`` when the event was declined.
         answer: the delivered answer; of a failed plan the last result, which is not delivered.
         evaluation: ``None`` when there was none, or when it runs in the background.
@@ -709,6 +716,11 @@ class PersonaRules(Value):
         max_depth: maximum nesting of plans, 1 or more; with 1 no large step is planned.
         transcript: maximum number of earlier messages of the room that a plan and a step are shown.
         streaming: whether the step whose result is sent is streamed to subscribers.
+        engagement: rules for which events it engages with.
+        learning: rules for learning.
+        timeouts: time limits of steps, planning and evaluation.
+        delivery: rules for messages and work that fail.
+        limits: limits of a day.
     """
 
     role: str = ""

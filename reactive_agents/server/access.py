@@ -123,8 +123,10 @@ class StoredKey:
 
     Attributes:
         id: public; the part of the key before its secret.
+        name: a name for people.
         digest: SHA-256 of the key, in hexadecimal digits.
         expires_at: the time of expiry, UTC; ``None`` for never.
+        revoked_at: the time of revocation; ``None`` if it is not revoked.
         approves: whether it may decide on calls that wait for approval.
     """
 

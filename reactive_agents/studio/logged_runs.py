@@ -57,10 +57,12 @@ class KnownRun:
 
 
 class RunLibrary:
-    """The runs to show, from a run log, which need not exist yet, and from files.
+    """The runs to show.
 
-    ``read_only``: never create or change the log, for a studio that begins no runs. ``key``: decrypts it; by
-    default that of the environment.
+    Args:
+        path: the file of a run log, which need not exist yet, or a Postgres URL.
+        read_only: never create or change the file, for a studio that begins no runs.
+        key: decrypts the run log; by default that of the environment.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = True, key: RecordKey | None = None) -> None:

@@ -350,9 +350,12 @@ _MOST_PRUNED = 10_000
 
 @frozen
 class RecordedEntry:
-    """An entry with its place in the log, from 1, and the log's time in ISO 8601.
+    """An entry with its place in the log.
 
-    ``hash``: 64 hexadecimal digits that cover this entry and all before it.
+    Attributes:
+        sequence: its number; the first is 1.
+        recorded_at: the time of recording in ISO 8601, by the clock of the log.
+        hash: 64 hexadecimal digits that cover this entry and all before it.
     """
 
     sequence: int

@@ -185,8 +185,9 @@ class LocalRequestDesk:
     ) -> Result[None, errors.ApprovalNotPending | DecisionErrors]:
         """Let a call run; it waits on if the decision cannot be taken.
 
-        ``reason`` and ``by``, the name of who decides, are for the audit log. ``arguments``: all of the call,
-        in place of those of the model.
+        Args:
+            reason: for the audit log, as ``by``, the name of who decides.
+            arguments: all arguments of the call, in place of those of the model.
         """
         return self._decide(run_id, approval_id, ApprovalDecision(True, reason, arguments, by))
 

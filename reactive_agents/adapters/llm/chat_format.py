@@ -33,7 +33,10 @@ def chat_arguments(
 ) -> JsonObject:
     """Return the arguments of a request; options left to the provider are omitted.
 
-    The provider may enforce a JSON Schema, have a JSON mode, or accept images and documents in tool results.
+    Args:
+        schema_supported: whether the provider enforces a JSON Schema.
+        json_supported: whether the provider has a JSON mode.
+        parts_in_results: whether the provider accepts images and documents in tool results.
     """
     messages = messages_to_openai(request.messages, parts_in_results=parts_in_results)
     arguments: JsonObject = {"messages": list(messages)}
@@ -136,8 +139,10 @@ def read_answer(
 ) -> Result[models.ModelResponse, MalformedResponse]:
     """Return a complete answer; ``MalformedResponse`` for a tool call without a name.
 
-    ``native_reason`` is the provider's finish reason, empty if unknown; ``calls_before`` is the number of
-    tool calls in the conversation before this answer.
+    Args:
+        finish_reason: litellm's finish reason.
+        native_reason: the provider's finish reason; empty if unknown.
+        calls_before: the number of tool calls in the conversation before this answer.
     """
     if any(not call.name for call in calls):
         message = f"The answer of {model} has a tool call without a name."
@@ -503,7 +508,11 @@ class Assembly:
     ) -> Result[models.ModelResponse, MalformedResponse]:
         """Return the whole answer, or ``MalformedResponse`` for an incomplete stream.
 
-        ``closed``: whether the stream ended with a usage chunk, as with providers that send no finish reason.
+        Args:
+            usage: the counts from the provider.
+            cost_usd: US dollars; ``None`` when the price is unknown.
+            native_reason: the provider's finish reason; ``None`` when it sent none.
+            closed: whether the stream ended with a usage chunk, as with providers that send no finish reason.
         """
         if native_reason is None:
             if not (self._text or self._thinking or self._calls):

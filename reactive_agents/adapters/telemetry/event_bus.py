@@ -413,7 +413,10 @@ MOST_WAITING = 256
 class EventBuffer:
     """The unread events of a run, in order.
 
-    Those of its sub-runs are redacted here again, since their agents may know fewer secrets.
+    Args:
+        run_id: the run. The events of its sub-runs are redacted here again, since their agents may know fewer
+            secrets.
+        redactor: the redactor of the agent.
     """
 
     def __init__(self, run_id: RunId, redactor: Redactor | None = None) -> None:

@@ -74,6 +74,9 @@ class OpenTelemetryHandler:
         tracer_provider: creates the spans; by default that of the program.
         meter_provider: creates the metrics; by default that of the program.
         content: whether spans have tasks, requests, answers, arguments and results.
+
+    Attributes:
+        wants_requests: whether the bus passes it requests to models and their answers.
     """
 
     def __init__(

@@ -148,6 +148,9 @@ class SqliteRunLog:
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write or create the file.
         key: encrypts what runs say; by default that of the environment, as for the record of runs.
+
+    Attributes:
+        wants_requests: whether the bus passes it requests to models.
     """
 
     wants_requests = True

@@ -159,9 +159,11 @@ _PATTERNS = tuple((severity, re.compile(rf"\b(?:{words})\b")) for severity, word
 
 
 def toxicity(*, action: GuardrailAction = "block", threshold: float = 0.6) -> Check:
-    """Return a check for insults and threats; milder words are warnings.
+    """Return a check for insults and threats.
 
-    ``threshold``: 0 to 1; 0.3 are swear words, 0.6 insults, 0.9 threats.
+    Args:
+        action: the reaction from the threshold on; milder words are warnings.
+        threshold: 0 to 1; 0.3 are swear words, 0.6 insults, 0.9 threats.
     """
 
     def check(text: str) -> list[GuardrailFinding]:

@@ -216,7 +216,12 @@ class _Said:
 
 
 def prompt_injection(*, action: GuardrailAction = "block", threshold: float = DEFAULT_THRESHOLD) -> Check:
-    """Return a check for prompt injection; findings below the threshold are warnings."""
+    """Return a check for prompt injection.
+
+    Args:
+        action: the reaction from the threshold on; weaker findings are warnings.
+        threshold: 0 to 1.
+    """
 
     def check(text: str) -> list[GuardrailFinding]:
         return [
