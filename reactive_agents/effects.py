@@ -29,7 +29,6 @@ from attrs import frozen
 from returns.future import FutureResult
 from returns.io import IO, IOResult
 from returns.primitives.reawaitable import ReAwaitable
-from returns.primitives.reawaitable import _sentinel as _NOT_AWAITED
 from returns.result import Failure, Result, Success
 from returns.unsafe import unsafe_perform_io
 
@@ -62,14 +61,9 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
 
     @wraps(body)
     def build(*args: _P.args, **kwargs: _P.kwargs) -> Effect[_A, _E]:
-        made: Effect[_A, _E] = _new(FutureResult)  # as its constructor does, by two calls less
-        _set(made, "_inner_value", ReAwaitable(body(*args, **kwargs)))
-        return made
+        return FutureResult(body(*args, **kwargs))
 
     return build
-
-
-_new, _set = object.__new__, object.__setattr__
 
 
 @frozen
@@ -144,12 +138,9 @@ async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
     This is the only place that unwraps ``IO``. A coroutine with a plain ``Result``, from an ``async def``
     without :func:`effect`, is accepted too.
     """
-    if isinstance(pending, FutureResult):  # holds a coroutine of the result, without a detour by IO
-        held: Any = pending._inner_value
-        if held._cache is _NOT_AWAITED:  # as it does itself, without a coroutine around that one
-            held._cache = await held._coro
-        known: Result[_A, _E] = held._cache
-        return known
+    if isinstance(pending, FutureResult):  # holds an awaitable of the result, without a detour by IO
+        held: Result[_A, _E] = await pending._inner_value
+        return held
     result: Any = await pending
     return unsafe_perform_io(IO.from_ioresult(result)) if isinstance(result, IOResult) else result
 
@@ -179,10 +170,7 @@ async def attempt_foreign(
     try:
         pending = function(*args, **kwargs)
         if isinstance(pending, FutureResult):
-            held: Any = pending._inner_value
-            if held._cache is _NOT_AWAITED:  # as in attempt()
-                held._cache = await held._coro
-            result: Any = held._cache
+            result: Any = await pending._inner_value
         elif isinstance(pending, Awaitable):
             result = await attempt(pending)
         else:
@@ -535,8 +523,9 @@ def end_of_this_loop() -> Callable[[], bool]:
     """
     process = os.getpid()
     is_closed: Callable[[], bool] = bool
-    if _trio_here() is None and (loop := asyncio._get_running_loop()) is not None:
-        is_closed = loop.is_closed
+    if _trio_here() is None:
+        with suppress(RuntimeError):
+            is_closed = asyncio.get_running_loop().is_closed
     return lambda: is_closed() or os.getpid() != process
 
 

@@ -264,8 +264,8 @@ class DocumentIndex:
         if self._embedder is not None:
             answer = await vectors.embedded(self._embedder, [self._redactor.redact(query)])
             meant = answer.value_or((None,))[0]
-            if isinstance(answer, Failure) and not notes:
-                notes.append(_without_meaning(answer.failure()))
+            if isinstance(answer, Failure) and (note := _without_meaning(answer.failure())) not in notes:
+                notes.append(note)
         asked = search.full_text_query((*words, *search.keyword_pairs(query)), every=False)
         most = min(limit, MOST_PASSAGES)
         found = await self._file.read("search", lambda index: self._found(index, asked, meant, most))

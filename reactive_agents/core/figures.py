@@ -50,6 +50,7 @@ SMALL = 10
 _MOST_NUMBERS = 40
 """Distinct numbers seen up to which it is judged what follows from them; from more, anything can."""
 _MOST_SUMMED = 8
+"""Distinct numbers up to which shares of their sums are compared."""
 _LONGEST_STRIDE = 8
 _LONGEST_NUMBER = 300
 _MILLION = 1e6

@@ -63,10 +63,11 @@ AS_OF_NOW = lazy_pattern(expression("as_of_now"), re.IGNORECASE)
 MANY_WORDS = 20
 """A text of so many words is hardly ever an announcement, and may be an answer without a look-up."""
 _TOTAL = lazy_pattern(expression("total"), re.IGNORECASE)
-_MEAN = lazy_pattern(expression("mean"), re.IGNORECASE)
-_CHOICE, _LISTED = (lazy_pattern(expression(each), re.IGNORECASE) for each in ("or", "and"))
-_SPARED = lazy_pattern(rf"{expression('spare')}[^,;!?\n]{{0,80}}", re.IGNORECASE)
 """Words of a total of several things."""
+_MEAN = lazy_pattern(expression("mean"), re.IGNORECASE)
+_OR, _AND_WORD = (lazy_pattern(expression(each), re.IGNORECASE) for each in ("or", "and"))
+_SPARED = lazy_pattern(rf"{expression('spare')}[^,;!?\n]{{0,80}}", re.IGNORECASE)
+"""What is to be left as it is, after the words that say so."""
 _FIGURE_ASKED = lazy_pattern(expression("figure_asked"), re.IGNORECASE)
 """Requests for a figure. Words such as "together", common in summaries, are not enough."""
 _AMOUNT = lazy_pattern(expression("amount"), re.IGNORECASE)
@@ -578,7 +579,7 @@ def leaves_choice(task: str) -> bool:
     Not in "Pay R-17 and R-18, or say why not".
     """
     return any(
-        _CHOICE.search(each) and not (CONDITION.search(each) or _LISTED.search(each))
+        _OR.search(each) and not (CONDITION.search(each) or _AND_WORD.search(each))
         for each in clauses_of(task)
     )
 

@@ -204,6 +204,10 @@ async def test_without_its_embedder_a_search_is_by_words_and_says_so(folder: Pat
     )
     embedder.problem = None
     assert "note" not in await found(index, "refunds")
+    (folder / "image.png").write_bytes(b"\0")
+    await found(index, "refunds")
+    embedder.problem = OSError("no route to the model")
+    assert (await found(index, "refunds")).get("note") == f"Files skipped: 1 binary. {result.get('note')}"
 
 
 async def test_secrets_are_not_sent_to_the_embedder(folder: Path) -> None:

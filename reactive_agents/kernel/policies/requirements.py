@@ -271,10 +271,8 @@ def _is_insisted(state: KernelState, context: KernelContext, now: OpenRequiremen
     """Return whether an answer stands against requirements that were derived."""
     if not _are_derived(now):
         return False
-    text, tools = (
-        "" if state.proposal is None else state.proposal.text,
-        [context.toolset.definition(each.name) for each, _ in now.open],
-    )
+    text = "" if state.proposal is None else state.proposal.text
+    tools = [context.toolset.definition(each.name) for each, _ in now.open]
     if (state.ledger.told.get(REQUIRED_TOOLS) or state.ledger.idle_turns) and clauses.asks_back(
         text, context.input.to_do, filter(None, tools)
     ):

@@ -1182,7 +1182,11 @@ def test_one_of_several_to_choose_from_may_fail_in_the_same_turn() -> None:
     hosts = [call("restart_service", host="a1"), call("restart_service", host="a2")]
     said = "It was restarted on a2; a1 is unreachable."
     for made in (hosts, hosts[::-1]):
-        for task, status in (("on a1 or a2", "completed"), ("on a1 and a2", "partial")):
+        for task, status in (
+            ("on a1 or a2", "completed"),
+            ("on a1 and a2", "partial"),
+            ("on a1 and a2 today or tomorrow", "partial"),
+        ):
             model = ScriptedLLM(calls(*made), forever(answer(said)))
             builder = ReactiveAgents.create().with_llm(model).with_reasoning()
             result = builder.with_tools(restart_service).build().run_sync(f"Restart the service {task}.")
