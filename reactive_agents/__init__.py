@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from reactive_agents.effects import gather
     from reactive_agents.engine.handoffs import HandoffInfo
     from reactive_agents.evaluation import Case, evaluate
+    from reactive_agents.reasoning.strategies.workflow import CallFailed, WorkflowRun
 
 __version__ = VERSION
 
@@ -112,6 +113,7 @@ _NAMES = {
     "effects": "gather",
     "engine.handoffs": "HandoffInfo",
     "evaluation": "Case evaluate",
+    "reasoning.strategies.workflow": "CallFailed WorkflowRun",
 }
 """The names of each module, separated by blanks."""
 
@@ -128,6 +130,7 @@ __all__ = [
     "ApprovalRequested",
     "AssistantMessage",
     "Audio",
+    "CallFailed",
     "Case",
     "CompletedResult",
     "Document",
@@ -173,6 +176,7 @@ __all__ = [
     "ToolResult",
     "TypedResult",
     "UserMessage",
+    "WorkflowRun",
     "agent_tool",
     "create_runtime",
     "evaluate",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, fields, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.llm.providers import default_model
+from reactive_agents.adapters.llm.providers import NO_MODEL, default_model
 from reactive_agents.adapters.system import state_directory
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
@@ -267,6 +267,8 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
     if not chosen.provider:  # the model's name may be that of a provider alone
         chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
     model = chosen.model or default_model(chosen.provider) or ""
+    if not model.strip() and not components.needs_model and not chosen.provider:
+        return Success(evolve(chosen, model=NO_MODEL))
     if not model.strip():
         return Failure(InvalidConfig("model", repr(model or chosen.provider or "none"), MODEL_EXPECTED))
     wrong = _wrong_address("model.base_url", chosen.base_url)

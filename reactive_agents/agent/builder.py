@@ -47,6 +47,7 @@ from reactive_agents.reasoning import Strategy
 if TYPE_CHECKING:
     from reactive_agents.agent.multi_agent import HandoffLike  # imported by agents that hand over
     from reactive_agents.reasoning import ReasoningController
+    from reactive_agents.reasoning.strategies.workflow import Workflow
 
 _Output = TypeVar("_Output")
 _Given = TypeVar("_Given")
@@ -270,6 +271,22 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         wrong = wrong or validation.wrong_functions("strategy", strategy)
         strategies = (*self.components.strategies, (name, strategy))
         return self._with_problem(wrong)._with_components(strategies=strategies)
+
+    def with_workflow(self, workflow: Workflow) -> Self:
+        """Run a function of the program, with the agent's tools and services.
+
+        It takes the place of the turns of a model.
+
+        Args:
+            workflow: an ``async`` function that takes a ``WorkflowRun`` and the task, and returns the answer.
+                Its name is that of the agent's strategy. Without a model, it cannot ``ask``.
+        """
+        from reactive_agents.reasoning.strategies.workflow import strategy_of
+
+        wrong = validation.wrong_async_function("workflow", workflow, 2)
+        name = getattr(workflow, "__name__", "workflow")
+        following = self._with_problem(wrong).with_strategy(name, strategy_of(name, workflow))
+        return following.with_reasoning(name, tool_classifier="off")._with_components(needs_model=False)
 
     def with_kernel(self, name: str, kernel: ThoughtKernel) -> Self:
         """Register a custom kernel under a name; ``with_reasoning(kernel=name)`` runs it.

@@ -76,6 +76,7 @@ class AgentComponents(Value):
         llm, tools, handoffs, embedder: instead of the configured names.
         desk: the people whom each agent that is built asks.
         checks: functions that guardrails ask besides the configured checks, at every stage.
+        needs_model: whether a model has to be chosen; a workflow may do without.
         deps: the type of the dependencies that each run is given; ``None`` for none.
         deps_function: makes them where a run is not given any.
         console: makes the console that shows the runs of each agent that is built; ``None`` for none.
@@ -89,6 +90,7 @@ class AgentComponents(Value):
     handoffs: tuple[HandoffLike, ...] = ()
     desk: DeskOptions = DeskOptions()
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
+    needs_model: bool = True
     kernels: tuple[tuple[str, ThoughtKernel], ...] = ()
     compaction_function: CompactionFunction | None = None
     controller: ReasoningController | None = None

@@ -6,6 +6,7 @@ classes, so that a type checker finds a misspelt option; a test holds them toget
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -300,6 +301,14 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
     """Return a problem for the first value that is not a function."""
     wrong = [value for value in values if not callable(value)]
     return InvalidConfig(option, abbreviated(wrong[0]), "a function") if wrong else None
+
+
+def wrong_async_function(option: str, value: object, parameters: int) -> InvalidConfig | None:
+    """Return a problem for a value that is no ``async`` function of the parameters."""
+    called: Any = value if inspect.isroutine(value) else getattr(value, "__call__", None)  # noqa: B004
+    if inspect.iscoroutinefunction(called) and can_take(called, parameters, follow_wrapped=True):
+        return None
+    return InvalidConfig(option, abbreviated(value), f"an async function of {parameters} parameters")
 
 
 def wrong_handler(option: str, value: object, request: str) -> InvalidConfig | None:

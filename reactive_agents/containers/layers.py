@@ -21,7 +21,7 @@ from returns.result import Failure
 
 from reactive_agents import ports
 from reactive_agents.adapters import system
-from reactive_agents.adapters.llm.providers import provider_of, qualified_model, server_address
+from reactive_agents.adapters.llm.providers import NO_MODEL, provider_of, qualified_model, server_address
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus, redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools, ToolGroup, Toolsets
 from reactive_agents.adapters.tools.decorator import Tool
@@ -137,6 +137,10 @@ def _named_llm(
         from reactive_agents.adapters.llm.offline import OfflineLLM
 
         return OfflineLLM()
+    if config.model == NO_MODEL:
+        from reactive_agents.adapters.llm.offline import NoLLM
+
+        return NoLLM()
     from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 
     find_profile = partial(_profile_at, config)

@@ -135,6 +135,8 @@ def observed_calls(steps: Iterable[ReasoningStep]) -> Iterator[tuple[StepMetadat
 
 
 DEADLINE = "deadline"
+WORKFLOW = "workflow"
+"""Ends the run of a workflow whose function has returned."""
 """``terminated_by`` of a run that reached its time limit."""
 NOT_APPROVED = "not_approved"
 """``terminated_by`` of a run that would be completed, had no call been declined."""

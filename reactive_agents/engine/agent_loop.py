@@ -17,6 +17,7 @@ from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.results import (
     DEADLINE,
+    WORKFLOW,
     ModelRetry,
     ReasoningResult,
     declined_end,
@@ -146,7 +147,9 @@ def _held_to_orders(
     Args:
         calls: number of tool calls that were made; nothing is known of those that the steps lack.
     """
-    if result.status != "completed" or not result.output or result.metadata.terminated_by == RETURN_DIRECT:
+    if result.status != "completed" or not result.output:
+        return result
+    if result.metadata.terminated_by in (RETURN_DIRECT, WORKFLOW):
         return result
     checks = given.settings.answer_checks
     tools = [step.metadata.tool_used for step in result.steps if step.type == "observation" and step.metadata]
@@ -271,7 +274,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         callers=tuple if services.handle.caller is None else services.handle.caller.shown,
         documents=services.documents,
     )
-    return StrategyServices(kernel, services.llm, plans=ports.plans)
+    return StrategyServices(kernel, services.llm, plans=ports.plans, run_context=services.run_context)
 
 
 # --- Output validators: functions of the program that judge and change answers ---

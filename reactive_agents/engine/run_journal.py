@@ -449,15 +449,14 @@ class RunJournal:
             if data_of(made_before).get("tool") == made.call.name:
                 break
             key = branch.name("t")  # an earlier version of the agent made another call here
+        if made_before is not None and not self._may_differ(made_before):
+            self._check_call(key, made.call)
         known = self._entries.get(f"{key}=")
         if known is not None:
             self._used.add(known.key)
             self._arrive(known.at)
             self.requests += self._asked[key]
             body = self.body_of(known)
-            if body.get("tool") != made.call.name and not self._may_differ(known):
-                difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
-                raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before publishing this
                 self._publish_doubt(key, made, body["doubt"])
             await self._take_in(body)
@@ -481,6 +480,18 @@ class RunJournal:
             kept["changes"] = changes
         await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
+
+    def _check_call(self, key: str, call: ToolCall) -> None:
+        """Raise ``ReplayEnded`` if the recorded call has another tool or other arguments."""
+        intent, known = self._entries.get(key), self._call_at(key)
+        tool = None if known is None else data_of(known).get("tool")
+        if tool != call.name:
+            raise ReplayEnded(self.run_id, key, f"it calls {call.name} at {key}, and the record has {tool}.")
+        if intent is not None and data_of(intent).get("arguments") != json.loads(
+            data_to_json(call.arguments)
+        ):
+            difference = f"it calls {call.name} at {key} with other arguments than the recorded ones."
+            raise ReplayEnded(self.run_id, key, difference)
 
     def has_call(self, tool: str) -> bool:
         """Return whether the next call is one that another version made of this tool."""

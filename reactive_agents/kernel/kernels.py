@@ -130,6 +130,7 @@ def one_shot_kernel(state: KernelState, context: KernelContext) -> Effect[Kernel
 
 
 ENDED_BY = "tool_call"
+"""Ends the run of a given call."""
 
 
 def given_call_kernel(call: ToolCall) -> ThoughtKernel:

@@ -38,7 +38,7 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.kernel.embedded_calls import run_embedded_calls
 from reactive_agents.kernel.events import build_kernel_hooks
-from reactive_agents.kernel.kernels import BUILT_IN_KERNELS, react_kernel
+from reactive_agents.kernel.kernels import BUILT_IN_KERNELS, ENDED_BY, react_kernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.answers import held_to_form
@@ -270,7 +270,7 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
 def _publish_end(state: KernelState, context: KernelContext) -> None:
     if state.status == "failed":
         context.hooks.on_error(state, state.error)
-    else:
+    elif state.terminated_by != ENDED_BY:  # what a given call returned is no answer
         context.hooks.on_done(state)
 
 

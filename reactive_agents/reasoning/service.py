@@ -171,6 +171,7 @@ class ReasoningService:
             strategies=self.registry.strategies,
             effectiveness=self._effectiveness,
             control=control,
+            run_context=services.run_context,
         )
 
     async def _with_effectiveness(

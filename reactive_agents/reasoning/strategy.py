@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
@@ -31,6 +31,7 @@ from reactive_agents.core.results import (
     ThoughtTree,
     failures_in,
 )
+from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
@@ -153,6 +154,10 @@ class StrategyControl(Protocol):
         ...
 
 
+def _no_context() -> RunContext[Any]:
+    return RunContext(None)
+
+
 @frozen(eq=False, repr=False)
 class StrategyServices(Value):
     """The services of a strategy and of its kernel runs, and the meter of all calls.
@@ -164,6 +169,7 @@ class StrategyServices(Value):
         strategies: all registered strategies, for strategies that hand the task on.
         effectiveness: the records of strategies on earlier tasks.
         control: the controller of the run; ``None`` without one.
+        run_context: returns the context of the run for functions of the program.
     """
 
     kernel: KernelServices
@@ -174,6 +180,7 @@ class StrategyServices(Value):
     strategies: Mapping[ReasoningStrategy, Strategy] = field(factory=dict)
     effectiveness: Maybe[EffectivenessTracker] = Nothing
     control: StrategyControl | None = None
+    run_context: Callable[[], RunContext[Any]] = _no_context
 
 
 def registered(

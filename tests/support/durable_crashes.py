@@ -14,7 +14,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,15 @@ import anyio
 from dependency_injector.providers import Object
 from returns.result import Result, Success
 
-from reactive_agents import ReactiveAgent, ReactiveAgents, RunContext, agent_tool, tool
+from reactive_agents import (
+    CallFailed,
+    ReactiveAgent,
+    ReactiveAgents,
+    RunContext,
+    WorkflowRun,
+    agent_tool,
+    tool,
+)
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import LLMErrors
@@ -117,7 +125,7 @@ class StepModel:
 def paying_agent(
     folder: Path, boundary: Boundaries, steps: int, *, kind: str = "plain", in_doubt: Any = "tell"
 ) -> ReactiveAgent:
-    """Return an agent that makes payments: one a turn, several at once, or by a sub-agent."""
+    """Return an agent that makes payments: one a turn, several at once, by a sub-agent or a workflow."""
 
     def pay(number: int, context: RunContext) -> str:
         """Make a payment."""
@@ -147,10 +155,30 @@ def paying_agent(
             .with_reasoning()
             .with_tools(agent_tool(inner))
         )
+    if kind == "workflow":
+        payer = _paying_by_workflow(payer, folder, steps)
     payer = payer.with_run_log(folder / LOG)
     agent = payer.with_durability(folder / RECORD, in_doubt=in_doubt, recover=False).build()
     agent.container.memory.record.override(Object(killed_record(folder, boundary)))
     return agent
+
+
+def _paying_by_workflow(payer: ReactiveAgents, folder: Path, steps: int) -> ReactiveAgents:
+    """Return a builder whose workflow makes the payments, half of them side by side."""
+    inner = ReactiveAgents.create().with_name("clerk").with_llm(StepModel(folder, [], "inner ")).build()
+
+    async def pay_all(run: WorkflowRun, task: str) -> str:
+        async def pay(number: int) -> None:
+            with suppress(CallFailed):  # in doubt
+                await run.call("pay", number=number)
+
+        for number in range(1, steps // 2 + 1):
+            await pay(number)
+        await run.gather(*(pay(number) for number in range(steps // 2 + 1, steps + 1)))
+        answered = await inner.run(task)
+        return f"{await run.ask('Is all paid?')} {answered.output}"
+
+    return payer.with_llm(StepModel(folder, [])).with_workflow(pay_all)
 
 
 def warm_up(folder: Path, kinds: list[str]) -> None:
@@ -159,6 +187,10 @@ def warm_up(folder: Path, kinds: list[str]) -> None:
     async def run() -> None:
         for _ in range(2):
             await paying_agent(folder, Boundaries(None), 1).run("Pay all.", run_id=RUN_ID)
+        if "workflow" in kinds:
+            await paying_agent(folder, Boundaries(None), 2, kind="workflow").run(
+                "Pay all.", run_id="workflow"
+            )
         for kind in set(kinds) & set(STRATEGIES):
             await strategy_agent(folder, Boundaries(None), kind).run("Pay all.", run_id=kind)
 

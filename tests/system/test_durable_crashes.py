@@ -19,7 +19,7 @@ STEPS = int(os.environ.get("KILLED_STEPS", "2"))
 EVERY = os.environ.get("KILLED_EVERY", "4")  # boundary of a strategy, of which there are two at each write
 
 
-@pytest.mark.parametrize("kind", ["plain", "idempotent", "parallel", "sub-agent"])
+@pytest.mark.parametrize("kind", ["plain", "idempotent", "parallel", "sub-agent", "workflow"])
 def test_a_run_killed_at_every_boundary(tmp_path: Path, kind: str) -> None:
     command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), str(STEPS), kind, "1"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""A model without weights or network: it calls tools and quotes their results."""
+"""Models without weights or network: one quotes results of tools, one refuses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Never
 
 from attrs import field, frozen
 from returns.future import FutureResult
-from returns.result import Result, Success
+from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.llm.providers import NO_MODEL
 from reactive_agents.core import models
+from reactive_agents.core.errors import RequestRejected
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -70,6 +72,29 @@ class OfflineLLM:
                 models.ToolCallDelta(index, call.name, json.dumps(call.arguments, ensure_ascii=False))
             )
         yield Success(models.StreamCompleted(response))
+
+
+class NoLLM:
+    """Implements ``LLM`` for a workflow without a model: each call fails."""
+
+    @property
+    def model(self) -> str:
+        """``none``."""
+        return NO_MODEL
+
+    def complete(self, request: models.ModelRequest) -> Effect[models.ModelResponse, LLMErrors]:
+        """Fail with ``RequestRejected``."""
+        return FutureResult.from_failure(self._refusal())
+
+    async def stream(
+        self, request: models.ModelRequest
+    ) -> AsyncIterator[Result[models.ModelChunk, LLMErrors]]:
+        """Yield the same failure."""
+        yield Failure(self._refusal())
+
+    @staticmethod
+    def _refusal() -> LLMErrors:
+        return RequestRejected("This agent has no model: with_model(...) gives it one.", NO_MODEL)
 
 
 def respond(request: models.ModelRequest) -> models.ModelResponse:

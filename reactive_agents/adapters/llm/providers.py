@@ -9,6 +9,9 @@ from attrs import frozen
 
 from reactive_agents.core.values import Value
 
+NO_MODEL = "none"
+"""The name of the model of a workflow that asks none."""
+
 
 @frozen(eq=False, repr=False)
 class Provider(Value):

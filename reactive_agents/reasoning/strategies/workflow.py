@@ -1,0 +1,359 @@
+"""Workflows: strategies that are written in Python, in place of a model's turns.
+
+A workflow is an ``async`` function that calls the agent's tools and model, with ``if``, ``for`` and ``await``
+between the calls. Each call is a kernel run like those of the other strategies: it has the same approvals,
+limits, events and steps, and is in the record of a durable run. A run that was interrupted runs the function
+from its beginning, and recorded calls return at once. That is why the calls may depend only on the task, on
+results of earlier calls, and on :meth:`WorkflowRun.now` and :meth:`WorkflowRun.new_id`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
+from datetime import datetime
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents import effects
+from reactive_agents.core.codec import abbreviated, to_json
+from reactive_agents.core.errors import StrategyExecutionError
+from reactive_agents.core.events import FinalAnswerProduced
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.results import (
+    DEADLINE,
+    IN_DOUBT,
+    NOT_APPROVED,
+    WORKFLOW,
+    ReasoningResult,
+    ReasoningStrategy,
+)
+from reactive_agents.core.run_context import Deps, RunContext
+from reactive_agents.core.settings import ToolNeeds
+from reactive_agents.core.tools import CallOrigin, ToolResult
+from reactive_agents.effects import Effect, attempt, effect, is_cancelled
+from reactive_agents.kernel import KernelContext, KernelState, Stop, ThoughtKernel
+from reactive_agents.kernel.context_window.tool_results import tool_results
+from reactive_agents.kernel.kernels import given_call_kernel
+from reactive_agents.kernel.ledger import CallCounts
+from reactive_agents.kernel.open_requirements import describe_missing
+from reactive_agents.kernel.termination import FINISHING_S, in_time
+from reactive_agents.reasoning.passes import (
+    Limit,
+    Pass,
+    begin_progress,
+    limit_reached,
+    open_requirements_of_run,
+    run_pass,
+)
+from reactive_agents.reasoning.strategy import (
+    Strategy,
+    StrategyInput,
+    StrategyMeasure,
+    StrategyServices,
+    begin_measure,
+    reasoning_result,
+    seconds_left,
+)
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import KernelErrors, ReasoningErrors
+
+_T = TypeVar("_T")
+_log = logging.getLogger("reactive_agents")
+
+NO_NEEDS = ToolNeeds()
+_ENDED_BY = {"declined": NOT_APPROVED, "in_doubt": IN_DOUBT}
+"""Failures of calls that make a run partial, by what it is then ended by."""
+MOST_ASKED_TURNS = 10
+"""The most turns of a model that :meth:`WorkflowRun.ask` gives tools."""
+
+Workflow: TypeAlias = Callable[["WorkflowRun[Any]", str], Awaitable[Any]]
+"""The function of a workflow: takes the run and its task, and returns the answer."""
+
+
+class CallFailed(Exception):
+    """Raised where a call of a workflow gave no result.
+
+    Attributes:
+        tool: the name of the tool; empty for a call of the model.
+        reason: the error of the tool, who declined the call, or the limit of the run, in a sentence.
+        origin: ``executed`` if the tool was run and failed, ``declined``, ``in_doubt`` or ``refused``.
+    """
+
+    def __init__(self, tool: str, reason: str, origin: CallOrigin = "executed") -> None:
+        super().__init__(f"{tool or 'the model'}: {reason}")
+        self.tool, self.reason, self.origin = tool, reason, origin
+
+
+class _Place:
+    """A place in the order of calls, whichever of them ends first."""
+
+    def __init__(self, path: tuple[int, ...] = ()) -> None:
+        self._path, self._calls = path, 0
+
+    def next(self) -> tuple[int, ...]:
+        """Return the place of the next call."""
+        self._calls += 1
+        return (*self._path, self._calls)
+
+
+_PLACE: ContextVar[_Place] = ContextVar("place")
+
+
+class WorkflowRun(Generic[Deps]):
+    """One run of a workflow, by which its function makes calls."""
+
+    def __init__(self, strategy: str, strategy_input: StrategyInput, services: StrategyServices) -> None:
+        self._strategy, self._input, self._services = strategy, strategy_input, services
+        self._progress = begin_progress(strategy_input, services)
+        self._states: dict[tuple[int, ...], KernelState] = {}
+
+    @property
+    def context(self) -> RunContext[Deps]:
+        """The dependencies, user, session and usage of the run; its state is read-only."""
+        return self._services.run_context()
+
+    @property
+    def task(self) -> str:
+        """The task of the run."""
+        return self._input.task_description
+
+    def limit_reached(self) -> Limit | None:
+        """Return the limit that the run is at: of its time or its budget."""
+        return limit_reached(self._input, self._services)
+
+    def now(self) -> datetime:
+        """Return the time in UTC; in a durable run that of the latest recorded call."""
+        return self._services.kernel.clock.now()
+
+    def new_id(self) -> str:
+        """Return a new id, which is the same when a durable run is continued."""
+        return self._services.kernel.ids.new()
+
+    async def call(self, tool: str, /, **arguments: Any) -> Any:
+        """Call a tool of the agent, and return its result as JSON data.
+
+        Each call is made, also one that equals an earlier one.
+
+        Args:
+            tool: its name.
+            arguments: its arguments: JSON data, or values that have a JSON form.
+
+        Raises:
+            CallFailed: the tool failed, the call was declined or is in doubt, or the run is at a limit.
+            TypeError: an argument has no JSON form.
+        """
+        data, made = {name: _json_of(value) for name, value in arguments.items()}, list[ToolResult]()
+        for name, text in data.items():
+            if text is None:
+                got = abbreviated(arguments[name])
+                raise TypeError(f"{tool}: {name}: got {got}, expected a value with a JSON form")
+        given = {name: json.loads(text) for name, text in data.items() if text is not None}
+        call = ToolCall(CallId(self.new_id()), tool, given)
+        kernel = _noting(given_call_kernel(call), made)
+        state = await self._run(Pass("", "", "", 1, kernel=kernel, answers_by_tool=False), tool)
+        if not made:
+            raise CallFailed(tool, state.reason, "refused")
+        (result,) = made
+        if not result.success:
+            raise CallFailed(tool, result.error, result.origin)
+        return result.result
+
+    async def ask(self, task: str, *, tools: Iterable[str] = (), instructions: str = "") -> str:
+        """Give a task to the model of the agent, and return its answer.
+
+        The model knows the agent's instructions, memories and the conversation, and what the task says; not
+        the results of earlier calls.
+
+        Args:
+            tools: the names of the tools that it may call, in at most 10 turns; by default none.
+            instructions: further instructions.
+
+        Raises:
+            CallFailed: the model did not answer, or not completely.
+        """
+        allowed = frozenset(tools)
+        turns, kernel = (MOST_ASKED_TURNS, "") if allowed else (1, "one-shot")
+        asked = Pass("", "", task, turns, kernel=kernel, instructions=instructions, allowed_tools=allowed)
+        state = await self._run(evolve(asked, answers_by_tool=bool(allowed)), "")
+        if state.outcome != "completed" or state.output is None:
+            raise CallFailed("", state.reason)
+        return state.output
+
+    async def gather(self, *calls: Awaitable[_T]) -> list[_T]:
+        """Await calls side by side, and return their results in order.
+
+        Functions that make calls can be awaited as well. All of them end, even if one fails; then the first
+        exception is raised. Use it in place of ``asyncio.gather``, which does not tell a durable run which
+        call is which.
+        """
+        place = _PLACE.get().next()
+        try:
+            outcomes = await effects.gather(
+                [_beside(call, (*place, number)) for number, call in enumerate(calls)]
+            )
+        finally:
+            for call in calls:
+                if iscoroutine(call):
+                    call.close()  # one that was not begun
+        failures = [each.failure() for each in outcomes if isinstance(each, Failure)]
+        if failures:
+            raise failures[0]
+        return [each.unwrap() for each in outcomes]
+
+    async def _run(self, kernel_pass: Pass, tool: str) -> KernelState:
+        """Run a pass, and return its final state."""
+        place = _PLACE.get().next()
+        number = "-".join(map(str, place))
+        named = evolve(
+            kernel_pass,
+            label=f"{self._strategy}:{tool or 'ask'}",
+            key=f"w{number}.",
+            needs=NO_NEEDS,
+            kernel_type="given-call" if tool else "",
+            delivers=False,
+        )
+        limit = self.limit_reached()
+        if limit is not None:
+            raise CallFailed(tool, limit.reason, "refused")
+        ran = await attempt(run_pass(named, self._progress, self._strategy, self._input, self._services))
+        if isinstance(ran, Failure):
+            raise CallFailed(tool, ran.failure().message, "refused")
+        state = self._states[place] = ran.unwrap()
+        calls = self._progress.calls.then(state.ledger.calls)
+        counted = CallCounts(calls.attempts, calls.succeeded, declined=calls.declined)
+        self._progress = evolve(
+            self._progress, calls=counted, iterations=self._progress.iterations + state.iteration
+        )
+        return state
+
+    def result(self, measure: StrategyMeasure, ended: Stop) -> ReasoningResult:
+        """Return the result of the run, with the steps of its calls in their order."""
+        states = [self._states[place] for place in sorted(self._states)]
+        missing = open_requirements_of_run(self._progress, self._input, self._services)
+        if ended.outcome == "completed" and missing.open:
+            reason = f"{ended.reason} {describe_missing(missing)}"
+            ended = evolve(ended, policy="required_tools", outcome="partial", reason=reason)
+        return reasoning_result(
+            self._strategy,
+            measure,
+            self._services,
+            steps=tuple(step for state in states for step in state.steps),
+            output=ended.output,
+            status=ended.outcome,
+            iterations=self._progress.iterations,
+            terminated_by=ended.policy,
+            reason=ended.reason,
+            results={key: text for state in states for key, text in tool_results(state.scratchpad).items()},
+            task=self._input.task_description,
+        )
+
+
+def _json_of(value: object) -> str | None:
+    """Return the value as JSON text; ``None`` for one without a JSON form."""
+    try:
+        return to_json(value)
+    except Exception:  # noqa: BLE001 - the converters of a type are the user's code
+        return None
+
+
+def _noting(kernel: ThoughtKernel, made: list[ToolResult]) -> ThoughtKernel:
+    """Return the kernel of a call that also notes its whole result."""
+
+    def step(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
+        made.extend(state.results)
+        return kernel(state, context)
+
+    return step
+
+
+@effect
+async def _beside(call: Awaitable[_T], path: tuple[int, ...]) -> Result[_T, Exception]:
+    """Await a call in a place of its own."""
+    token = _PLACE.set(_Place(path))
+    try:
+        return Success(await call)
+    except Exception as error:
+        if is_cancelled():
+            raise
+        return Failure(error)
+    finally:
+        _PLACE.reset(token)
+
+
+def strategy_of(name: ReasoningStrategy, workflow: Workflow) -> Strategy:
+    """Return the strategy that runs a workflow.
+
+    The run is completed with what the function returns, or ends as a ``Stop`` that it returns says. It is
+    partial when the function ends by a call that was declined or is in doubt, or by a limit of the run; also
+    when a verification wants another attempt, since the calls are not made a second time. Anything else that
+    the function raises fails it with ``StrategyExecutionError``.
+    """
+
+    @effect
+    async def strategy(
+        strategy_input: StrategyInput, services: StrategyServices
+    ) -> Result[ReasoningResult, ReasoningErrors]:
+        measure, run = begin_measure(services), WorkflowRun[Any](name, strategy_input, services)
+        earlier = strategy_input.earlier
+        if earlier is not None:
+            reason = f"A workflow is not run again. Its answer has problems: {' '.join(earlier.findings)}"
+            return Success(run.result(measure, Stop(WORKFLOW, "partial", earlier.answer or None, reason)))
+        seconds = max(0.0, seconds_left(strategy_input, services)) + FINISHING_S
+        ended = await in_time(_end_of(name, workflow, run), seconds)
+        if ended is None:
+            ended = _at_limit(Limit(DEADLINE, "The time limit of the run was reached."))
+        if ended.outcome == "failed":
+            return Failure(StrategyExecutionError(name, ended.reason))
+        result = run.result(measure, ended)
+        services.kernel.publish(
+            FinalAnswerProduced,
+            strategy=name,
+            answer=result.output or "",
+            status=result.status,
+            terminated_by=result.metadata.terminated_by,
+            iteration=result.metadata.iterations,
+            total_tokens=result.metadata.tokens_used,
+        )
+        return Success(result)
+
+    return strategy
+
+
+async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
+    """Run the function of a workflow, and return how the run ends."""
+    token = _PLACE.set(_Place())
+    try:
+        returned = await workflow(run, run.task)
+    except Exception as error:
+        if is_cancelled():
+            raise
+        limit, told = run.limit_reached(), str(error)
+        if limit is not None:
+            return _at_limit(limit)
+        if not isinstance(error, CallFailed):
+            told = f"{type(error).__name__}: {error}"
+            _log.warning("The workflow %s raised.", name, exc_info=error)
+        elif error.origin in _ENDED_BY:
+            return Stop(_ENDED_BY[error.origin], "partial", None, told)
+        return Stop("error", "failed", None, f"The workflow {name} failed: {told}")
+    finally:
+        _PLACE.reset(token)
+    if isinstance(returned, Stop):
+        return returned
+    text = returned if isinstance(returned, str) else _json_of(returned)
+    if text is None or returned is None:
+        wrong = f"returned {abbreviated(returned)}, expected the answer: a text, or a value with a JSON form."
+        return Stop("error", "failed", None, f"The workflow {name} {wrong}")
+    return Stop(WORKFLOW, "completed", text, f"The workflow {name} has returned.")
+
+
+def _at_limit(limit: Limit) -> Stop:
+    return Stop(limit.name, "partial", None, f"{limit.reason} Missing: the rest of the workflow.")

@@ -1,0 +1,384 @@
+"""Workflows: agents whose calls are made by a function of the program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from reactive_agents import (
+    AgentError,
+    ApprovalDecision,
+    CallFailed,
+    ReactiveAgent,
+    ReactiveAgents,
+    RunContext,
+    WorkflowRun,
+    agent_tool,
+    tool,
+)
+from reactive_agents.core.events import AgentEvent, FinalAnswerProduced, ToolCallStarted
+from reactive_agents.kernel import Stop
+from reactive_agents.testing import ScriptedLLM, answer, call, say
+
+pytestmark = pytest.mark.anyio
+
+paid: list[int] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_paid() -> None:
+    paid.clear()
+
+
+@tool(risk="high")
+def pay(amount: int) -> dict[str, int]:
+    """Pay an amount."""
+    paid.append(amount)
+    return {"paid": amount, "number": len(paid)}
+
+
+@tool
+def price(product: str) -> int:
+    """Look up a price."""
+    if product == "?":
+        raise ValueError("no such product")
+    return len(product)
+
+
+def shop(workflow: Any, *turns: Any) -> ReactiveAgents:
+    builder = ReactiveAgents.create().with_name("shop").with_tools(pay, price)
+    if turns:
+        builder = builder.with_llm(ScriptedLLM(*turns))
+    return builder.with_workflow(workflow)
+
+
+def calls_in(result: Any) -> list[str]:
+    return [step.content for step in result.steps if step.type == "action"]
+
+
+async def test_a_workflow_calls_tools_the_model_and_other_agents() -> None:
+    sender = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(say("By train."))).build()
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        total = await run.call("price", product="abc") + await run.call("price", product="ab")
+        receipt = await run.call("pay", amount=total)
+        letter = await run.ask(f"Thank for {task}.")
+        sent = await sender.run("How is it sent?")
+        return f"{letter} {receipt['paid']} {sent.output}"
+
+    agent = shop(order, say("Thank you!")).build()
+    result = await agent.run("an order")
+    assert (result.output, result.status, paid) == ("Thank you! 5 By train.", "completed", [5])
+    assert result.reason == "The workflow order has returned."
+    assert (result.metadata.terminated_by, result.metadata.strategy_used) == ("workflow", "order")
+    assert (result.metadata.tool_calls, result.metadata.model_calls) == (3, 2)
+    assert [each.agent for each in result.sub_runs] == ["clerk"]
+    assert result.tool_results["w3.pay-1"] == '{"paid": 5, "number": 1}'
+
+
+async def test_a_workflow_needs_no_model_unless_it_asks_one() -> None:
+    async def silent(run: WorkflowRun, task: str) -> str:
+        return task.upper()
+
+    async def asking(run: WorkflowRun, task: str) -> str:
+        return await run.ask(task)
+
+    assert (await shop(silent).build().run("hello")).output == "HELLO"
+    with pytest.raises(AgentError, match="This agent has no model: with_model"):
+        await shop(asking).build().run("hello")
+
+
+async def test_equal_calls_are_made_as_often_as_the_program_says() -> None:
+    async def thrice(run: WorkflowRun, task: str) -> int:
+        return sum([(await run.call("pay", amount=5))["number"] for _ in range(3)])
+
+    assert (await shop(thrice).build().run("pay")).output == "6"
+    assert paid == [5, 5, 5]
+
+
+async def test_calls_side_by_side_have_their_results_and_steps_in_order() -> None:
+    async def both(run: WorkflowRun, task: str) -> list[Any]:
+        async def twice(name: str) -> list[int]:
+            return [await run.call("price", product=name), await run.call("price", product=name * 2)]
+
+        return await run.gather(twice("abc"), run.call("price", product="a"), twice("ab"))
+
+    result = await shop(both).build().run("look up")
+    assert result.output == "[[3, 6], 1, [2, 4]]"
+    assert [each.partition("product")[2] for each in calls_in(result)] == [
+        f'": "{name}"}}}}' for name in ("abc", "abcabc", "a", "ab", "abab")
+    ]
+
+
+async def test_one_failure_of_several_calls_is_raised_after_all_have_ended() -> None:
+    async def several(run: WorkflowRun, task: str) -> str:
+        try:
+            await run.gather(run.call("price", product="?"), run.call("pay", amount=1), run.call("nothing"))
+        except CallFailed as failed:
+            return f"{failed.tool} {failed.origin}"
+        return "none failed"
+
+    result = await shop(several).build().run("look up")
+    assert (result.output, result.status, paid) == ("price executed", "completed", [1])
+
+
+async def test_a_call_that_is_never_begun_is_closed(recwarn: pytest.WarningsRecorder) -> None:
+    async def closed(run: WorkflowRun, task: str) -> str:
+        with pytest.raises(ZeroDivisionError):
+            await run.gather(run.call("price", product="a"), _raises(run))
+        return "ended"
+
+    async def _raises(run: WorkflowRun) -> None:
+        raise ZeroDivisionError
+
+    assert (await shop(closed).build().run("x")).output == "ended"
+    assert not [each for each in recwarn if "never awaited" in str(each.message)]
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (("price", {"product": "?"}), "The workflow order failed: price: "),
+        (("prize", {}), "The workflow order failed: prize: Unknown tool 'prize'. Known tools: pay, price."),
+        (("pay", {"amount": "much"}), "amount: got"),
+        (("pay", {"amount": object()}), "TypeError: pay: amount: got a object"),
+    ],
+)
+async def test_a_failure_that_the_workflow_does_not_handle_fails_the_run(
+    made: tuple[str, dict[str, Any]], problem: str
+) -> None:
+    async def order(run: WorkflowRun, task: str) -> Any:
+        await run.call("pay", amount=1)
+        return await run.call(made[0], **made[1])
+
+    with pytest.raises(AgentError) as raised:
+        await shop(order).build().run("x")
+    assert problem in str(raised.value)
+    assert [step.content for step in raised.value.steps if step.type == "action"][:1] == [
+        '{"tool": "pay", "arguments": {"amount": 1}}'
+    ]
+
+
+@pytest.mark.parametrize("returned", [None, object(), {"when": object()}])
+async def test_what_is_no_answer_fails_the_run(returned: Any) -> None:
+    async def order(run: WorkflowRun, task: str) -> Any:
+        return returned
+
+    with pytest.raises(AgentError, match=r"The workflow order returned .*, expected the answer"):
+        await shop(order).build().run("x")
+
+
+async def test_an_exception_fails_the_run_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        raise KeyError("stock")
+
+    with pytest.raises(AgentError, match="The workflow order failed: KeyError: 'stock'"):
+        await shop(order).build().run("x")
+    assert "The workflow order raised." in caplog.text
+    assert 'KeyError("stock")' in caplog.text
+
+
+async def test_a_workflow_says_how_it_ends() -> None:
+    async def order(run: WorkflowRun, task: str) -> Stop:
+        if task == "fail":
+            return Stop("stock", "failed", None, "The stock is away.")
+        return Stop("stock", "partial", "2 of 3", "Missing: the third.")
+
+    agent = shop(order).build()
+    result = await agent.run("do")
+    assert (result.status, result.output, result.reason) == ("partial", "2 of 3", "Missing: the third.")
+    assert result.metadata.terminated_by == "stock"
+    with pytest.raises(AgentError, match="The stock is away"):
+        await agent.run("fail")
+
+
+async def test_the_answer_has_the_output_type() -> None:
+    @dataclass
+    class Receipt:
+        paid: int
+
+    async def order(run: WorkflowRun, task: str) -> Receipt:
+        return Receipt((await run.call("pay", amount=3))["paid"])
+
+    agent = ReactiveAgents.create().with_tools(pay).with_workflow(order).with_output_type(Receipt).build()
+    assert (await agent.run("pay")).output == Receipt(3)
+
+
+async def test_a_declined_call_makes_the_run_partial() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        await run.call("pay", amount=3)
+        return "paid"
+
+    async def handled(run: WorkflowRun, task: str) -> str:
+        try:
+            await run.call("pay", amount=3)
+        except CallFailed as failed:
+            return f"not paid: {failed.origin}"
+        return "paid"
+
+    def decide(request: Any) -> ApprovalDecision:
+        return ApprovalDecision(False, "Too much.")
+
+    guarded = tool(requires_approval=True)(pay.function)
+    for workflow, output in ((order, None), (handled, "not paid: declined")):
+        builder = ReactiveAgents.create().with_tools(guarded).with_workflow(workflow)
+        result = await builder.with_approval(decide).build().run("pay")
+        assert (result.status, result.output, result.metadata.terminated_by) == (
+            "partial",
+            output,
+            "not_approved",
+        )
+    assert not paid
+
+
+async def test_limits_of_the_run_make_it_partial() -> None:
+    async def forever(run: WorkflowRun, task: str) -> str:
+        while True:
+            await run.call("price", product="a")
+
+    async def sleeping(run: WorkflowRun, task: str) -> str:
+        await run.call("price", product="a")
+        await anyio.sleep_forever()
+        return "never"
+
+    result = await shop(forever).build().run("x", budget={"tool_calls": 4})
+    assert (result.status, result.metadata.tool_calls) == ("partial", 4)
+    assert "limit of 4 tool calls" in result.reason
+    assert "Missing: the rest of the workflow." in result.reason
+    result = await shop(sleeping).with_timeout(0.05).build().run("x")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "deadline")
+    assert calls_in(result) == ['{"tool": "price", "arguments": {"product": "a"}}']
+
+
+async def test_required_tools_that_were_not_called_are_missing() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        return "paid"
+
+    result = await shop(order).with_required_tools("pay").build().run("pay")
+    assert result.status == "partial"
+    assert "Missing: required calls: pay" in result.reason
+
+
+async def test_a_workflow_is_not_run_again_for_a_verification() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        await run.call("pay", amount=3)
+        return "paid"
+
+    agent = shop(order).with_verification(action="retry", threshold=0.99).build()
+    result = await agent.run("Pay 3 and name the amount.")
+    assert paid == [3]
+    assert (result.status, result.output) == ("completed", "paid")
+    assert "The answer was not verified" in result.reason
+
+
+async def test_the_context_has_dependencies_and_user() -> None:
+    async def who(run: WorkflowRun[str], task: str) -> str:
+        context: RunContext[str] = run.context
+        return f"{context.user} {context.deps} {context.session}"
+
+    agent = ReactiveAgents.create(deps=str).with_workflow(who).build()
+    assert (await agent.run("x", user="ada", session="s", deps="shop")).output == "ada shop s"
+    result = await agent.run("y", user="ada", session="s", deps="shop")
+    assert [message.content for message in result.messages[:2]] == ["x", "ada shop s"]
+
+
+async def test_a_workflow_asks_with_tools() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        return await run.ask("What does abc cost?", tools=("price",), instructions="Be brief.")
+
+    model = ScriptedLLM(call("price", product="abc"), answer("3"))
+    agent = ReactiveAgents.create().with_llm(model).with_tools(pay, price).with_workflow(order).build()
+    assert (await agent.run("x")).output == "3"
+    assert [each.name for each in model.requests[0].tools] == ["price", "final-answer"]
+
+
+async def test_a_workflow_is_a_tool_of_another_agent() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        return f"paid {(await run.call('pay', amount=4))['paid']}"
+
+    model = ScriptedLLM(call("shop", task="Pay 4."), answer("4 were paid."))
+    lead = ReactiveAgents.create().with_llm(model).with_reasoning()
+    result = await lead.with_tools(agent_tool(shop(order).build(), description="Pays.")).build().run("Pay 4.")
+    assert (result.output, paid) == ("4 were paid.", [4])
+    assert result.sub_runs[0].output == "paid 4"
+
+
+async def test_the_events_have_each_call_and_one_answer() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        await run.call("price", product="abc")
+        await run.call("pay", amount=3)
+        return "done"
+
+    events: list[AgentEvent] = [event async for event in shop(order).build().stream("x")]
+    assert [each.tool_name for each in events if isinstance(each, ToolCallStarted)] == ["price", "pay"]
+    answers = [each for each in events if isinstance(each, FinalAnswerProduced)]
+    assert [(each.answer, each.strategy) for each in answers] == [("done", "order")]
+
+
+@pytest.mark.parametrize("wrong", [lambda run, task: "x", 5, "order", len])
+def test_what_is_no_async_function_is_refused(wrong: Any) -> None:
+    with pytest.raises(AgentError, match=r"workflow: got .*, expected an async function of 2 parameters"):
+        ReactiveAgents.create().with_workflow(wrong).build()
+
+
+# --- durable runs -------------------------------------------------------------------------------------------
+
+
+def durable(path: Path, workflow: Any) -> ReactiveAgent:
+    return shop(workflow).with_durability(path, recover=False).build()
+
+
+async def interrupted(path: Path, stop_before: int) -> None:
+    """Run until the process is gone before a payment of the number."""
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        for amount in (1, 2, 3):
+            if amount == stop_before:
+                raise SystemExit
+            await run.call("pay", amount=amount)
+        return "never"
+
+    with pytest.raises(SystemExit):
+        await durable(path, order).run("pay", run_id="r")
+
+
+async def test_an_interrupted_run_goes_on_without_repeating_a_call(tmp_path: Path) -> None:
+    await interrupted(tmp_path / "runs.db", stop_before=3)
+    seen = []
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        seen.extend([(await run.call("pay", amount=each), run.now(), run.new_id()) for each in (1, 2, 3)])
+        return "all paid"
+
+    agent = durable(tmp_path / "runs.db", order)
+    result = await agent.run("pay", run_id="r")
+    assert (result.output, result.metadata.tool_calls, paid) == ("all paid", 3, [1, 2, 3])
+    first = [*seen]
+    seen.clear()
+    replay = await agent.runs.replay("r")
+    assert (replay.difference, seen) == ("", first)
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "arguments", "difference"),
+    [
+        ("pay", {"amount": 9}, "it calls pay at t1 with other arguments than the recorded ones"),
+        ("price", {"product": "a"}, "it calls price at t1, and the record has pay"),
+    ],
+)
+async def test_a_workflow_that_makes_other_calls_is_not_given_their_results(
+    tmp_path: Path, tool_name: str, arguments: dict[str, Any], difference: str
+) -> None:
+    await interrupted(tmp_path / "runs.db", stop_before=2)
+
+    async def order(run: WorkflowRun, task: str) -> Any:
+        return await run.call(tool_name, **arguments)
+
+    with pytest.raises(AgentError) as raised:
+        await durable(tmp_path / "runs.db", order).run("pay", run_id="r")
+    assert difference in str(raised.value)
+    assert paid == [1]
