@@ -278,12 +278,13 @@ async def test_a_workflow_is_not_run_again_for_a_verification() -> None:
 async def test_the_context_has_dependencies_and_user() -> None:
     async def who(run: WorkflowRun[str], task: str) -> str:
         context: RunContext[str] = run.context
-        return f"{context.user} {context.deps} {context.session}"
+        said = "/".join(message.content for message in run.history)
+        return f"{context.user} {context.deps} {context.session} {run.task} {said}"
 
     agent = ReactiveAgents.create(deps=str).with_workflow(who).build()
-    assert (await agent.run("x", user="ada", session="s", deps="shop")).output == "ada shop s"
+    assert (await agent.run("x", user="ada", session="s", deps="shop")).output == "ada shop s x "
     result = await agent.run("y", user="ada", session="s", deps="shop")
-    assert [message.content for message in result.messages[:2]] == ["x", "ada shop s"]
+    assert result.output == "ada shop s y x/ada shop s x "
 
 
 async def test_a_workflow_asks_with_tools() -> None:

@@ -25,7 +25,7 @@ from reactive_agents.core.codec import abbreviated, to_json
 from reactive_agents.core.errors import StrategyExecutionError
 from reactive_agents.core.events import FinalAnswerProduced
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.results import (
     DEADLINE,
     IN_DOUBT,
@@ -124,6 +124,11 @@ class WorkflowRun(Generic[Deps]):
     def task(self) -> str:
         """The task of the run."""
         return self._input.task_description
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The earlier messages of the session, or those that the run was given."""
+        return self._input.history.messages
 
     def limit_reached(self) -> Limit | None:
         """Return the limit that the run is at: of its time or its budget."""
