@@ -182,6 +182,19 @@ async def test_an_exception_fails_the_run_and_is_logged(caplog: pytest.LogCaptur
     assert 'KeyError("stock")' in caplog.text
 
 
+async def test_a_stopped_workflow_keeps_the_steps_of_its_calls() -> None:
+    async def waiting(run: WorkflowRun, task: str) -> str:
+        await run.call("price", product="abc")
+        agent.stop(agent.running()[0], "It is enough").unwrap()
+        await anyio.sleep_forever()
+        return "never"
+
+    agent = shop(waiting).build()
+    result = await agent.run("x")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "stopped")
+    assert calls_in(result) == ['{"tool": "price", "arguments": {"product": "abc"}}']
+
+
 async def test_a_workflow_says_how_it_ends() -> None:
     async def order(run: WorkflowRun, task: str) -> Stop:
         if task == "fail":

@@ -344,7 +344,7 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
         if limit is not None:
             return _at_limit(limit)
         if not isinstance(error, CallFailed):
-            told = f"{type(error).__name__}: {error}"
+            told = f"{type(error).__name__}: {error}".removesuffix(": ")
             _log.warning("The workflow %s raised.", name, exc_info=error)
         elif error.origin in _ENDED_BY:
             return Stop(_ENDED_BY[error.origin], "partial", None, told)
