@@ -727,7 +727,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def _described(self) -> Result[AgentConfig, ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        live = unserializable_component(self.components)
+        live = unserializable_component(self.config, self.components)
         if live is not None:
             return Failure(live)
         names: list[str] = []

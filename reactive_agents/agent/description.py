@@ -153,7 +153,7 @@ class AgentDescription(Value):
         return self if problem is None else evolve(self, problems=(*self.problems, problem))
 
 
-def unserializable_component(components: AgentComponents) -> InvalidConfig | None:
+def unserializable_component(config: AgentConfig, components: AgentComponents) -> InvalidConfig | None:
     """Return the error of the first component, tools apart, that has no data form."""
     given, nothing = components, "none, to be serialised"
     handoffs = [repr(each.name) for each in given.handoffs if not isinstance(each, str)]
@@ -162,6 +162,7 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
     toolsets = ["tools chosen for each run" for _ in given.toolsets]
     checks = [getattr(each, "__name__", "a check") for each in given.checks]
     policies = [getattr(each, "__name__", "a policy") for each in given.policies]
+    rules = [f"a rule of {each.name!r}" for each in config.mcp_servers if each.approval_rule is not None]
     wrappers = [getattr(each, "__name__", "a function") for each in given.tool_wrappers]
     live: tuple[tuple[str, Sequence[str], str], ...] = (
         ("llm", _shown(given.llm, _kind), "a model by name, to be serialised"),
@@ -175,6 +176,7 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
         ("output_validators", validators, "no functions, to be serialised"),
         ("instructions", [each.name for each in given.instructions], "texts, to be serialised"),
         ("toolset", toolsets, "the same for all, to be serialised"),
+        ("mcp_servers.approve", rules, "always, destructive or never, to be serialised"),
         ("tool_wrapper", wrappers, "no functions, to be serialised"),
         ("deps", _shown(given.deps, type_name), nothing),
         ("console", _shown(given.console, "a console"), nothing),

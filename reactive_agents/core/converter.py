@@ -70,6 +70,7 @@ def build_converter() -> Converter:
     converter.register_unstructure_hook_factory(_is_tagged_union, _tagging_hook)
     converter.register_structure_hook_factory(_is_tagged_union, _untagging_hook)
     converter.register_structure_hook_factory(_may_be_named, _named_hook)
+    converter.register_structure_hook_factory(_may_be_function, _function_hook)
     converter.register_unstructure_hook_factory(
         _may_be_named, lambda kind, converter: lambda value: converter.unstructure(value, type(value))
     )
@@ -311,6 +312,17 @@ def _named_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
         return data if isinstance(data, str) else hook(data, member)
 
     return structure
+
+
+def _may_be_function(kind: Any) -> bool:
+    """Return whether a value is data, or a function, which has no JSON form."""
+    return any(get_origin(member) is Callable for member in union_members(kind))
+
+
+def _function_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    (member,) = (each for each in union_members(kind) if get_origin(each) is not Callable)
+    hook = converter.get_structure_hook(member)
+    return lambda data, _: data if callable(data) else hook(data, member)
 
 
 def _is_optional(kind: Any) -> bool:

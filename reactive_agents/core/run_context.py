@@ -227,6 +227,8 @@ class RunContext(Generic[Deps]):
         model: the model that answered last, or the model that is asked before the first answer.
         tool_call_id: the id of the call that the function is run for, as in the events; ``None`` outside of
             calls.
+        tool_name: the name of the tool as the model calls it; empty outside of calls. The rule of an MCP
+            server (``approve``) gets the server's own name.
         idempotency_key: a key that is the same whenever this call is run, even after a crash, and unique to
             the call; empty outside of calls.
         metadata: the metadata of the run, as given by ``run(task, metadata=…)``.
@@ -243,6 +245,7 @@ class RunContext(Generic[Deps]):
     retry: int = 0
     model: str = ""
     tool_call_id: str | None = None
+    tool_name: str = field(default="", kw_only=True)
     idempotency_key: str = ""
     metadata: Mapping[str, Json] = field(factory=dict)
     tags: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from reactive_agents.core.content import Content
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.run_context import ProgressReport, RunContext
+from reactive_agents.core.run_context import ProgressReport, RunContext, can_take
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import LIVE, OMITTED, Value, computed
 
@@ -42,6 +42,13 @@ ApprovalRule: TypeAlias = (
     | Callable[[RunContext[Any], dict[str, Any]], bool | Awaitable[bool]]
 )
 """Return whether a call with these arguments needs approval; may take the run's context first."""
+
+
+def is_approval_rule(given: object) -> bool:
+    """Return whether a value is a function that can be an ``ApprovalRule``."""
+    return callable(given) and any(can_take(given, count, follow_wrapped=True) for count in (1, 2))
+
+
 RecordedRule: TypeAlias = Callable[[JsonObject, Callable[[], Awaitable[bool]]], Awaitable[bool]]
 """Take the arguments of a call, and a function that asks its rule whether it may run unasked."""
 

@@ -76,7 +76,7 @@ class RunTools:
         failed = handle.failed_calls.get(call.name, 0)
         report = CallProgress(call, events, handle.control.call_soon) if events.are_read() else None
         events.publish(ToolCallStarted, call.name, call.id, call.arguments)
-        making = partial(self._services.run_context, tool_call_id=call.id, retry=failed)
+        making = partial(self._services.run_context, tool_call_id=call.id, tool_name=call.name, retry=failed)
         scope = replaced(scope, run_context=making, report=report, known_texts=tuple(handle.known_texts))
         noting = None if approver is None else _NotingApprover(approver, call)
         try:

@@ -446,7 +446,9 @@ class EngineServices(Value):
     journal: RunJournal | None = None
     redactor: Redactor | None = None
 
-    def run_context(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
+    def run_context(
+        self, *, tool_call_id: str | None = None, tool_name: str = "", retry: int = 0
+    ) -> RunContext[Any]:
         """Return the present context for a function of the program."""
         context, state = self.handle.context, self.handle.state
         task = context.task
@@ -460,6 +462,7 @@ class EngineServices(Value):
             retry=retry,
             model=self.llm.answered_by or context.selected_model or self.llm.model,
             tool_call_id=tool_call_id,
+            tool_name=tool_name,
             metadata=task.metadata,
             tags=task.tags,
             state=SessionState(state, read_only=True) if tool_call_id is None else state,

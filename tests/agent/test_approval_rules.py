@@ -13,6 +13,7 @@ import pytest
 from dependency_injector.providers import Object
 
 from reactive_agents import (
+    AgentError,
     ExternalCallRequested,
     ReactiveAgent,
     ReactiveAgents,
@@ -43,6 +44,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
+from tests.adapters.tools.mcp.servers import old
 from tests.support.plans import plan, satisfied, tool_step
 from tests.support.virtual_time import LoopClock, in_virtual_time
 
@@ -260,6 +262,82 @@ async def test_agents_as_tools_external_tools_and_handoffs_take_a_rule() -> None
     assert ["was not approved" in each for each in seen] == [False, True, False, True, True]
 
 
+# --- tools of MCP servers ---
+
+
+def serving(rule: Any, *turns: Turn, **fields: Any) -> ReactiveAgents:
+    """An agent with the tools of a server, whose calls need approval as a rule says."""
+    env = {"TEST_DESCRIPTION": "Say it.", "TEST_HINTS": '{"readOnlyHint": true}', **fields.pop("env", {})}
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+    return builder.with_mcp(old("--described", name="far", env=env, approve=rule, **fields))
+
+
+def of_fine(ctx: RunContext[Any], arguments: dict[str, Any]) -> bool:
+    return ctx.tool_name != "fine" and (ctx.user, arguments["text"]) != ("ada", "a")
+
+
+async def of_fine_later(ctx: RunContext[Any], arguments: dict[str, Any]) -> bool:
+    await anyio.lowlevel.checkpoint()
+    return of_fine(ctx, arguments)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("rule", [of_fine, of_fine_later, lambda arguments: arguments.get("text") == "b"])
+async def test_a_rule_decides_by_the_server_s_name_of_a_tool_whatever_the_model_calls_it(rule: Any) -> None:
+    def fine() -> str:
+        """Say that all is fine."""
+        return "near"
+
+    asked: list[Any] = []
+
+    def deny(request: ApprovalRequest) -> bool:
+        asked.append((request.tool_name, request.arguments))
+        return False
+
+    turn = calls(call("far-fine"), call("described", text="a"), call("described", text="b"))
+    builder = serving(rule, turn, answer("It said a.")).with_tools(fine).with_approval(deny)
+    async with builder.build() as agent:
+        result = await agent.run("Say a and b.", user="ada")
+    assert asked == [("described", {"text": "b"})]
+    seen = [each.content for each in result.steps if each.type == "observation"]
+    assert seen[:2] == ["fine", "said a"]
+
+
+@pytest.mark.system
+async def test_no_rule_is_asked_about_a_tool_that_its_server_has_changed(tmp_path: Path) -> None:
+    known, asked = str(tmp_path / "tools.db"), list[str]()
+
+    def deny(request: ApprovalRequest) -> bool:
+        asked.append(request.notice)
+        return False
+
+    for text, people in (("Say it.", 0), ("Shout it.", 1)):
+        turns = (call("described", text="a"), answer("It said a."))
+        fields: Any = {"env": {"TEST_DESCRIPTION": text}, "known_tools": known}
+        builder = serving(lambda arguments: False, *turns, **fields).with_approval(deny)
+        async with builder.build() as agent:
+            await agent.run("Say a.")
+        assert len(asked) == people
+    assert "The description changed" in asked[0]
+
+
+@pytest.mark.system
+async def test_a_rule_of_a_server_is_asked_once_for_a_call_that_is_made_after_a_resume(
+    tmp_path: Path,
+) -> None:
+    rule, turn = Says(False), call("described", text="a")
+    await ended_before("result", serving(rule, turn), tmp_path / "r.db")
+    agent = serving(rule, answer("It said a.")).with_durability(tmp_path / "r.db", recover=False).build()
+    async with agent:
+        result = await agent.runs.resume("r1")
+    assert [each.content for each in result.steps if each.type == "observation"] == ["said a"]
+
+
+def test_a_rule_of_a_server_has_no_form_in_a_file() -> None:
+    with pytest.raises(AgentError, match=r"mcp_servers\.approve: got a rule of 'far', expected always"):
+        ReactiveAgents.create().with_model("offline").with_mcp(old(name="far", approve=of_fine)).to_config()
+
+
 # --- in durable runs ---
 
 
@@ -299,7 +377,7 @@ async def ended_before(kind: str, builder: ReactiveAgents, path: Path) -> None:
     """Run it until an entry of a kind would be written."""
     agent, record = builder.with_durability(path, recover=False).build(), HaltingRecord(path, kind)
     agent.container.memory.record.override(Object(record))
-    async with anyio.create_task_group() as group:
+    async with agent, anyio.create_task_group() as group:
         group.start_soon(partial(agent.run, "Refund order 1.", run_id="r1"))
         await record.reached.wait()
         group.cancel_scope.cancel()

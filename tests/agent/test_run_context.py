@@ -62,7 +62,7 @@ SHOP = Shop("Corner", {"tea": 4})
 def in_thread(ctx: RunContext[Shop], item: str) -> dict[str, Any]:
     """Return what is seen in a thread."""
     assert threading.current_thread() is not threading.main_thread()
-    return {"stock": ctx.deps.stock[item], "call": ctx.tool_call_id, "calls": ctx.usage.calls}
+    return {"left": ctx.deps.stock[item], "call": ctx.tool_call_id, "of": ctx.tool_name, "n": ctx.usage.calls}
 
 
 async def on_loop(item: str, ctx: RunContext[Shop]) -> str:
@@ -92,7 +92,7 @@ async def test_every_kind_of_tool_gets_the_context_and_the_model_does_not_see_it
     result = await agent.run("What is left?", deps=SHOP, user="ada", session="s1")
     first = next(each for each in result.new_messages if getattr(each, "tool_calls", ()))
     assert list(result.tool_results.values()) == [
-        f'{{"stock": 4, "call": "{first.tool_calls[0].id}", "calls": 1}}',
+        f'{{"left": 4, "call": "{first.tool_calls[0].id}", "of": "in_thread", "n": 1}}',
         f"Corner: 4 for ada in s1, {model.model}",
         "true",
         "4",

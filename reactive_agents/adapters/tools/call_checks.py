@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
+from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
+import attrs
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
@@ -14,16 +19,18 @@ from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolNotApproved
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, ArgumentsCheck
 from reactive_agents.core.ids import ApprovalId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, abbreviated, copied_json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.run_context import SessionState, can_take
 from reactive_agents.core.texts import shortened
-from reactive_agents.core.tools import ToolDefinition, ToolScope
-from reactive_agents.effects import attempt
+from reactive_agents.core.tools import ApprovalRule, ToolDefinition, ToolScope
+from reactive_agents.effects import attempt, call_function, is_cancelled
 from reactive_agents.ports import Approver
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+_log = logging.getLogger("reactive_agents")
 _SHOWN_CHARS = 80
 _SHOWN_PROBLEMS = 10
 
@@ -155,21 +162,32 @@ async def seek_approval(
     definition: ToolDefinition,
     scope: ToolScope,
     *,
+    rule: ApprovalRule | None,
+    tool_name: str = "",
     check: ArgumentsCheck,
     patience_s: float | None,
 ) -> Result[JsonObject | None, ToolNotApproved]:
-    """Ask the approver; fails with ``ToolNotApproved`` without a clear yes.
+    """Ask the rule of a tool, then the approver.
+
+    Fails with ``ToolNotApproved`` without a clear yes.
 
     Returns the arguments that the approver gave in place of those of the call, which fit the tool, if any.
 
     Args:
+        rule: may let the call run unasked; not asked about a call that needs approval for itself or for a
+            notice, or has arguments from outside.
+        tool_name: the name of the tool for the rule, if it is not that in the call.
         check: returns whether arguments fit the tool.
         patience_s: seconds to wait for the answer; ``None`` waits forever.
     """
-    if approver is None:
-        return _refused(call, "it needs approval, and there is no approver.")
     decision = ApprovalDecision(False, "no answer came before the run's deadline.")
     with anyio.move_on_after(patience_s):
+        if rule is not None and not (scope.needs_approval or call.copied or definition.notice):
+            asking, known = partial(_lets_run, rule, tool_name or call.name, call, scope), scope.recorded_rule
+            if await (asking() if known is None else known(call.arguments, asking)):
+                return Success(None)
+        if approver is None:
+            return _refused(call, "it needs approval, and there is no approver.")
         decided = await attempt(approver.decide(_request(call, definition, scope, check)))
         if isinstance(decided, Failure):
             return _refused(call, f"asking for approval failed: {decided.failure().message}")
@@ -181,6 +199,38 @@ async def seek_approval(
     if decision.approved is True:
         return Success(decision.arguments)
     return _refused(call, decision.reason or "the request was declined.", decision.by)
+
+
+async def _lets_run(rule: ApprovalRule, tool_name: str, call: ToolCall, scope: ToolScope) -> bool:
+    """Ask the rule of a tool; it lets a call run only by returning ``False``."""
+    arguments = copied_json(call.arguments)
+    try:
+        if can_take(rule, 1, follow_wrapped=True):
+            said = await call_function(rule, arguments)
+        elif scope.run_context is None:
+            raise TypeError("it takes a RunContext, which only an agent's runs have")
+        else:
+            context = scope.run_context()
+            reading = SessionState(context.state, read_only=True)
+            said = await call_function(
+                rule, attrs.evolve(context, state=reading, tool_name=tool_name), arguments
+            )
+    except BaseException as error:  # a rule is arbitrary user code
+        if not is_its_own(error):
+            raise
+        told = type(error), error, within_the_tool(error.__traceback__)
+        _log.warning(
+            "The approval rule of the tool %r raised: the call needs approval.", call.name, exc_info=told
+        )
+        return False
+    if isinstance(said, bool):
+        return not said
+    _log.warning(
+        "The approval rule of the tool %r returned %s, expected True or False: the call needs approval.",
+        call.name,
+        abbreviated(said),
+    )
+    return False
 
 
 def _request(
@@ -212,3 +262,27 @@ def at_least_one(tool_name: str, argument: str, value: int) -> InvalidToolArgume
     if value >= 1:
         return None
     return InvalidToolArguments(tool_name, (ArgumentProblem(argument, str(value), "1 or more"),))
+
+
+# --- what a function of the program raises ----------------------------------------------------------------
+
+
+def is_its_own(error: BaseException) -> bool:
+    """Return whether only the function failed, not its task or the program."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_its_own, error.exceptions))
+    if isinstance(error, CancelledError | anyio.get_cancelled_exc_class()):
+        return not is_cancelled()  # something awaited by the function was cancelled
+    return isinstance(error, Exception | SystemExit)  # ``sys.exit`` ends the call, not the program
+
+
+_CALLERS: Final = frozenset({"reactive_agents", "anyio", "asyncio", "trio", "returns"})
+"""The packages whose frames lead to a tool."""
+
+
+def within_the_tool(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the tool on; the whole of it for a built-in tool."""
+    own = trace
+    while own is not None and own.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _CALLERS:
+        own = own.tb_next
+    return own or trace

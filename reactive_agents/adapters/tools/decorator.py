@@ -27,8 +27,15 @@ from reactive_agents.adapters.tools.signature import (
     resolve_signature,
 )
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.run_context import RunContext, can_take, signature_of
-from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, ApprovalRule, Risk, ToolDefinition
+from reactive_agents.core.run_context import RunContext, signature_of
+from reactive_agents.core.tools import (
+    ANSWER_TIMEOUT_S,
+    ASK_USER,
+    ApprovalRule,
+    Risk,
+    ToolDefinition,
+    is_approval_rule,
+)
 from reactive_agents.core.values import lazy_pattern
 
 if TYPE_CHECKING:
@@ -450,7 +457,12 @@ def _check_options(made: Tool[..., Any]) -> None:
         ("risk", made.risk, made.risk in get_args(Risk), f"one of {', '.join(get_args(Risk))}"),
         ("description", text, isinstance(text, str | None), "a text"),
         ("was_done", made.was_done, made.was_done is None or callable(made.was_done), "a function"),
-        ("requires_approval", rule := made.requires_approval, _is_rule(rule), _RULE),
+        (
+            "requires_approval",
+            rule := made.requires_approval,
+            isinstance(rule, bool) or is_approval_rule(rule),
+            _RULE,
+        ),
     ]
     checks += (
         (each, value := getattr(made, each), isinstance(value, bool), "True or False") for each in _SWITCHES
@@ -464,12 +476,6 @@ _RULE = "True, False, or a function of the arguments, or of a RunContext and the
 _SWITCHES = tuple(
     each.name for each in fields(Tool) if isinstance(each.default, bool) and each.name != "requires_approval"
 )
-
-
-def _is_rule(given: object) -> bool:
-    if isinstance(given, bool):
-        return True
-    return callable(given) and any(can_take(given, count, follow_wrapped=True) for count in (1, 2))
 
 
 # --- Tools that another program executes, and the one by which a model asks a person ---

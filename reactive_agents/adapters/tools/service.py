@@ -10,15 +10,14 @@ import inspect
 import json
 import logging
 import math
-from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
 from traceback import format_exception
-from types import NoneType, TracebackType
-from typing import Any, Final, TypeAlias, get_args
+from types import NoneType
+from typing import Any, TypeAlias, get_args
 
 import anyio
 import anyio.from_thread
@@ -32,6 +31,7 @@ from returns.primitives.container import BaseContainer
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools import call_checks
+from reactive_agents.adapters.tools.call_checks import is_its_own, within_the_tool
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
@@ -47,11 +47,10 @@ from reactive_agents.core.governance import made_with
 from reactive_agents.core.json import Json, JsonObject, abbreviated, copied_json, json_object_of
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ModelRetry
-from reactive_agents.core.run_context import RunContext, SessionState, can_take, is_of_type, type_name
+from reactive_agents.core.run_context import RunContext, is_of_type, type_name
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import (
     ANSWER_TIMEOUT_S,
-    ApprovalRule,
     CallOrigin,
     KnownText,
     ToolContext,
@@ -62,7 +61,7 @@ from reactive_agents.core.tools import (
 )
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
-from reactive_agents.effects import TIMEOUTS, Timeout, attempt, call_function, effect, is_cancelled, within
+from reactive_agents.effects import TIMEOUTS, Timeout, attempt, call_function, effect, within
 from reactive_agents.ports import Approver, Clock
 
 _log = logging.getLogger("reactive_agents")
@@ -104,7 +103,7 @@ async def run_function(
         running = function(**arguments) if thread is None else _in_thread(thread, function, arguments)
         value: Any = await within(timeout_s, running, _NOTHING, timeout=timeout)
     except BaseException as error:  # a tool function is arbitrary user code
-        if not _is_its_own(error):
+        if not is_its_own(error):
             timeout.cut_off()
             raise
         return Failure(_raised(tool_name, error)), _NO_REPORT
@@ -180,27 +179,6 @@ def _is_record(value: Any) -> bool:
     return attrs.has(type(value)) or dataclasses.is_dataclass(value)
 
 
-def _is_its_own(error: BaseException) -> bool:
-    """Return whether only the function failed, not its task or the program."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(_is_its_own, error.exceptions))
-    if isinstance(error, CancelledError | anyio.get_cancelled_exc_class()):
-        return not is_cancelled()  # something awaited by the function was cancelled
-    return isinstance(error, Exception | SystemExit)  # ``sys.exit`` ends the call, not the program
-
-
-_CALLERS: Final = frozenset({"reactive_agents", "anyio", "asyncio", "trio", "returns"})
-"""The packages whose frames lead to a tool."""
-
-
-def _within_the_tool(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the tool on; the whole of it for a built-in tool."""
-    own = trace
-    while own is not None and own.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _CALLERS:
-        own = own.tb_next
-    return own or trace
-
-
 def _raised(tool_name: str, error: BaseException, where: str = "") -> ToolFailed:
     """Return the failure; ``where``: words before the text, such as what raised."""
     raised = error
@@ -209,7 +187,7 @@ def _raised(tool_name: str, error: BaseException, where: str = "") -> ToolFailed
     if isinstance(error, ModelRetry) and (words := _detail(error)):  # the tool's own words, not a fault
         return ToolFailed(tool_name, words)
     # the model sees one sentence; the traceback is for the author of the tool
-    told = type(raised), raised, _within_the_tool(raised.__traceback__)
+    told = type(raised), raised, within_the_tool(raised.__traceback__)
     lines = format_exception(*told)
     if sum(map(len, lines)) <= _LOGGED_CHARS:
         _log.warning("The tool %r raised.", tool_name, exc_info=told)
@@ -236,36 +214,6 @@ def _single(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 def _detail(error: object, limit: int = _DETAIL_CHARS) -> str:
     return shortened(as_text(error), limit)
-
-
-async def _lets_run(rule: ApprovalRule, call: ToolCall, scope: ToolScope) -> bool:
-    """Ask the rule of a tool; it lets a call run only by returning ``False``."""
-    arguments = copied_json(call.arguments)
-    try:
-        if can_take(rule, 1, follow_wrapped=True):
-            said = await call_function(rule, arguments)
-        elif scope.run_context is None:
-            raise TypeError("it takes a RunContext, which only an agent's runs have")
-        else:
-            context = scope.run_context()
-            reading = SessionState(context.state, read_only=True)
-            said = await call_function(rule, attrs.evolve(context, state=reading), arguments)
-    except BaseException as error:  # a rule is arbitrary user code
-        if not _is_its_own(error):
-            raise
-        told = type(error), error, _within_the_tool(error.__traceback__)
-        _log.warning(
-            "The approval rule of the tool %r raised: the call needs approval.", call.name, exc_info=told
-        )
-        return False
-    if isinstance(said, bool):
-        return not said
-    _log.warning(
-        "The approval rule of the tool %r returned %s, expected True or False: the call needs approval.",
-        call.name,
-        abbreviated(said),
-    )
-    return False
 
 
 _Limiters = tuple[anyio.CapacityLimiter, anyio.CapacityLimiter]
@@ -419,7 +367,7 @@ class WrappedCall:
                     wrapper, context, given, lambda each: anyio.from_thread.run(run, each), limiter=limiter
                 )
         except BaseException as error:  # a wrapper is arbitrary user code
-            if not _is_its_own(error):
+            if not is_its_own(error):
                 raise
             return Failure(_raised(call.name, error, f"its wrapper {name!r} raised: "))
         finally:
@@ -557,13 +505,19 @@ class LocalToolService:
             def check(given: JsonObject) -> Result[JsonObject, InvalidToolArguments]:
                 return convert(given).map(as_it_runs)
 
-            if not await self._runs_unasked(entry.tool, asked, scope):
-                approval = await call_checks.seek_approval(
-                    approver, asked, entry.definition, scope, check=check, patience_s=self._remaining_s(scope)
-                )
-                if not isinstance(approval, Success):
-                    return Failure(approval.failure())
-                edited = approval.unwrap()
+            rule, patience_s = entry.tool.requires_approval, self._remaining_s(scope)
+            approval = await call_checks.seek_approval(
+                approver,
+                asked,
+                entry.definition,
+                scope,
+                rule=None if isinstance(rule, bool) else rule,
+                check=check,
+                patience_s=patience_s,
+            )
+            if not isinstance(approval, Success):
+                return Failure(approval.failure())
+            edited = approval.unwrap()
             if edited is not None:
                 call = attrs.evolve(call, arguments=edited)
                 converted = convert(copied_json(edited))
@@ -575,20 +529,6 @@ class LocalToolService:
         if self._wrappers:
             return made_with(edited, call, await self._run_wrapped(entry, call, scope, needs_approval))
         return made_with(edited, call, await self._run(entry, call, scope, converted.unwrap()))
-
-    async def _runs_unasked(self, tool: Tool, call: ToolCall, scope: ToolScope) -> bool:
-        """Return whether the rule of a tool lets a call run without approval.
-
-        No rule is asked about a call that needs approval for itself, or has arguments from outside.
-        """
-        rule = tool.requires_approval
-        if isinstance(rule, bool) or scope.needs_approval or call.copied:
-            return False
-        asking = partial(_lets_run, rule, call, scope)
-        with anyio.move_on_after(self._remaining_s(scope)):
-            known = scope.recorded_rule
-            return await (asking() if known is None else known(call.arguments, asking))
-        return False
 
     async def _run_wrapped(
         self, entry: _Entry, call: ToolCall, scope: ToolScope, approved: bool

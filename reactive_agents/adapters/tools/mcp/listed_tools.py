@@ -245,7 +245,7 @@ def _definition(server: McpServer, tool: Tool, name: str, parameters: JsonObject
         description=as_text(tool.description or title or tool.name.replace("_", " ")),
         parameters=parameters,
         timeout_s=server.timeout_s,
-        requires_approval=server.approve == "always" or (server.approve == "destructive" and destructive),
+        requires_approval=server.approve != "never" and (server.approve != "destructive" or destructive),
         risk=risk,
         idempotent=reads_only or (hints is not None and hints.idempotent_hint is True),
     )

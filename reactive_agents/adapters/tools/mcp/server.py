@@ -14,6 +14,7 @@ from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.core.redaction import SHORTEST_SECRET, Redactor
 from reactive_agents.core.secret_patterns import is_secret_name
 from reactive_agents.core.texts import shortened
+from reactive_agents.core.tools import ApprovalRule, is_approval_rule
 from reactive_agents.core.values import Value, lazy_pattern
 
 Approval: TypeAlias = Literal["never", "destructive", "always"]
@@ -34,9 +35,9 @@ def _check_seconds(_: Any, attribute: Attribute[float], value: float) -> None:
 
 
 def _check_approval(_: Any, attribute: Attribute[Any], value: object) -> None:
-    if value not in get_args(Approval):
-        known = ", ".join(get_args(Approval))
-        raise ValueError(f"{attribute.name}: got {value!r}, expected one of {known}.")
+    if value not in get_args(Approval) and not is_approval_rule(value):
+        known = f"one of {', '.join(get_args(Approval))}, or a function of the arguments, or of both"
+        raise ValueError(f"{attribute.name}: got {value!r}, expected {known} the context and them.")
 
 
 def _names(value: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -99,7 +100,9 @@ class McpServer(Value):
         timeout_s: seconds for a call, above 0.
         start_timeout_s: seconds in which the server must list its tools, above 0.
         approve: the tools that need approval. As in the protocol, a tool is destructive unless its hints say
-            that it only reads or only adds; without trust in the hints, all tools are.
+            that it only reads or only adds; without trust in the hints, all tools are. Or a rule as for
+            :func:`~reactive_agents.tool`, which returns for each call whether it needs approval; the
+            ``tool_name`` of its context is the server's.
         trust_hints: whether to trust the server's hints that tools only read, only add, or may be repeated.
         trust_descriptions: whether to offer tools whose description or schema looks like orders to the model;
             otherwise they are left out.
@@ -122,7 +125,7 @@ class McpServer(Value):
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     timeout_s: float = field(default=60.0, validator=_check_seconds)
     start_timeout_s: float = field(default=30.0, validator=_check_seconds)
-    approve: Approval = field(default="destructive", validator=_check_approval)
+    approve: Approval | ApprovalRule = field(default="destructive", validator=_check_approval)
     trust_hints: bool = False
     trust_descriptions: bool = False
     known_tools: str | None = None
@@ -146,6 +149,11 @@ class McpServer(Value):
         self._refuse("command", self.cwd, "cwd")
         if not _is_address(self.url):  # the value is not shown, since a query may hold a key
             raise ValueError(f"url: expected an http or https address (server {self.name!r}).")
+
+    @property
+    def approval_rule(self) -> ApprovalRule | None:
+        """The function that says which calls need approval, if there is one."""
+        return None if isinstance(self.approve, str) else self.approve
 
     def named(self, tool: str) -> str:
         """Return the name under which a tool is offered, if it is free."""

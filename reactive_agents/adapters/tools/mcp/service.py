@@ -289,7 +289,14 @@ class McpTools:
         if needs_approval:
             check, patience_s = partial(entry.tool.check, call.name), self._remaining_s(scope)
             approval = await seek_approval(
-                approver, call, definition, scope, check=check, patience_s=patience_s
+                approver,
+                call,
+                definition,
+                scope,
+                rule=entry.tool.server.approval_rule,
+                tool_name=entry.tool.name,
+                check=check,
+                patience_s=patience_s,
             )
             if isinstance(approval, Failure):
                 return Failure(approval.failure())

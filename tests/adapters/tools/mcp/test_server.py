@@ -50,6 +50,7 @@ def test_secrets_are_not_shown(server: McpServer) -> None:
         ({"name": "a", "command": "b", "timeout_s": 0.0}, "timeout_s: got 0.0"),
         ({"name": "a", "command": "b", "start_timeout_s": float("inf")}, "start_timeout_s: got inf"),
         ({"name": "a", "command": "b", "approve": "sometimes"}, "approve: got 'sometimes'"),
+        ({"name": "a", "command": "b", "approve": True}, "approve: got True"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_name_of_the_field(fields: dict[str, Any], problem: str) -> None:
@@ -58,6 +59,11 @@ def test_what_cannot_be_is_refused_with_the_name_of_the_field(fields: dict[str, 
     assert problem in str(refused.value)
     decoded = from_json(to_json(fields), McpServer) if "inf" not in problem else None
     assert decoded is None or problem.split(":")[0] in decoded.failure().message
+
+
+def test_a_function_that_takes_other_arguments_is_no_rule() -> None:
+    with pytest.raises(ValueError, match=r"approve: got .*expected one of never"):
+        McpServer("a", command="b", approve=lambda: True)  # type: ignore[arg-type]
 
 
 def test_a_secret_that_is_wrong_is_not_shown_either() -> None:
