@@ -378,6 +378,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         rename: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
+        each_turn: bool = False,
     ) -> Self:
         """Add tools under other names, or tools that are chosen for each run.
 
@@ -389,8 +390,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             only: the tools' own names of those that are added; by default all.
             filter: takes the ``RunContext`` and a definition under its new name, and returns whether the run
                 has the tool; sync or async.
+            each_turn: ask the filter before each turn of the model, not once for a run.
         """
-        read = tool_references.read_toolset(tools, prefix=prefix, rename=rename, only=only, keeps=filter)
+        read = tool_references.read_toolset(
+            tools, prefix=prefix, rename=rename, only=only, keeps=filter, each_turn=each_turn
+        )
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         toolset = read.unwrap()
@@ -402,6 +406,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         self,
         *servers: mcp.McpServer,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
+        each_turn: bool = False,
     ) -> Self:
         """Add the tools of MCP servers.
 
@@ -410,6 +415,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         Args:
             filter: takes the ``RunContext`` and a definition of these servers, and returns whether the run
                 has the tool; sync or async.
+            each_turn: ask the filter before each turn of the model, not once for a run.
         """
         for server in servers:
             if not isinstance(server, mcp.McpServer):
@@ -419,8 +425,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
-        if filter is not None:
-            read = tool_references.read_toolset((), keeps=filter)
+        if filter is not None or each_turn is not False:
+            read = tool_references.read_toolset((), keeps=filter, each_turn=each_turn)
             if isinstance(read, Failure):
                 return self._with_problem(read.failure())
             filtered = evolve(read.unwrap(), servers=frozenset(server.name for server in servers))

@@ -177,7 +177,13 @@ def alike(one: Tool, other: Tool) -> bool:
 
 
 def read_toolset(
-    tools: object, *, prefix: object = "", rename: object = None, only: object = None, keeps: object = None
+    tools: object,
+    *,
+    prefix: object = "",
+    rename: object = None,
+    only: object = None,
+    keeps: object = None,
+    each_turn: object = False,
 ) -> Result[ToolGroup, InvalidConfig]:
     """Return the toolset of a builder's arguments, or the first ``InvalidConfig``."""
     names = {} if rename is None else rename
@@ -193,11 +199,16 @@ def read_toolset(
     if keeps is not None and not (callable(keeps) and can_take(keeps, 2)):
         expected = "a function of the RunContext and the ToolDefinition"
         return Failure(InvalidConfig("toolset.filter", abbreviated(keeps), expected))
+    if not isinstance(each_turn, bool) or (each_turn and keeps is None):
+        return Failure(
+            InvalidConfig("toolset.each_turn", abbreviated(each_turn), "False, or True with a filter")
+        )
     source = _source(tools)
     if isinstance(source, Failure):
         return source
     found = source.unwrap()
-    toolset = ToolGroup(found, prefix, dict(names), None if taken is None else frozenset(taken), keeps)
+    chosen = None if taken is None else frozenset(taken)
+    toolset = ToolGroup(found, prefix, dict(names), chosen, keeps, each_turn=each_turn)
     if isinstance(found, ContextFunction):
         return Success(toolset)
     known = {tool.name for tool in found}

@@ -44,7 +44,7 @@ from reactive_agents.kernel.policies.answers import (
     describe_undone,
 )
 from reactive_agents.kernel.policies.limits import budget_refusal
-from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of
+from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of, once
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
 from reactive_agents.reasoning.confidence import RunCourse, confidence_in, ended_partial
@@ -273,8 +273,30 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         account=services.llm.account,
         callers=tuple if services.handle.caller is None else services.handle.caller.shown,
         documents=services.documents,
+        withheld=partial(_withheld, services) if ports.tools.map(_asks_each_turn).value_or(False) else None,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans, run_context=services.run_context)
+
+
+def _asks_each_turn(tools: ToolService) -> bool:
+    return bool(getattr(tools, "asked_each_turn", False))  # of the tools of a run
+
+
+async def _withheld(services: EngineServices) -> Result[frozenset[str], errors.ServiceFailed]:
+    """Return the tools that the model does not have in its next turn, as recorded."""
+
+    async def ask() -> Result[tuple[str, ...], errors.ServiceFailed]:
+        tools: Any = services.ports.tools.unwrap()
+        names: Result[frozenset[str], errors.ServiceFailed] = Success(frozenset())
+        with anyio.move_on_after(services.seconds_left()):  # then the turn is not taken
+            names = await tools.withheld(services.run_context())
+        return names.map(lambda known: tuple(sorted(known)))
+
+    withheld: Result[tuple[str, ...], errors.ServiceFailed] = await once("tools.withheld", ask)
+    if isinstance(withheld, Failure):
+        error, handle = withheld.failure(), services.handle
+        handle.failure = errors.ExecutionError(error.message, handle.context.task_id, handle.phase, error)
+    return withheld.map(frozenset)
 
 
 # --- Output validators: functions of the program that judge and change answers ---

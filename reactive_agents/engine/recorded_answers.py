@@ -73,6 +73,7 @@ SERVICES: Mapping[str, Any] = {
     "output validators.accept": JudgedAnswer,
     "instructions.text": str,
     APPROVAL_RULE: str,
+    "tools.withheld": tuple[str, ...],
 }
 """Calls of services that are recorded, with the types of their values; ``None`` for calls that write."""
 

@@ -34,7 +34,7 @@ from reactive_agents.kernel.toolset import SameObjects, Toolset
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
 
 if TYPE_CHECKING:
-    from reactive_agents.core.errors import KernelErrors
+    from reactive_agents.core.errors import KernelErrors, ServiceFailed
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.memory import MemoryContext
 
@@ -464,6 +464,8 @@ class KernelServices(Value):
         account: the usage of the run, which its budget limits; without it a kernel knows only its own usage.
         callers: returns what the runs were shown whose tools began this one.
         documents: returns the texts of the documents that the model was shown.
+        withheld: returns before each turn of the model the tools that it does not have in this turn; ``None``
+            where it always has all.
     """
 
     llm: LLM
@@ -478,6 +480,7 @@ class KernelServices(Value):
     account: UsageAccount | None = None
     callers: Callable[[], tuple[Provenance, ...]] = tuple
     documents: Callable[[], tuple[str, ...]] = tuple
+    withheld: Callable[[], Awaitable[Result[frozenset[str], ServiceFailed]]] | None = None
 
     def publish(
         self,

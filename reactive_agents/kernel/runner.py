@@ -88,6 +88,7 @@ async def run_kernel(
         ledger=_ledger_before(kernel_input),
     )
     account, kernel_steps = services.account, 0
+    turn = context  # has the tools of the model's turn; policies judge by all
     while state.status not in TERMINAL:
         if account is not None:
             state = _with_account(state, account, kernel_input.settings.budget)
@@ -97,7 +98,13 @@ async def run_kernel(
             verdict = await held_to_form(verdict, state, context)
         match verdict:
             case Proceed():
-                following = await _take_step(step, state, context)
+                of_turn = await _turn_context(context, services) if state.status == "thinking" else turn
+                if isinstance(of_turn, KernelContext):
+                    turn = of_turn
+                    following = await _take_step(step, state, turn)
+                else:
+                    failed = errors.KernelFailed(of_turn.message, state.kernel_type)
+                    following = termination.fail_run(state, failed)
                 kernel_steps += 1
             case Redirect() as redirect:
                 if state.proposal is not None:
@@ -113,7 +120,7 @@ async def run_kernel(
         if not isinstance(following, Success):
             return following
         state = following.unwrap()
-    ended = await run_embedded_calls(state, context)
+    ended = await run_embedded_calls(state, turn)
     if isinstance(ended, Success):
         _publish_end(ended.unwrap(), context)
     return ended
@@ -161,6 +168,20 @@ def assemble_context(
         callers=services.callers,
         documents=services.documents,
     )
+
+
+async def _turn_context(
+    context: KernelContext, services: KernelServices
+) -> KernelContext | errors.ServiceFailed:
+    """Return the context with the tools of the model's next turn."""
+    if services.withheld is None:
+        return context
+    withheld = await services.withheld()
+    if isinstance(withheld, Failure):
+        error: errors.ServiceFailed = withheld.failure()
+        return error
+    names = withheld.unwrap()
+    return evolve(context, toolset=context.toolset.without(names)) if names else context
 
 
 def _with_account(state: KernelState, account: UsageAccount, budget: BudgetConfig) -> KernelState:

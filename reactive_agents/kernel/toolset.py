@@ -205,6 +205,10 @@ class Toolset(Value):
         """Return the next request's tools, with ``recall`` if a result was shown in part."""
         return self._with_recall if recall else self.offered
 
+    def without(self, names: frozenset[str]) -> Toolset:
+        """Return the toolset without the tools of these names."""
+        return Toolset(tuple(each for each in self.offered if each.name not in names)) if names else self
+
     def permits(self, name: str) -> bool:
         """Return whether the model may call the tool, other than ``recall``."""
         return name in self._by_name

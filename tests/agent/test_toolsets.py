@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import attrs
 import pytest
 
@@ -11,7 +14,10 @@ from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, 
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.core.errors import ExecutionError, InvalidConfig, ServiceFailed
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever
+from reactive_agents.engine import ExecutionContext
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
+from tests.adapters.tools.mcp.servers import old
+from tests.support.plans import plan, satisfied, tool_step
 
 pytestmark = pytest.mark.anyio
 
@@ -212,6 +218,143 @@ async def test_a_function_that_fails_is_named_and_fails_the_run(
     assert isinstance(error.cause, ServiceFailed)
     assert message in error.message
     assert model.requests == []
+
+
+# --- chosen before each turn ------------------------------------------------------------------------------
+
+erased: list[str] = []
+
+
+def sign_in(ctx: RunContext[object]) -> str:
+    """Sign in."""
+    ctx.state["signed_in"] = True
+    return "signed in"
+
+
+def erase(text: str) -> str:
+    """Erase a text."""
+    erased.append(text)
+    return "erased"
+
+
+def signed_in(ctx: RunContext[object], definition: ToolDefinition) -> bool:
+    return bool(ctx.state.get("signed_in"))
+
+
+async def signed_in_later(ctx: RunContext[object], definition: ToolDefinition) -> bool:
+    await anyio.lowlevel.checkpoint()
+    return signed_in(ctx, definition)
+
+
+def guarded(*turns: Any, keeps: Any = signed_in) -> tuple[Any, ScriptedLLM]:
+    """An agent that may erase texts once it has signed in."""
+    erased.clear()
+    builder, model = agent_with(*turns, deps=None)
+    return builder.with_tools(sign_in).with_toolset([erase], filter=keeps, each_turn=True), model
+
+
+@pytest.mark.parametrize("keeps", [signed_in, signed_in_later])
+async def test_a_filter_may_be_asked_before_each_turn_and_hold_for_its_calls(keeps: Any) -> None:
+    turns = (call("erase", text="a"), call("sign_in"), call("erase", text="b"))
+    builder, model = guarded(*turns, keeps=keeps)
+    result = await builder.build().run("Erase a and b.")
+    assert [offered(model, index) for index in range(3)] == [["sign_in"], ["sign_in"], ["sign_in", "erase"]]
+    assert erased == ["b"]
+    seen = [step.content for step in result.steps if step.type == "observation"]
+    assert seen[0].startswith("Unknown tool 'erase'. Known tools: sign_in, final-answer")
+
+
+async def test_no_call_in_the_text_of_an_answer_is_made_of_a_tool_that_the_turn_does_not_have() -> None:
+    text = say('{"name": "erase", "arguments": {"text": "a"}}')
+    for builder in (guarded(text, text, text)[0], guarded(text)[0].with_max_iterations(1)):
+        await builder.build().run("Erase a.")
+        assert erased == []
+
+
+async def test_a_step_of_a_plan_cannot_call_a_tool_that_its_turn_does_not_have() -> None:
+    builder, _ = guarded(plan(tool_step("erase", text="a")), forever(satisfied()))
+    result = await builder.with_reasoning("plan-execute-reflect").build().run("Erase a.")
+    assert erased == []
+    assert "Unknown tool 'erase'" in "".join(step.content for step in result.steps)
+
+
+async def test_a_required_tool_that_no_turn_had_is_named() -> None:
+    builder, model = guarded(keeps=lambda ctx, definition: False)
+    result = await builder.with_required_tools("erase").build().run("Erase a.")
+    assert (result.status, all("erase" not in offered(model, i) for i in range(len(model.requests)))) == (
+        "partial",
+        True,
+    )
+    assert "erase" in result.reason
+
+
+async def test_a_filter_that_raises_before_a_turn_is_named_and_fails_the_run() -> None:
+    def once(ctx: RunContext[object], definition: ToolDefinition) -> bool:
+        if ctx.usage.calls:
+            raise ValueError("no database")
+        return True
+
+    builder, model = guarded(call("sign_in"), keeps=once)
+    with pytest.raises(AgentError, match="once' raised ValueError: no database") as caught:
+        await builder.build().run("Erase a.")
+    assert isinstance(caught.value.error, ExecutionError)
+    assert len(model.requests) == 1
+
+
+async def test_tools_that_a_function_chose_for_the_run_are_filtered_before_each_turn() -> None:
+    builder, model = agent_with(call("sign_in"), deps=None)
+    builder = builder.with_toolset(lambda: [sign_in, erase], filter=later_than_one, each_turn=True)
+    await builder.build().run("Sign in.")
+    assert [offered(model, index) for index in range(2)] == [["sign_in"], ["sign_in", "erase"]]
+
+
+def later_than_one(ctx: RunContext[object], definition: ToolDefinition) -> bool:
+    return definition.name == "sign_in" or ctx.usage.calls > 0
+
+
+@pytest.mark.system
+async def test_tools_of_a_server_are_filtered_before_each_turn() -> None:
+    builder, model = agent_with(call("described", text="a"), deps=None)
+    server = old("--described", approve="never", env={"TEST_DESCRIPTION": "Say it."})
+
+    def once(ctx: RunContext[object], definition: ToolDefinition) -> bool:
+        return definition.name == "described" and not ctx.usage.calls
+
+    async with builder.with_mcp(server, filter=once, each_turn=True).build() as agent:
+        result = await agent.run("Say a.")
+    assert [offered(model, index) for index in range(2)] == [["described"], []]
+    assert result.tool_results == {"described-1": "said a"}
+
+
+async def test_a_run_that_continues_has_the_tools_that_its_turns_had(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def alternating(ctx: RunContext[object], definition: ToolDefinition) -> bool:
+        asked.append(ctx.usage.calls)
+        return len(asked) % 2 == 1
+
+    builder, _ = guarded(call("erase", text="a"), call("sign_in"), keeps=alternating)
+    builder = builder.with_durability(tmp_path / "r.db", recover=False)
+    with anyio.CancelScope() as process:
+
+        async def end(context: ExecutionContext) -> None:
+            if context.iteration == 2:
+                process.cancel()
+                await anyio.sleep_forever()
+
+        await builder.with_hook("think", "before", end).build().run("Erase a.", run_id="r1")
+    model = ScriptedLLM(answer("It is erased."))
+    result = await builder.with_llm(model).build().runs.resume("r1")
+    assert result.status == "completed"
+    assert asked == [0, 1, 2]  # the third turn was not taken, but its tools were chosen
+    assert offered(model) == ["sign_in", "erase"]
+
+
+def test_only_a_filter_can_be_asked_before_each_turn() -> None:
+    builder = ReactiveAgents.create().with_model("offline")
+    for wrong in (builder.with_toolset([erase], each_turn=True), builder.with_mcp(each_turn=True)):
+        with pytest.raises(AgentError, match=r"toolset\.each_turn: got True, expected False, or True with"):
+            wrong.build()
 
 
 async def test_names_that_clash_in_a_run_fail_it() -> None:

@@ -61,11 +61,22 @@ class CombinedTools:
         services: the services, in the order of their tools. Their tools may change between calls, for example
             when a service is opened.
         hidden: names of tools that are left out.
+        filters: those that are asked before each turn of the model, with the names that each is asked about.
+
+    Attributes:
+        asked_each_turn: whether there are such filters.
     """
 
-    def __init__(self, services: Sequence[ToolService], hidden: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        services: Sequence[ToolService],
+        hidden: frozenset[str] = frozenset(),
+        filters: Sequence[tuple[ToolFilter, frozenset[str]]] = (),
+    ) -> None:
         self._services = tuple(services)
         self._hidden = hidden
+        self._filters = tuple(filters)
+        self.asked_each_turn = bool(filters)
         self._catalog = _Catalog()
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -87,6 +98,20 @@ class CombinedTools:
         if isinstance(done, Success):
             return Success(attrs.evolve(done.unwrap(), tool_name=call.name))
         return Failure(_renamed(done.failure(), call.name))
+
+    async def withheld(self, context: RunContext[Any]) -> Result[frozenset[str], errors.ServiceFailed]:
+        """Return the names of the tools that the model does not have in its next turn.
+
+        Fails with ``ServiceFailed``, which names the filter, if one raises or returns no ``bool``.
+        """
+        found: frozenset[str] = frozenset()
+        for keeps, names in self._filters:
+            asked = [each for each in self.definitions() if each.name in names]
+            kept = await _filtered(asked, keeps, context)
+            if isinstance(kept, Failure):
+                return Failure(kept.failure())
+            found |= names - kept.unwrap()
+        return Success(found)
 
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:
         """Ask the tool's service whether a call was done, if it can tell."""
@@ -185,6 +210,7 @@ class ToolGroup:
         only: the original names of the tools to use; ``None`` for all.
         filter: selects among them for each run; ``None`` for all.
         servers: names of MCP servers whose tools the filter selects from, instead of a source.
+        each_turn: whether the filter is asked before each turn of the model, not once for a run.
     """
 
     source: tuple[Tool, ...] | ContextFunction
@@ -193,6 +219,7 @@ class ToolGroup:
     only: frozenset[str] | None = None
     filter: ToolFilter | None = None
     servers: frozenset[str] = frozenset()
+    each_turn: bool = False
 
     @property
     def is_dynamic(self) -> bool:
@@ -239,8 +266,12 @@ class Toolsets:
         """Return the tools of a run; fails as the port says."""
         chosen: list[Tool] = []
         hidden: frozenset[str] = frozenset()
+        filters: list[tuple[ToolFilter, frozenset[str]]] = []
         for toolset in self._toolsets:
             if toolset.servers and tools is not None:
+                if toolset.filter is not None and toolset.each_turn:
+                    filters.append((toolset.filter, _of_servers(tools, toolset.servers)))
+                    continue
                 refused = await _refused(toolset, context, tools)
                 if isinstance(refused, Failure):
                     return Failure(refused.failure())
@@ -250,6 +281,8 @@ class Toolsets:
             if isinstance(found, Failure):
                 return Failure(found.failure())
             chosen += found.unwrap()
+            if toolset.filter is not None and toolset.each_turn:
+                filters.append((toolset.filter, frozenset(tool.name for tool in found.unwrap())))
         if tools is not None and hidden:
             tools = CombinedTools((tools,), hidden)
         taken = {} if tools is None else {each.name: each for each in tools.definitions()}
@@ -265,10 +298,11 @@ class Toolsets:
                 )
             names.add(tool.name)
         every = (*chosen, *added)
-        if not every:
-            return Success(Maybe.from_optional(tools))
-        service = self._service(every)
-        return Success(Some(service if tools is None else CombinedTools((tools, service))))
+        services = [] if tools is None else [tools]
+        services += [self._service(every)] if every else []
+        if len(services) + len(filters) > 1:
+            return Success(Some(CombinedTools(services, filters=filters)))
+        return Success(Maybe.from_optional(next(iter(services), None)))
 
 
 async def _chosen(
@@ -281,7 +315,7 @@ async def _chosen(
             return found
         source = found.unwrap()
     renamed = toolset.renamed(source)
-    if toolset.filter is None or isinstance(renamed, Failure):
+    if toolset.filter is None or toolset.each_turn or isinstance(renamed, Failure):
         return renamed
     found_tools = renamed.unwrap()
     kept = await _filtered([tool.definition for tool in found_tools], toolset.filter, context)

@@ -41,7 +41,7 @@ class TokenEstimate(Value):
         fixed: bytes of the prefix and the tools.
         fixed_tokens: their tokens, by the provider.
         limit: tokens of the model's window, by the provider's refusal.
-        tools: number of tools that ``fixed`` covers.
+        tools: bytes of the tools that ``fixed`` covers.
         read: tokens of the latest request, by the provider.
         read_bytes: bytes of the transcript in that request.
         read_guidance: bytes of the guidance in that request, which is in no later one.
@@ -125,12 +125,13 @@ def with_fixed_parts(
     estimate: TokenEstimate, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[TokenEstimate, int]:
     """Return the estimate for these tools, and the bytes that they add."""
-    if estimate.fixed and estimate.tools == len(tools):
+    shown = sum([tool.prompt_bytes for tool in tools])
+    if estimate.fixed and estimate.tools == shown:
         return estimate, 0
     fixed = fixed_size(prefix, tools)
     more = max(0, fixed - estimate.fixed) if estimate.fixed else 0
     tokens = estimate.fixed_tokens + more if estimate.fixed_tokens else 0
-    return replaced(estimate, fixed=fixed, fixed_tokens=tokens, tools=len(tools), read=0), more
+    return replaced(estimate, fixed=fixed, fixed_tokens=tokens, tools=shown, read=0), more
 
 
 def unread(
