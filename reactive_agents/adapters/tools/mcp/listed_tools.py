@@ -161,7 +161,8 @@ class ListingFilter:
 
     The MCP library rejects a whole page for one malformed tool, and a whole result for one block of unknown
     or malformed content: such a block becomes a text. A schema without type gets ``object``, the only
-    possible one.
+    possible one. The schema of results is dropped: the library would check each result by it, without bound
+    and by patterns that backtrack, and fail a call that was carried out.
     """
 
     def __init__(self, server: McpServer) -> None:
@@ -188,6 +189,7 @@ class ListingFilter:
         schema = entry.get("inputSchema") if isinstance(entry, dict) else None
         if isinstance(schema, dict):
             schema.setdefault("type", "object")
+            entry.pop("outputSchema", None)
         page = {"tools": [entry], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         try:
             validate_server_result("tools/list", self._version, page)

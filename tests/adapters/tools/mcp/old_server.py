@@ -45,6 +45,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
             {"name": "typeless", "annotations": READS["annotations"], "inputSchema": {}},
         ]
         return {"tools": [*odd, tool("fine")]}
+    if "--shaped" in sys.argv:
+        return {"tools": [{**tool("fine"), "outputSchema": json.loads(os.environ["TEST_SHAPE"])}]}
     if "--endless" in sys.argv:
         return {"tools": [tool("fine")], "nextCursor": "more"}
     if "--described" in sys.argv:
@@ -78,6 +80,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
 def call(name: str) -> dict[str, Any]:
     """Return the answer to a call."""
     match name:
+        case "fine" if "TEST_SHAPE" in os.environ:
+            return {"result": {"content": [{"type": "text", "text": "it is 7"}], "structuredContent": {"n": "7"}}}
         case "fine" if "TEST_CONTENT" in os.environ:
             return {"result": {"content": json.loads(os.environ["TEST_CONTENT"])}}
         case "fine" | "described":

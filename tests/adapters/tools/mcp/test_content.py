@@ -95,3 +95,19 @@ def test_structured_content_comes_before_its_text() -> None:
     assert result_value(CallToolResult(content=[text], structured_content={"a": 1})) == {"a": 1}
     assert result_value(CallToolResult(content=[text], structured_content=[])) == []
     assert result_value(CallToolResult(content=[])) == ""
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"type": "object", "properties": {"n": {"type": "integer"}}},
+        {"type": "object", "properties": {"n": {"$ref": "http://127.0.0.1:1/n"}}},
+        {"type": "object", "properties": {"n": {"pattern": "^(6+)+$"}}},
+        {"type": "nonsense"},
+        "no schema",
+    ],
+)
+async def test_a_result_is_not_judged_by_the_schema_that_its_server_has_for_results(shape: Any) -> None:
+    """The tool has run; and a schema of a stranger may take for ever."""
+    async with opened(old("--shaped", env={"TEST_SHAPE": json.dumps(shape)})) as tools:
+        assert await value(tools, "fine") == {"n": "7"}
