@@ -527,12 +527,14 @@ _TYPES = {
     r"\bINTEGER\b": "bigint",
     r"\bREAL\b": "double precision",
     r"\bTEXT\b": "text",
+    r"\bBLOB\b": "bytea",
+    r"(?<!\")\buser\b": '"user"',
     r" WITHOUT ROWID": "",
 }
 
 
 def table_of(statement: str, *added: str) -> str:
-    """Return the Postgres statement that creates a table of an SQLite file.
+    """Return the Postgres statement that creates a table or index of an SQLite file.
 
     Args:
         added: text columns that later versions added to the table of the file.

@@ -83,7 +83,22 @@ _QUICK_ANSWER_S = 0.05
 _LATER: Result[RunOrder | None, RecordErrors] = Success(None)
 """The result of adding entries that are written later."""
 
-_QUEUES = (
+_RUNS = (
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, agent TEXT NOT NULL,"
+    " user TEXT, session TEXT, parent TEXT, origin INTEGER, origin_entries INTEGER NOT NULL,"
+    " changes TEXT NOT NULL, status TEXT NOT NULL, task TEXT NOT NULL, definition TEXT NOT NULL,"
+    " result TEXT NOT NULL, attempt INTEGER NOT NULL, holder TEXT NOT NULL,"
+    " lease_until_us INTEGER NOT NULL, wanted TEXT NOT NULL, queue TEXT NOT NULL,"
+    " priority INTEGER NOT NULL, due_us INTEGER NOT NULL, created_us INTEGER NOT NULL,"
+    " updated_us INTEGER NOT NULL)",
+    "CREATE INDEX runs_by_holder ON runs (holder)",
+    "CREATE INDEX runs_by_status ON runs (status, queue)",
+    "CREATE INDEX runs_by_user ON runs (user)",
+    "CREATE INDEX runs_by_origin ON runs (origin)",
+)
+_BEGUN = (
+    "ALTER TABLE runs ADD COLUMN begun_us INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
     "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
     " dequeued_us INTEGER NOT NULL, PRIMARY KEY (agent, queue))",
     "CREATE TABLE run_schedules (agent TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL,"
@@ -113,25 +128,11 @@ RUNS = sqlite.Store(
     "runs",
     (
         (
-            "CREATE TABLE runs (id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, agent TEXT NOT NULL,"
-            " user TEXT, session TEXT, parent TEXT, origin INTEGER, origin_entries INTEGER NOT NULL,"
-            " changes TEXT NOT NULL, status TEXT NOT NULL, task TEXT NOT NULL, definition TEXT NOT NULL,"
-            " result TEXT NOT NULL, attempt INTEGER NOT NULL, holder TEXT NOT NULL,"
-            " lease_until_us INTEGER NOT NULL, wanted TEXT NOT NULL, queue TEXT NOT NULL,"
-            " priority INTEGER NOT NULL, due_us INTEGER NOT NULL, created_us INTEGER NOT NULL,"
-            " updated_us INTEGER NOT NULL)",
-            "CREATE INDEX runs_by_holder ON runs (holder)",
-            "CREATE INDEX runs_by_status ON runs (status, queue)",
-            "CREATE INDEX runs_by_user ON runs (user)",
-            "CREATE INDEX runs_by_origin ON runs (origin)",
+            *_RUNS,
             f"CREATE TABLE run_entries{_ENTRIES}, UNIQUE (run, key)) WITHOUT ROWID",
             _RUN_DELETED,
         ),
-        (
-            "ALTER TABLE runs ADD COLUMN begun_us INTEGER NOT NULL DEFAULT 0",
-            "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
-            *_QUEUES,
-        ),
+        _BEGUN,
         _INDEXES,
         (
             # an index of all keys was a third of the pages that a step writes
@@ -146,56 +147,14 @@ RUNS = sqlite.Store(
     ),
     postgres=(
         (
-            "CREATE TABLE runs (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
-            ' run_id text NOT NULL UNIQUE, agent text NOT NULL, "user" text, session text, parent text,'
-            " origin bigint, origin_entries bigint NOT NULL, changes text NOT NULL, status text NOT NULL,"
-            " task text NOT NULL, definition text NOT NULL, result text NOT NULL, attempt bigint NOT NULL,"
-            " holder text NOT NULL, lease_until_us bigint NOT NULL, wanted text NOT NULL,"
-            " queue text NOT NULL, priority bigint NOT NULL, due_us bigint NOT NULL,"
-            " created_us bigint NOT NULL, updated_us bigint NOT NULL)",
-            "CREATE INDEX runs_by_holder ON runs (holder)",
-            "CREATE INDEX runs_by_status ON runs (status, queue)",
-            'CREATE INDEX runs_by_user ON runs ("user")',
-            "CREATE INDEX runs_by_origin ON runs (origin)",
+            *map(table_of, _RUNS),
             "CREATE TABLE run_entries (run bigint NOT NULL REFERENCES runs ON DELETE CASCADE,"
             " number bigint NOT NULL, key text NOT NULL, kind text NOT NULL, at_us bigint NOT NULL,"
             " body text NOT NULL, PRIMARY KEY (run, number), UNIQUE (run, key))",
-            "ALTER TABLE runs ADD COLUMN begun_us bigint NOT NULL DEFAULT 0",
-            "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
-            *map(table_of, _QUEUES),
+            *map(table_of, _BEGUN),
         ),
-        (
-            "CREATE FUNCTION append_entry"
-            " (of_key text, of_kind text, at_time bigint, text_of text, by_holder text)"
-            " RETURNS text LANGUAGE plpgsql AS $$"
-            " DECLARE held_run bigint; shared bigint; orders text; BEGIN"
-            " SELECT id, origin_entries, wanted INTO held_run, shared, orders FROM runs"
-            " WHERE holder = by_holder AND holder <> '';"
-            " IF NOT FOUND THEN RETURN NULL; END IF;"
-            " INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (held_run,"
-            " 1 + coalesce((SELECT max(number) FROM run_entries WHERE run = held_run), shared),"
-            " of_key, of_kind, at_time, text_of);"
-            " RETURN orders; END $$",
-        ),
-        (
-            "DROP FUNCTION append_entry (text, text, bigint, text, text)",
-            # takes the lock itself, so that one statement is a whole transaction
-            "CREATE FUNCTION append_entry (of_lock bigint, waits_for_disk text,"
-            " of_key text, of_kind text, at_time bigint, text_of text, by_holder text)"
-            " RETURNS text LANGUAGE plpgsql AS $$"
-            " DECLARE held_run bigint; shared bigint; orders text; BEGIN"
-            " PERFORM set_config('lock_timeout', '500', true),"
-            " set_config('synchronous_commit', waits_for_disk, true);"
-            " PERFORM pg_advisory_xact_lock(of_lock);"
-            " SELECT id, origin_entries, wanted INTO held_run, shared, orders FROM reactive_agents.runs"
-            " WHERE holder = by_holder AND holder <> '';"
-            " IF NOT FOUND THEN RETURN NULL; END IF;"
-            " SELECT coalesce(max(number), shared) INTO shared FROM reactive_agents.run_entries"
-            " WHERE run = held_run;"
-            " INSERT INTO reactive_agents.run_entries (run, number, key, kind, at_us, body)"
-            " VALUES (held_run, 1 + shared, of_key, of_kind, at_time, text_of);"
-            " RETURN orders; END $$",
-        ),
+        (),  # versions 2 and 3 had a function that version 5 deletes
+        (),
         (
             # a foreign key would lock the row of the run for each entry, a third of the write
             "ALTER TABLE run_entries DROP CONSTRAINT run_entries_run_fkey",
@@ -208,8 +167,10 @@ RUNS = sqlite.Store(
             "CREATE TRIGGER run_deleted BEFORE DELETE ON runs FOR EACH ROW EXECUTE FUNCTION delete_entries()",
         ),
         (
-            "DROP FUNCTION append_entry (bigint, text, text, text, bigint, text, text)",
-            # four texts per entry, in one transaction
+            "DROP FUNCTION IF EXISTS reactive_agents.append_entry (text, text, bigint, text, text)",
+            "DROP FUNCTION IF EXISTS"
+            " reactive_agents.append_entry (bigint, text, text, text, bigint, text, text)",
+            # takes the lock itself, so that one statement is a whole transaction; four texts per entry
             "CREATE FUNCTION append_entries"
             " (of_lock bigint, waits_for_disk text, by_holder text, texts text[])"
             " RETURNS text LANGUAGE plpgsql AS $$"

@@ -13,8 +13,9 @@ from typing import TypeVar
 
 from returns.result import Result
 
-from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters import sql
 from reactive_agents.adapters.memory.store import microseconds
+from reactive_agents.adapters.postgres import table_of
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.errors import ContentUnavailable
@@ -22,7 +23,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
-CONTENT_TABLES: tuple[sqlite.Statement, ...] = (
+CONTENT_TABLES: tuple[str, ...] = (
     "CREATE TABLE contents (digest TEXT PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL)",
     "CREATE TABLE content_holders (digest TEXT NOT NULL, holder TEXT NOT NULL, user TEXT,"
     " part TEXT NOT NULL, held_us INTEGER NOT NULL, running INTEGER NOT NULL, PRIMARY KEY (digest, holder))",
@@ -36,10 +37,7 @@ CONTENT_TABLES: tuple[sqlite.Statement, ...] = (
 """``holder`` is ``run:`` or ``session:`` with an id; ``part`` the reference as JSON."""
 
 CONTENT_TABLES_IN_POSTGRES: tuple[str, ...] = (
-    "CREATE TABLE contents (digest text PRIMARY KEY, size bigint NOT NULL, data bytea NOT NULL)",
-    'CREATE TABLE content_holders (digest text NOT NULL, holder text NOT NULL, "user" text,'
-    " part text NOT NULL, held_us bigint NOT NULL, running bigint NOT NULL, PRIMARY KEY (digest, holder))",
-    "CREATE INDEX content_holders_by_holder ON content_holders (holder)",
+    *map(table_of, CONTENT_TABLES[:3]),
     'CREATE INDEX content_holders_by_user ON content_holders ("user")',
     # holding and releasing a digest is serialised, so that the last holder deletes the bytes
     "CREATE FUNCTION content_held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
