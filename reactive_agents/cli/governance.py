@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from os.path import isfile
 from typing import Annotated, cast
@@ -107,12 +107,11 @@ def show(
 
 
 @audit.command()
-def prune(file: LogFile, older_than: output.OlderThan) -> None:
+def prune(file: LogFile, before: output.OlderThan) -> None:
     """Delete the oldest entries of a valid log; the others still verify.
 
     A signed log can only be pruned by a program that has the key.
     """
-    before = SystemClock.now() - timedelta(days=older_than)
     output.value_or_exit(verify_log(file))
     deleted = output.ask_store(
         lambda: audit_log.SqliteAuditLog(file, clock=SystemClock()), lambda log: log.prune(before)
@@ -191,9 +190,8 @@ PathOption = Annotated[
 
 
 @cost.command("prune")
-def prune_cost(older_than: output.OlderThan, path: PathOption = "cost.db") -> None:
+def prune_cost(before: output.OlderThan, path: PathOption = "cost.db") -> None:
     """Delete the usage of runs that ended long ago."""
-    before = SystemClock.now() - timedelta(days=older_than)
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
     deleted = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock()),

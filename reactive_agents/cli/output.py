@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import wraps
 from inspect import Parameter, Signature, iscoroutinefunction, isroutine, signature
@@ -273,13 +273,13 @@ def number_up_to(most: float, what: str) -> Callable[[str], float]:
     return parse
 
 
+def _days_ago(text: str) -> datetime:
+    return datetime.now(UTC) - timedelta(days=number_up_to(700_000, "a number of days")(text))
+
+
 OlderThan = Annotated[
-    float,
-    option(
-        "--older-than DAYS",
-        "Delete what is more than so many days old.",
-        parser=number_up_to(700_000, "a number of days"),
-    ),
+    datetime,
+    option("--older-than DAYS", "Delete what is more than so many days old.", parser=_days_ago),
 ]
 SECONDS = number_up_to(inf, "a number of seconds")
 

@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -145,10 +144,9 @@ def answer(
 @runs.command()
 def prune(
     file: RecordOption,
-    older_than: output.OlderThan,
+    before: output.OlderThan,
 ) -> None:
     """Delete runs that ended long ago."""
-    before = SystemClock.now() - timedelta(days=older_than)
     deleted = _ask(file, lambda record: record.delete(before=before))
     output.report({"deleted": deleted}, f"Deleted {deleted} runs.")
 

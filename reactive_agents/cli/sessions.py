@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -87,9 +86,8 @@ def delete(session: SessionArgument, file: SessionsOption = None, agent: AgentOp
 
 
 @sessions.command()
-def prune(older_than: output.OlderThan, file: SessionsOption = None) -> None:
+def prune(before: output.OlderThan, file: SessionsOption = None) -> None:
     """Delete the conversations of all agents that were last used long ago."""
-    before = SystemClock.now() - timedelta(days=older_than)
     deleted = _ask(file, lambda store: store.prune(before), read_only=False)
     output.report({"deleted": deleted}, f"Deleted {counted(deleted, 'conversation')}.")
 

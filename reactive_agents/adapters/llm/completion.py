@@ -269,12 +269,6 @@ class _ScopedClientCache(LLMClientCache):
             clients[key] = value
             _read_listed_contents(value)
 
-    async def async_get_cache(self, key: str, *args: Any, **kwargs: Any) -> Any:
-        return self.get_cache(key, *args, **kwargs)
-
-    async def async_set_cache(self, key: str, value: object, *args: Any, **kwargs: Any) -> None:
-        self.set_cache(key, value, *args, **kwargs)
-
 
 def _read_listed_contents(client: Any) -> None:
     """Make a litellm client read lists of parts as texts."""

@@ -21,7 +21,7 @@ from reactive_agents.adapters.governance.guardrails.checks import (
     length_limit,
     toxicity,
 )
-from reactive_agents.adapters.governance.guardrails.injection import DEFAULT_THRESHOLD, prompt_injection
+from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data, presidio_check
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.config import ALL_STAGES, CheckConfig, CheckName, GuardrailsConfig
@@ -292,27 +292,21 @@ def _wrong_option(config: CheckConfig, option: str) -> InvalidConfig | None:
 
 def build_check(config: CheckConfig) -> Result[Check, ServiceFailed]:
     """Return the configured check; fails with ``ServiceFailed`` without its extra."""
-    action, threshold = config.action, config.threshold
+    threshold = config.threshold if config.name in _WITH_THRESHOLD else None
+    given = {"action": config.action, "threshold": threshold}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     match config.name:
         case "prompt-injection":
-            return Success(
-                prompt_injection(
-                    action=action or "block", threshold=DEFAULT_THRESHOLD if threshold is None else threshold
-                )
-            )
+            return Success(prompt_injection(**options))
         case "personal-data":
-            return Success(personal_data(action=action or "redact"))
+            return Success(personal_data(**options))
         case "toxicity":
-            return Success(
-                toxicity(action=action or "block", threshold=0.6 if threshold is None else threshold)
-            )
+            return Success(toxicity(**options))
         case "length":
-            return Success(length_limit(config.max_characters or 0, action=action or "block"))
+            return Success(length_limit(config.max_characters or 0, **options))
         case "topics":
-            return Success(allowed_topics(config.topics, action=action or "block"))
+            return Success(allowed_topics(config.topics, **options))
         case "presidio":
-            return presidio_check(
-                action=action or "redact", threshold=0.5 if threshold is None else threshold
-            )
+            return presidio_check(**options)
         case _:
             assert_never(config.name)
