@@ -239,26 +239,13 @@ def _queue_of_plans(file: sqlite3.Connection) -> None:
         event_text, author, priority = json.dumps(event), event["author"], event.get("priority", 0.5)
         place = (persona, domain, context)
         ended = "open" if status == "active" else "done"
-        shared = (author, priority)
-        of_event = (event_id, event_id, *shared, ended, created, created, event_text, plan_id, task_id, "")
-        file.execute(insert, ("event", *place, *of_event))
+        shared, last = (author, priority), (created, created, event_text, plan_id, task_id)
+        file.execute(insert, ("event", *place, event_id, event_id, *shared, ended, *last, ""))
         done = [step for step in plan["plan"]["steps"] if step.get("status") == "completed"]
         answer = (done[-1].get("result") or "") if done else ""
         if status == "completed" and answer:
             key = f"{event_id}#answer"
-            of_answer = (
-                key,
-                event_id,
-                *shared,
-                "done",
-                created,
-                created,
-                event_text,
-                plan_id,
-                task_id,
-                answer,
-            )
-            file.execute(insert, ("delivery", *place, *of_answer))
+            file.execute(insert, ("delivery", *place, key, event_id, *shared, "done", *last, answer))
 
 
 def _rooms_of_learnings(file: sqlite3.Connection) -> None:

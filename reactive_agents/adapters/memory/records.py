@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attrs import Factory, define, evolve, field
 from returns.maybe import Maybe
@@ -156,8 +156,8 @@ def plans_of(connection: Transaction, condition: str, *values: str) -> tuple[Pla
 
 
 HISTORY = (
-    "SELECT strategy, task_type, successes, executions, cost, duration, confidence, last_used "
-    "FROM effectiveness "
+    "SELECT strategy, task_type, CAST(successes AS double precision) / executions, cost / executions, "
+    "duration / executions, confidence / executions, executions, last_used FROM effectiveness "
 )
 
 
@@ -236,27 +236,10 @@ class SqliteEffectiveness:
         return await sql.rows(self.database, "history", effectiveness_of, HISTORY + condition, name)
 
 
-def effectiveness_of(
-    strategy: str,
-    task_type: str,
-    successes: int,
-    executions: int,
-    cost: float,
-    duration: float,
-    confidence: float,
-    last_used: str,
-) -> StrategyEffectiveness:
+def effectiveness_of(*row: Any) -> StrategyEffectiveness:
     """Return the record of a row of ``HISTORY``."""
-    return StrategyEffectiveness(
-        strategy,
-        task_type,
-        success_rate=successes / executions,
-        avg_cost=cost / executions,
-        avg_duration=duration / executions,
-        avg_confidence=confidence / executions,
-        executions=executions,
-        last_used=datetime.fromisoformat(last_used),
-    )
+    figures = (*row[:-1], datetime.fromisoformat(row[-1]))
+    return StrategyEffectiveness(*figures)
 
 
 def _first(found: tuple[_T, ...]) -> Maybe[_T]:
