@@ -77,14 +77,9 @@ class KeyUsage:
             tokens: the estimate for the request and its answer.
             tell: called once, if it has to wait, with the limit that it waits for and the least seconds.
         """
+        waiting, told = _Waiting(asyncio.get_running_loop(), asyncio.Event()), False
         with self._lock:
-            if not self._queue:
-                wait_s, kind = self._wait(limit, tokens, clock.monotonic())
-                if wait_s <= 0:
-                    return self._count(tokens, clock)
-            waiting = _Waiting(asyncio.get_running_loop(), asyncio.Event())
             self._queue.append(waiting)
-        told = False
         try:
             while True:
                 with self._lock:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import TypeAlias
 
@@ -128,13 +128,7 @@ def _facts_of_answer(result: ReasoningResult, used: tuple[str, ...]) -> Iterator
     if result.status != "completed" or not result.output:
         return
     importance = 0.3 + 0.4 * min(1.0, max(0.0, result.metadata.confidence))
-    structured = _structured(result.output)
-    facts = (
-        (each for each in _sentences(result.output) if _looks_like_fact(each) and not _OF_ITSELF.search(each))
-        if structured is None
-        else structured
-    )
-    for fact in islice(facts, MOST_FACTS_OF_ANSWER):
+    for fact in islice(_facts_in(result.output, _OF_ITSELF), MOST_FACTS_OF_ANSWER):
         source = named(used) or result.strategy
         yield MemoryCandidate("semantic", fact, "tool" if used else "model", source, importance=importance)
 
@@ -146,13 +140,7 @@ def _facts_of_tools(task: Task, result: ReasoningResult) -> Iterator[MemoryCandi
         if metadata is None or metadata.tool_used is None:
             continue
         text = result.tool_results.get(metadata.result_key or "", step.content)
-        structured = _structured(text)
-        said = (
-            (each for each in _sentences(text) if _looks_like_fact(each))
-            if structured is None
-            else structured
-        )
-        facts = (each for each in said if len(wanted.intersection(words_of(each))) >= 2)
+        facts = (each for each in _facts_in(text) if len(wanted.intersection(words_of(each))) >= 2)
         for fact in islice(facts, MOST_FACTS_OF_TOOL):
             yield MemoryCandidate("semantic", fact, "tool", metadata.tool_used, importance=0.4)
 
@@ -185,6 +173,15 @@ def named(used: tuple[str, ...]) -> str:
     names = tuple(dict.fromkeys(used))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMES]) + more
+
+
+def _facts_in(text: str, unless: re.Pattern[str] | None = None) -> Iterable[str]:
+    """Return what looks like facts; of a text in sentences, those without a pattern."""
+    structured = _structured(text)
+    if structured is not None:
+        return structured
+    facts = filter(_looks_like_fact, _sentences(text))
+    return facts if unless is None else (each for each in facts if not unless.search(each))
 
 
 def _structured(text: str) -> tuple[str, ...] | None:
