@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
@@ -790,11 +790,11 @@ class SqliteRunRecord:
         without: Collection[RunId] = (),
     ) -> Result[tuple[tuple[RunId, str], ...], RecordErrors]:
         """Reserve due runs of a queue, within its limits; return each with its holder."""
-        wanted = _Wanted(agent_id, queue, limits, at_most, frozenset(without))
-        there = await self._file.read("dequeue", lambda file: _due(file, wanted, self._now()))
+        of_queue = (agent_id, queue)
+        due = partial(_due, of_queue=of_queue, limits=limits, at_most=at_most, without=frozenset(without))
+        there = await self._file.read("dequeue", lambda file: due(file, self._now()))
         if isinstance(there, Failure) or not there.unwrap():
             return there.map(lambda _: ())
-        of_queue = (agent_id, queue)
 
         def work(file: sql.Transaction) -> tuple[tuple[RunId, str], ...]:
             now = self._now()
@@ -803,7 +803,7 @@ class SqliteRunRecord:
                 "UPDATE run_queues SET dequeued_us = ? WHERE agent = ? AND queue = ?", (now, *of_queue)
             )
             reserved: list[tuple[RunId, str]] = []
-            for row in _due(file, wanted, now):
+            for row in due(file, now):
                 holder = new_holder()
                 taken = file.execute(
                     "UPDATE runs SET holder = ?, lease_until_us = ?,"
@@ -1311,17 +1311,6 @@ def _nothing(_: object) -> None:
     return None
 
 
-@frozen
-class _Wanted:
-    """The runs of a queue that a worker wants to begin."""
-
-    agent_id: AgentId
-    queue: str
-    limits: QueueLimits
-    at_most: int
-    without: frozenset[RunId]
-
-
 def _may_end_process(row: _Candidate) -> bool:
     """Return whether a run goes on alone, since the processes that had it are gone."""
     return bool(row.holder) and may_end_process(row.attempt, row.wanted)
@@ -1333,9 +1322,15 @@ def _has_to_wait(row: _Candidate, now: int) -> bool:
     return _may_end_process(row) and abs(now - row.updated_us) < pause_us  # the clock may have been set back
 
 
-def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
+def _due(
+    file: sql.Transaction,
+    now: int,
+    of_queue: tuple[AgentId, str],
+    limits: QueueLimits,
+    at_most: int,
+    without: frozenset[RunId],
+) -> list[_Candidate]:
     """Return the runs that may begin or continue, in their order."""
-    of_queue = (wanted.agent_id, wanted.queue)
     begun = _candidates(
         file,
         "agent = ? AND queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0"
@@ -1343,14 +1338,14 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
         *of_queue,
     )
     free = [row for row in begun if not _is_held(row, now)]
-    going_on = [row for row in free if row.wanted != "pause" and row.run_id not in wanted.without]
+    going_on = [row for row in free if row.wanted != "pause" and row.run_id not in without]
     ended = [row for row in going_on if _may_end_process(row)]
     tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)
     found = [row for row in going_on if not _may_end_process(row)]
     found += tried[:1]  # it may end this process as well
     reserved = _candidates(file, "agent = ? AND queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
     given_up = [row for row in reserved if not _is_held(row, now)]
-    limits, room = wanted.limits, wanted.at_most
+    room = at_most
     if limits.total is not None:
         under_way = sum(row.queue != "" for row in begun) - sum(row.queue != "" for row in free)
         room = max(0, min(room, limits.total - under_way - len(reserved) + len(given_up)))
@@ -1370,10 +1365,10 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[_Candidate]:
             " AND wanted <> 'pause' ORDER BY priority DESC, id LIMIT ?",
             *of_queue,
             now,
-            room + len(wanted.without),
+            room + len(without),
         )
         new = sorted((*given_up, *waiting), key=lambda row: (-row.priority, row.id))
-        found += [row for row in new if row.run_id not in wanted.without][:room]
+        found += [row for row in new if row.run_id not in without][:room]
     return found
 
 
