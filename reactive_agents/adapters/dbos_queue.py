@@ -179,7 +179,9 @@ class DbosQueue:
 
         failures = (SQLAlchemyError, dbos_errors.DBOSException, OSError, ValueError)
         try:
-            return Success(await _shielded(work))
+            with anyio.CancelScope(shield=True):
+                done = await anyio.to_thread.run_sync(work)
+            return Success(done)
         except failures as error:
             sentence = f"The queue in DBOS cannot be used: {str(error).strip()}."
             _log.warning("%s (%s: %s)", sentence, operation, type(error).__name__)
@@ -219,9 +221,8 @@ class DbosQueue:
 
     def _enqueue_again(self, run: RecordedRun) -> None:
         client = self._connected()
-        (known,) = client.list_workflows(workflow_ids=[run.run_id], load_input=False, load_output=False) or (
-            None,
-        )
+        found = client.list_workflows(workflow_ids=[run.run_id], load_input=False, load_output=False)
+        known = found[0] if found else None
         if known is not None and known.status == "PENDING":
             client.resume_workflow(run.run_id, queue_name=queue_name(run.agent_id, run.queue))
             return
@@ -260,9 +261,7 @@ class DbosQueue:
             rate = None if limits.rate is None else {"limit": limits.rate, "period": limits.period_s}
             DBOS.register_queue(
                 queue,
-                worker_concurrency=limits.concurrency
-                if limits.total is None
-                else min(limits.concurrency, limits.total),
+                worker_concurrency=min(limits.concurrency, limits.total or limits.concurrency),
                 global_concurrency=limits.total,
                 limiter=rate,  # type: ignore[arg-type]
                 polling_interval_sec=POLL_S,
@@ -308,13 +307,6 @@ class DbosQueue:
             status="PENDING", executor_id=self._executor, load_input=False, load_output=False
         )
         return {each.workflow_id: each.queue_name or "" for each in found}
-
-
-async def _shielded(work: Callable[[], _A]) -> _A:
-    done: list[_A] = []
-    with anyio.CancelScope(shield=True):
-        done.append(await anyio.to_thread.run_sync(work))
-    return done[0]
 
 
 def queue_name(agent_id: AgentId, queue: str) -> str:

@@ -417,25 +417,22 @@ class SqliteRunRecord:
         """Return the entries of a run in order, including shared ones."""
 
         def work(file: sql.Transaction) -> tuple[RunEntry, ...]:
-            row = file.execute(
-                "SELECT id, origin, origin_entries FROM runs WHERE run_id = ?", (run_id,)
-            ).fetchone()
+            found = "SELECT id, origin, origin_entries FROM runs WHERE "
+            row = file.execute(f"{found} run_id = ?", (run_id,)).fetchone()
             parts: list[tuple[RunEntry, ...]] = []
-            last = 2**62
+            last = sql.ALL_ROWS
             while row is not None:
+                here, origin, last_shared = row
                 rows = file.execute(
                     "SELECT key, kind, at_us, body, number FROM run_entries WHERE run = ? AND number <= ?"
                     " ORDER BY number",
-                    (row[0], last),
+                    (here, last),
                 )
                 parts.append(tuple(_entry_of(self._seal, *each) for each in rows))
-                last = min(last, row[2])
-                here, origin, last_shared = row
+                last = min(last, last_shared)
                 if origin is not None and origin >= here:
                     raise ValueError(f"the run {run_id} is a fork of a later one")
-                row = file.execute(
-                    "SELECT id, origin, origin_entries FROM runs WHERE id = ?", (origin,)
-                ).fetchone()
+                row = file.execute(f"{found} id = ?", (origin,)).fetchone()
                 if row is None and last_shared:
                     raise ValueError(f"the run that {run_id} was forked from has been deleted")
             return tuple(each for part in reversed(parts) for each in part)

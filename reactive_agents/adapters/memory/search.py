@@ -12,6 +12,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from reactive_agents.adapters.sql import Transaction
 
@@ -112,6 +113,8 @@ def _plain(character: str) -> str:
 # --- Postgres, whose statements differ from those of SQLite ----------------------------------------------
 
 _K1, _B = 1.2, 0.75
+Condition: TypeAlias = tuple[str, Sequence[object]]
+"""A condition in SQL on the columns of ``memories``, with its values."""
 
 
 def postgres_add_words(connection: Transaction, entry_id: str, content: str) -> None:
@@ -124,20 +127,15 @@ def postgres_add_words(connection: Transaction, entry_id: str, content: str) -> 
 
 
 def postgres_by_words(
-    connection: Transaction,
-    words: Sequence[str],
-    *,
-    every: bool,
-    condition: str,
-    values: Sequence[object],
-    most: int,
+    connection: Transaction, among: Condition, words: Sequence[str], *, every: bool, most: int
 ) -> list[int]:
     """Return the row numbers of entries with all or any of the words, best first.
 
     Args:
-        condition: the condition on the entries, with its values.
+        among: the condition on the entries, with its values.
         most: the number of newest entries to compare.
     """
+    condition, values = among
     asked = list(dict.fromkeys(map(indexed_form, words)))
     counts = ", ".join(["cardinality(array_positions(words, CAST(? AS text)))"] * len(asked))
     rows = connection.execute(
@@ -162,13 +160,14 @@ def postgres_by_words(
 
 
 def postgres_counted(
-    connection: Transaction, words: Sequence[str], *, condition: str, values: Sequence[object], most: int
+    connection: Transaction, among: Condition, words: Sequence[str], *, most: int
 ) -> list[tuple[int, str]]:
     """Return each occurring word with the number of its entries.
 
     Args:
         most: the maximum to count; a larger number is returned as one more.
     """
+    condition, values = among
     forms = {indexed_form(word): word for word in reversed(words)}
     rows = connection.execute(
         "SELECT form, (SELECT count(*) FROM (SELECT 1 FROM memory_words JOIN memories USING (seq)"
@@ -191,15 +190,10 @@ def postgres_put_vector(
 
 
 def postgres_by_vector(
-    connection: Transaction,
-    space: int | None,
-    vector: Sequence[float],
-    *,
-    condition: str,
-    values: Sequence[object],
-    limit: int,
+    connection: Transaction, among: Condition, space: int | None, vector: Sequence[float], *, limit: int
 ) -> dict[int, float]:
     """Return row numbers of entries with their cosines, nearest first."""
+    condition, values = among
     rows = connection.execute(
         "SELECT seq, 1 - distance FROM (SELECT seq, vector <=> CAST(? AS vector) AS distance"
         f" FROM memory_vectors JOIN memories USING (seq) WHERE space = ? AND {condition}) AS found"

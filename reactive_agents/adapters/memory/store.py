@@ -237,9 +237,8 @@ def matching(
     if not words:
         return ()
     if not isinstance(connection, sqlite3.Connection):
-        numbers = postgres_by_words(
-            connection, words, every=every, condition=among.condition, values=among.values, most=MOST_MATCHES
-        )
+        scope = (among.condition, among.values)
+        numbers = postgres_by_words(connection, scope, words, every=every, most=MOST_MATCHES)
         return tuple(by_numbers(connection, numbers[:limit], among.now).values())
     # finds and sorts row numbers first: sorting whole rows takes three times as long
     rows = connection.execute(
@@ -268,10 +267,8 @@ def rarest(connection: Transaction, reach: Reach, words: Sequence[str]) -> tuple
 
 def _counted(connection: Transaction, reach: Reach, words: Sequence[str]) -> list[tuple[int, str]]:
     if not isinstance(connection, sqlite3.Connection):
-        condition = f"TRUE{reach.condition}"
-        return postgres_counted(
-            connection, words, condition=condition, values=reach.values, most=MOST_MATCHES
-        )
+        scope = (f"TRUE{reach.condition}", reach.values)
+        return postgres_counted(connection, scope, words, most=MOST_MATCHES)
     connection.execute(_VOCABULARY)
     term = "SELECT doc FROM temp.memory_vocabulary WHERE term = ?"
     rows = ((connection.execute(term, (indexed_form(word),)).fetchone(), word) for word in words)

@@ -155,9 +155,8 @@ def nearest(
 def _cosines(connection: Transaction, among: store.Living, query: Embedding, limit: int) -> dict[int, float]:
     space = _space(connection, query)
     if not isinstance(connection, sqlite3.Connection):
-        return postgres_by_vector(
-            connection, space, query.values, condition=among.condition, values=among.values, limit=limit
-        )
+        scope = (among.condition, among.values)
+        return postgres_by_vector(connection, scope, space, query.values, limit=limit)
     rows = connection.execute(
         f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({marks(among.kinds)})"
         f"{among.reach.condition}",
