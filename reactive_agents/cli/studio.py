@@ -114,24 +114,22 @@ def studio(
 
 def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFiles, ConfigErrors]:
     """Return agents, personas and runs in files; fails as ``read_config`` does."""
-    found = StudioFiles()
+    agents, personas, runs = list[tuple[Path, AgentConfig]](), list[PersonaConfig](), list[Path]()
     for path in paths:
         if not path.is_file():
             return Failure(InvalidConfig("FILE", repr(str(path)), "a file that exists, or module:name"))
         if path.suffix == ".jsonl":
-            found = evolve(found, runs=(*found.runs, path))
+            runs.append(path)
             continue
         agent = read_config(path, allow_tools_from=allowed)
         if isinstance(agent, Success):
-            found = evolve(found, agents=(*found.agents, (path, agent.unwrap())))
+            agents.append((path, agent.unwrap()))
             continue
         persona = read_document(path, PersonaConfig, allow_tools_from=allowed)
-        if isinstance(persona, Success):
-            found = evolve(found, personas=(*found.personas, persona.unwrap()))
-            continue
-        is_persona = b"domains" in path.read_bytes()
-        return Failure(persona.failure() if is_persona else agent.failure())
-    return Success(found)
+        if isinstance(persona, Failure):
+            return Failure((persona if b"domains" in path.read_bytes() else agent).failure())
+        personas.append(persona.unwrap())
+    return Success(StudioFiles(tuple(agents), (), tuple(personas), tuple(runs)))
 
 
 def build_app(

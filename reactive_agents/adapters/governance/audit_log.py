@@ -18,7 +18,7 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import anyio.to_thread
 from attrs import frozen
@@ -35,9 +35,6 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.ports import Clock
 
 _log = logging.getLogger("reactive_agents")
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 GENESIS = "0" * 64
 """The previous hash of the first entry."""
@@ -223,20 +220,17 @@ def signer(signing_key: bytes) -> Result[Sign, ServiceFailed]:
 
     Fails with ``ServiceFailed`` when the key is invalid, or the extra is not installed.
     """
-    return _private_key(signing_key).map(lambda key: lambda message: key.sign(message).hex())
+    key = _key(lambda kinds: kinds.Ed25519PrivateKey.from_private_bytes(signing_key), "signing")
+    return key.map(lambda key: lambda message: key.sign(message).hex())
 
 
 def signature_check(public_key: bytes) -> Result[SignatureCheck, ServiceFailed]:
     """Return a check with an Ed25519 public key of 32 bytes; fails as :func:`signer`."""
-    try:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    except ImportError:
-        return Failure(_failed(_MISSING, "sign"))
-    try:
-        key = Ed25519PublicKey.from_public_bytes(public_key)
-    except (ValueError, TypeError):
-        return Failure(_failed("The public key is not an Ed25519 key of 32 bytes.", "sign"))
+    known = _key(lambda kinds: kinds.Ed25519PublicKey.from_public_bytes(public_key), "public")
+    if isinstance(known, Failure):
+        return known
+    key = known.unwrap()
+    from cryptography.exceptions import InvalidSignature
 
     def check(message: bytes, signature: str) -> bool:
         try:
@@ -251,19 +245,20 @@ def signature_check(public_key: bytes) -> Result[SignatureCheck, ServiceFailed]:
 
 def public_key_of(signing_key: bytes) -> Result[bytes, ServiceFailed]:
     """Return the 32 bytes of the public key of a private key; fails as :func:`signer`."""
-    return _private_key(signing_key).map(lambda key: key.public_key().public_bytes_raw())
+    key = _key(lambda kinds: kinds.Ed25519PrivateKey.from_private_bytes(signing_key), "signing")
+    return key.map(lambda key: key.public_key().public_bytes_raw())
 
 
-def _private_key(signing_key: bytes) -> Result[Ed25519PrivateKey, ServiceFailed]:
+def _key(read: Callable[[Any], Any], name: str) -> Result[Any, ServiceFailed]:
+    """Return the key that a function reads by the kinds of keys."""
     try:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
         return Failure(_failed(_MISSING, "sign"))
     try:
-        key = Ed25519PrivateKey.from_private_bytes(signing_key)
+        return Success(read(ed25519))
     except (ValueError, TypeError):
-        return Failure(_failed("The signing key is not an Ed25519 key of 32 bytes.", "sign"))
-    return Success(key)
+        return Failure(_failed(f"The {name} key is not an Ed25519 key of 32 bytes.", "sign"))
 
 
 # --- the log ------------------------------------------------------------------------------------------

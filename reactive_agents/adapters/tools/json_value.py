@@ -45,24 +45,15 @@ def _convert(value: Any, parents: tuple[int, ...]) -> Json:
         return value if -_SMALL < value < _SMALL else _large(value)
     if kind is float:
         return value if isfinite(value) else str(value)
-    if kind is dict or kind is list:
-        if len(parents) >= _MAX_DEPTH:
-            return "<nested too deep>"
-        if id(value) in parents:
-            return "<cycle>"
-        parents = (*parents, id(value))
-        if kind is list:
-            return [_convert(item, parents) for item in value]
-        return {_key(key): _convert(item, parents) for key, item in value.items()}
-    return _convert_object(value, parents)
-
-
-def _convert_object(value: Any, parents: tuple[int, ...]) -> Json:
     if len(parents) >= _MAX_DEPTH:
         return "<nested too deep>"
     if id(value) in parents:
         return "<cycle>"
     parents = (*parents, id(value))
+    if kind is list:
+        return [_convert(item, parents) for item in value]
+    if kind is dict:
+        return {_key(key): _convert(item, parents) for key, item in value.items()}
     try:
         for applies, convert in _CONVERSIONS:
             if applies(value):
