@@ -81,7 +81,7 @@ class Layer(containers.DynamicContainer):
         elif isinstance(value, Provider):
             _add_provider(self, name, value)
             return
-        _set_attribute(self, name, value)
+        known[name] = value
 
     def reset_singletons(self) -> Any:
         """Forget every service, as a context manager at its end as well."""
@@ -106,7 +106,6 @@ class Layer(containers.DynamicContainer):
 
 
 _add_provider = containers.DynamicContainer.__setattr__
-_set_attribute = object.__setattr__
 
 
 @frozen(eq=False)
@@ -182,7 +181,8 @@ _PLAIN = (Service, Object, providers.Delegate)
 
 def _provided(argument: Any) -> Any:
     if isinstance(argument, _PLAIN):  # far cheaper to ask than what follows
-        return argument()
+        is_given = type(argument) is Object and argument.last_overriding is None
+        return argument.provides if is_given else argument()
     return argument() if isinstance(argument, Provider) and not is_delegated(argument) else argument
 
 
@@ -285,19 +285,19 @@ class EngineProvider(Singleton):
             self.inputs = ports.inputs
             return
         by_path = tuple(self._by_path())
-        for path, each in by_path:
-            given = each.last_overriding
+        inputs = Inputs.of([each for _, each in by_path])
+        for (path, each), given in zip(by_path, inputs.overrides, strict=True):
             if given is None:
                 continue
             if path in self._types:
                 checked(path, each(), *self._types[path])
-            elif isinstance(each, OptionalService) and isinstance(given, providers.Object):
+            elif isinstance(each, OptionalService) and isinstance(given, Object):
                 as_maybe(given(), f"{path}: ")
-        for _, each in by_path:  # some may have been made before, as the bus for its first subscriber
+        for each in inputs.providers:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton) and kept.inputs is not _NOTHING_MADE:
                 self._refuse_late(kept.inputs)
-        self.inputs = Inputs.of([each for _, each in by_path])
+        self.inputs = inputs
 
     def _refuse_late(self, inputs: Inputs) -> None:
         late = inputs.changed()
@@ -307,10 +307,12 @@ class EngineProvider(Singleton):
 
 def _inputs(arguments: Iterable[object]) -> list[Provider[Any]]:
     """Return the providers among arguments, and those that such providers call."""
-    found = [each for each in arguments if isinstance(each, Provider)]
-    for each in tuple(found):
-        if isinstance(each, (Service, providers.Callable)) and not isinstance(each, Singleton):
-            found += _inputs(each.related)
+    found: list[Provider[Any]] = []
+    for each in arguments:
+        if isinstance(each, Provider):
+            found.append(each)
+            if isinstance(each, (Service, providers.Callable)) and not isinstance(each, Singleton):
+                found += _inputs(each.related)
     return found
 
 
