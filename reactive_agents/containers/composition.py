@@ -32,7 +32,6 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.effects import effect
 
 Providers: TypeAlias = Mapping[str, providers.Provider[Any]]
 """The base providers of a layer, by their names."""
@@ -387,7 +386,6 @@ class Lifetimes:
         if open is not None:
             self._opens.append(open)
 
-    @effect
     async def open(self) -> Result[None, ServiceFailed]:
         """Open every closed service; fails with the first that cannot be opened."""
         for open_service in tuple(self._opens):

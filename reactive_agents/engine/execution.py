@@ -372,7 +372,7 @@ class ExecutionEngine:
             events,
             ports.clock,
             streaming=streaming or bool(events.readers),
-            budget=_budget_of(settings, ports, events, account, caller, user_within(task)),
+            budget=_budget_of(task, settings, ports, events, account, caller),
             redactor=redactor,
             hold=control.hold,
             account=account,
@@ -529,12 +529,12 @@ def _as_run_under_way(services: EngineServices) -> Iterator[None]:
 
 
 def _budget_of(
+    task: Task,
     settings: RunSettings,
     ports: EnginePorts,
     events: RunEvents,
     account: UsageAccount,
     caller: Caller | None,
-    user: str | None,
 ) -> RunBudget | None:
     """Return what the run reserves from; ``None`` where nothing limits its spending."""
     guard = ports.budget.value_or(None)
@@ -549,7 +549,7 @@ def _budget_of(
         limits=settings.budget,
         account=account,
         caller=callers_budget,
-        user=user,
+        user=user_within(task),
     )
 
 

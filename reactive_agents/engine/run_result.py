@@ -82,23 +82,20 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
 
 def figures_of(services: EngineServices) -> TaskResultMetadata:
     """Return what the run has taken until now, by its account alone."""
-    return replaced(
-        figures_in(services.llm.account),
-        duration_ms=(services.ports.clock.monotonic() - services.handle.started) * 1000,
-        model=services.llm.answered_by or services.llm.model,
-    )
+    duration_ms = (services.ports.clock.monotonic() - services.handle.started) * 1000
+    return figures_in(services.llm.account, duration_ms, services.llm.answered_by or services.llm.model)
 
 
-def figures_in(account: UsageAccount) -> TaskResultMetadata:
+def figures_in(account: UsageAccount, duration_ms: float = 0.0, model: str = "") -> TaskResultMetadata:
     """Return what the account of a run has of it."""
     spending, models = account.total, account.models
     return TaskResultMetadata(
-        duration_ms=0.0,
+        duration_ms=duration_ms,
         cost_usd=spending.cost_usd,
         tokens_used=spending.usage.total_tokens,
         steps_count=0,
         strategy_used="",
-        model=models[-1].model if models else "",
+        model=model or (models[-1].model if models else ""),
         terminated_by="error",
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
@@ -228,9 +225,9 @@ async def complete(
 
 def _with_losses(reason: str, services: EngineServices) -> str:
     """Return the reason, with what was not read whole, or not counted."""
-    lost = (state.transcript.lost for state in services.handle.kernel_states.values())
+    lost = [state.transcript.lost for state in services.handle.kernel_states.values()]
     uncounted = _uncounted(services.settings.budget, services.llm.usage)
-    return " ".join(dict.fromkeys(each for each in (reason, *lost, uncounted) if each))
+    return " ".join(dict.fromkeys([each for each in (reason, *lost, uncounted) if each]))
 
 
 def _uncounted(limits: BudgetConfig, used: RunUsage) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -28,7 +28,6 @@ from reactive_agents.core.tasks import SubRun, Task
 from reactive_agents.core.tools import ASK_USER, KnownText, ToolResult
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value, replaced
-from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase, user_within
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from reactive_agents.engine.run_journal import RunJournal  # imported by durable runs
     from reactive_agents.reasoning.structured_output.schema import Shape
 
-OpenServices: TypeAlias = Callable[[], Effect[None, errors.ServiceFailed]]
+OpenServices: TypeAlias = Callable[[], Awaitable[Result[None, errors.ServiceFailed]]]
 
 PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 """The stage of a phase: its before hooks run, its body runs, or its body has ended."""

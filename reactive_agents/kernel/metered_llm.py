@@ -272,9 +272,10 @@ class MeteredLLM:
     def _tell_of(self, request: ModelRequest) -> int:
         """Publish that the model is asked; return the number of the call."""
         self._calls += 1
-        events = self._events
-        shown = request if events.have_requests else None
-        events.publish(ModelCallStarted, request.purpose, request.model or self.model, shown, self._calls)
+        events, shown, model = self._events, None, ""
+        if events.are_read():
+            shown, model = request if events.have_requests else None, request.model or self.model
+        events.publish(ModelCallStarted, request.purpose, model, shown, self._calls)
         return self._calls
 
     async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:

@@ -35,7 +35,7 @@ from reactive_agents.kernel.context import (
     UsageAccount,
     Verdict,
 )
-from reactive_agents.kernel.context_window.window import merge_profile, profile_for
+from reactive_agents.kernel.context_window.window import profile_under
 from reactive_agents.kernel.embedded_calls import run_embedded_calls
 from reactive_agents.kernel.events import build_kernel_hooks
 from reactive_agents.kernel.kernels import BUILT_IN_KERNELS, ENDED_BY, react_kernel
@@ -131,10 +131,8 @@ def assemble_context(
 ) -> KernelContext:
     """Return the context of a kernel run, which is the same for all of its steps."""
     definitions = definitions_in(services.tools)
-    model_profile = profile_for(kernel_input.model or services.llm.model)
-    profile = merge_profile(
-        model_profile, kernel_input.settings.limits_of_model, kernel_input.settings.model_settings.max_tokens
-    )
+    settings, limits = kernel_input.settings, kernel_input.call_limits
+    profile = profile_under(kernel_input.model or services.llm.model, settings)
     toolset = toolset_for(
         definitions,
         profile.schema_detail,
@@ -142,7 +140,6 @@ def assemble_context(
         answers_by_tool=options.answers_by_tool,
         answer=FINAL_ANSWER_TOOL if kernel_input.answer_form is None else kernel_input.answer_form.tool,
     )
-    settings, limits = kernel_input.settings, kernel_input.call_limits
     if limits is None:
         limits = call_limits(kernel_input.needs, settings.budget, parallel=settings.parallel_tool_calls)
     return KernelContext(

@@ -103,9 +103,8 @@ class ReasoningService:
             if not isinstance(selected, Success):
                 return Failure(selected.failure())
             strategy = selected.unwrap().strategy
-        known = self.registry.get(strategy)
-        if not isinstance(known, Success):
-            return Failure(known.failure())
+        if strategy not in self.registry.strategies:
+            return Failure(self.registry.get(strategy).failure())
         ready = self._ready(strategy_input, services)
         if ready.control is not None:
             begun = await ready.control.before(strategy_input)
@@ -119,7 +118,7 @@ class ReasoningService:
             if needs is not strategy_input.needs:
                 strategy_input = evolve(strategy_input, needs=needs)
         if strategy == ADAPTIVE:
-            run = run_contained(strategy, known.unwrap(), strategy_input, ready)
+            run = run_contained(strategy, self.registry.strategies[strategy], strategy_input, ready)
         else:
             falls_back = self.config.adaptive.enabled
             run = run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back)

@@ -49,7 +49,7 @@ from reactive_agents.kernel import (
 )
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.context_window.tool_results import tool_results
-from reactive_agents.kernel.context_window.window import merge_profile, profile_for
+from reactive_agents.kernel.context_window.window import profile_under
 from reactive_agents.kernel.evidence import Seen
 from reactive_agents.ports import EffectivenessTracker, PlanStore
 from reactive_agents.reasoning.confidence import RunCourse, confidence_in, rejections_in, unsupported_share
@@ -264,9 +264,7 @@ def seconds_left(strategy_input: StrategyInput, services: StrategyServices) -> f
 
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:
     """Return the context profile of the run's model, with the configured overrides."""
-    model = strategy_input.model or services.kernel.llm.model
-    settings = strategy_input.settings
-    return merge_profile(profile_for(model), settings.limits_of_model, settings.model_settings.max_tokens)
+    return profile_under(strategy_input.model or services.kernel.llm.model, strategy_input.settings)
 
 
 def conclude(

@@ -17,6 +17,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message, ToolMessage
 from reactive_agents.core.model_settings import UNSET, Unset
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, fixed_size, message_size
@@ -70,6 +71,11 @@ def merge_profile(
         given = {name: value for name, value in asdict(overrides).items() if value is not None}
         baseline = evolve(base, **given)
     return baseline if max_tokens is UNSET else evolve(baseline, max_answer_tokens=max_tokens)
+
+
+def profile_under(model: str, settings: RunSettings) -> config.ContextProfile:
+    """Return the profile of the model that a run asks, with what its settings say."""
+    return merge_profile(profile_for(model), settings.limits_of_model, settings.model_settings.max_tokens)
 
 
 def _tier_of(name: str) -> config.ContextTier:
