@@ -75,11 +75,11 @@ class Layer(containers.DynamicContainer):
         if name in known and name in self.providers and known[name] is not value:
             where = f"{type(self).__name__}.{name}"
             raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
-        if isinstance(value, _PLAIN):  # added as the library does it, at half the time
-            self.providers[name] = value
-        elif isinstance(value, Provider):
-            _add_provider(self, name, value)
-            return
+        if isinstance(value, Provider):
+            if not isinstance(value, _PLAIN):
+                _add_provider(self, name, value)
+                return
+            self.providers[name] = value  # as the library adds it, at half the time
         known[name] = value
 
     def reset_singletons(self) -> Any:
