@@ -49,28 +49,8 @@ _log = logging.getLogger("reactive_agents")
 _CLOSE_S = 10.0
 """Seconds in which the dependencies of a run are closed."""
 
-Stage: TypeAlias = Callable[[EngineServices], Awaitable[Result[None, "errors.RuntimeErrors"]]]
+Stage: TypeAlias = Phase | Callable[[EngineServices], Awaitable[Result[None, "errors.RuntimeErrors"]]]
 """A part of the pipeline. It reads the context from the run's handle, and puts the new context there."""
-
-
-def stage_of(phase: Phase) -> Stage:
-    """Return the stage of a phase, whose failure is published and may end the run."""
-
-    async def stage(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-        outcome = await run_phase(phase, services)
-        if isinstance(outcome, Success):
-            return outcome
-        error = outcome.failure()
-        required = services.settings.requires(phase.name)
-        fatal = (
-            not phase.degrades
-            or required
-            or isinstance(error, errors.HookError | errors.IllegalAgentState | errors.VerificationFailed)
-        )
-        publish_failure(phase.name, error, services, fatal=fatal)
-        return outcome if fatal else DONE
-
-    return stage
 
 
 async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
@@ -145,18 +125,18 @@ async def run_complete(services: EngineServices) -> Result[None, errors.RuntimeE
 ANSWERING: tuple[Stage, ...] = (
     take_content,
     audit_start,
-    stage_of(Phase("bootstrap", bootstrap, degrades=True)),
-    stage_of(Phase("guardrail", guardrail, attrgetter("guardrail"))),
-    stage_of(Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True)),
-    stage_of(Phase("strategy-select", strategy_select)),
+    Phase("bootstrap", bootstrap, degrades=True),
+    Phase("guardrail", guardrail, attrgetter("guardrail")),
+    Phase("cost-route", cost_route, attrgetter("cost_router"), degrades=True),
+    Phase("strategy-select", strategy_select),
     run_loop,
-    stage_of(Phase("verify", verify, attrgetter("verifier"), degrades=True)),
+    Phase("verify", verify, attrgetter("verifier"), degrades=True),
 )
 """The first six phases, which end with the verified answer. They are cancelled when the run is stopped."""
 
 ENDING: tuple[Stage, ...] = (
-    stage_of(Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True)),
-    *map(stage_of, CLOSING),
+    Phase("memory-flush", memory_flush, attrgetter("memory"), degrades=True),
+    *CLOSING,
     run_complete,
 )
 """The last four phases, which store and record the run."""
@@ -196,10 +176,20 @@ async def _run_stages(
     stages: Iterable[Stage], services: EngineServices
 ) -> Result[None, errors.RuntimeErrors]:
     for stage in stages:
-        outcome = await stage(services)
-        if not isinstance(outcome, Success):
+        outcome = await (run_phase(stage, services) if isinstance(stage, Phase) else stage(services))
+        if not isinstance(outcome, Success) and _ends_run(stage, outcome.failure(), services):
             return outcome
     return DONE
+
+
+def _ends_run(stage: Stage, error: errors.RuntimeErrors, services: EngineServices) -> bool:
+    """Publish that a phase failed, and return whether its failure ends the run."""
+    if not isinstance(stage, Phase):
+        return True
+    always = isinstance(error, errors.HookError | errors.IllegalAgentState | errors.VerificationFailed)
+    fatal = always or not stage.degrades or services.settings.requires(stage.name)
+    publish_failure(stage.name, error, services, fatal=fatal)
+    return fatal
 
 
 async def _with_partial_outcome(
