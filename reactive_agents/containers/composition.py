@@ -75,7 +75,7 @@ class Layer(containers.DynamicContainer):
         if name in known and name in self.providers and known[name] is not value:
             where = f"{type(self).__name__}.{name}"
             raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
-        if isinstance(value, Provider):
+        if isinstance(value, Provider) and not isinstance(value, providers.Self):
             if not isinstance(value, _PLAIN):
                 _add_provider(self, name, value)
                 return

@@ -180,7 +180,7 @@ class RuntimeContainer(Layer):
         for own in base.keys() - layer.providers.keys():
             _refuse_misspelt(own, layer.providers.keys() - base.keys(), f"The extra layer {name!r} provides")
             layer.set_provider(own, base[own])
-        self.set_provider(name, providers.Container(type(layer), container=layer))
+        setattr(self, name, providers.Container(type(layer), container=layer))
         return layer
 
     def _extra(self, name: str, extra_layers: ExtraLayers) -> Providers:

@@ -57,7 +57,7 @@ def tool_of(key: str) -> str:
 
 def tool_results(scratchpad: Mapping[str, str]) -> Mapping[str, str]:
     """Return the stored tool results, without texts that compaction stored."""
-    if not [key for key in scratchpad if ":" in key]:
+    if ":" not in "".join(scratchpad):
         return scratchpad
     return {key: text for key, text in scratchpad.items() if ":" not in key}
 
