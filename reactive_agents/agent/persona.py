@@ -14,7 +14,7 @@ from attrs import evolve, field, fields_dict, frozen
 from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
-from typing_extensions import TypeVar, Unpack
+from typing_extensions import TypedDict, TypeVar, Unpack
 
 from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
@@ -85,6 +85,20 @@ class DomainComponents:
     channel: ports.Channel | None = None
     engage: Engage | None = None
     check: Check | None = None
+
+
+class DomainOptions(TypedDict, total=False):
+    """The options of :meth:`Personas.with_domain`, which says what they mean."""
+
+    describe: Describe | None
+    deliver: Deliver | None
+    templates: Sequence[PlanTemplate]
+    channel: ChannelConfig | ports.Channel | None
+    reasoning: bool | None
+    engage: Engage | None
+    check: Check | None
+    schedules: Sequence[EventSchedule]
+    reminders: bool
 
 
 @frozen(eq=False)
@@ -573,34 +587,12 @@ class Personas:
         self,
         name: str,
         agent: ReactiveAgents[Any, None] | ReactiveAgents[Any, _Deps | None] | None = None,
-        *,
-        describe: Describe | None = None,
-        deliver: Deliver | None = None,
-        templates: Sequence[PlanTemplate] = (),
-        channel: ChannelConfig | ports.Channel | None = None,
-        reasoning: bool | None = None,
-        engage: Engage | None = None,
-        check: Check | None = None,
-        schedules: Sequence[EventSchedule] = (),
-        reminders: bool = False,
+        **options: Unpack[DomainOptions],
     ) -> Personas: ...
 
     @overload
     def with_domain(
-        self,
-        name: str,
-        agent: ReactiveAgents[Any, _Deps],
-        *,
-        deps: _Deps,
-        describe: Describe | None = None,
-        deliver: Deliver | None = None,
-        templates: Sequence[PlanTemplate] = (),
-        channel: ChannelConfig | ports.Channel | None = None,
-        reasoning: bool | None = None,
-        engage: Engage | None = None,
-        check: Check | None = None,
-        schedules: Sequence[EventSchedule] = (),
-        reminders: bool = False,
+        self, name: str, agent: ReactiveAgents[Any, _Deps], *, deps: _Deps, **options: Unpack[DomainOptions]
     ) -> Personas: ...
 
     def with_domain(

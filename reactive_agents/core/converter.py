@@ -9,7 +9,9 @@ import base64
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -113,22 +115,18 @@ def _structure_float(data: Any, _: Any) -> float:
     raise WrongValue(data, "a finite number")
 
 
-def _structure_datetime(data: Any, _: Any) -> datetime:
-    if isinstance(data, str):
-        try:
-            return datetime.fromisoformat(data)
-        except ValueError:
-            pass
-    raise WrongValue(data, "a date and time in ISO 8601")
+def _read(read: Callable[[str], _T], expected: str) -> Callable[[Any, Any], _T]:
+    def structure(data: Any, _: Any) -> _T:
+        if isinstance(data, str):
+            with suppress(ValueError):
+                return read(data)
+        raise WrongValue(data, expected)
+
+    return structure
 
 
-def _structure_bytes(data: Any, _: Any) -> bytes:
-    if isinstance(data, str):
-        try:
-            return base64.b64decode(data, validate=True)
-        except ValueError:
-            pass
-    raise WrongValue(data, "bytes in base64")
+_structure_datetime = _read(datetime.fromisoformat, "a date and time in ISO 8601")
+_structure_bytes = _read(partial(base64.b64decode, validate=True), "bytes in base64")
 
 
 def _structure_literal(data: Any, kind: Any) -> Any:
