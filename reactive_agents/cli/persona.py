@@ -117,9 +117,11 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
 
 
 def _state(item: WorkItem) -> str:
-    if item.status == "open":
-        return "under way" if item.holder else "waiting" if item.due is None else f"due {item.due:%H:%M:%S}"
-    return item.status
+    if item.status != "open":
+        return item.status
+    if item.holder:
+        return "under way"
+    return "waiting" if item.due is None else f"due {item.due:%Y-%m-%d %H:%M:%S}"
 
 
 inbox = _group(("event",), "List, retry and drop the events of a persona.", "event")

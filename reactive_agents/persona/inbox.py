@@ -56,8 +56,7 @@ class PersonaInbox(anyio.AsyncContextManagerMixin):
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncGenerator[PersonaInbox, None]:
         self._is_closing = self._is_draining = False
-        if self.persona.has_schedules:
-            await self.persona.arm_schedules()
+        await self.persona.arm_schedules()
         self._looking = anyio.Lock()
         async with task_group() as self._group:
             for kind in self._busy:

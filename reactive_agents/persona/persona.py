@@ -184,10 +184,7 @@ class Persona:
         Fails with ``MemoryUnavailable`` if the queue cannot be read.
         """
         outcomes: list[PersonaOutcome] = []
-        if self.has_schedules:
-            await self.arm_schedules()
-            while (due := (await self.claim("schedule")).value_or(None)) is not None:
-                await self.work_item(due)
+        await self.arm_schedules()
         while True:
             claimed = await self.claim("event")
             if isinstance(claimed, Failure):
@@ -225,7 +222,9 @@ class Persona:
         return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
 
     async def arm_schedules(self) -> None:
-        """Store the schedules of the domains; drop removed ones."""
+        """Store the schedules of the domains, drop removed ones, and add the events that are due."""
+        if not self.has_schedules:
+            return
         store, now, keys = self.services.store, self.services.clock.now(), set[tuple[Room, str]]()
         for domain in self.domains.values():
             for each in domain.schedules:
@@ -240,9 +239,12 @@ class Persona:
             known = item.room.domain not in self.domains or (item.room, item.key) in keys
             if item.key.startswith(_CRON) and not known:
                 await attempt(store.order_work(item.number, "drop"))
+        while (due := (await self.claim("schedule")).value_or(None)) is not None:
+            if not await self._come_due(due):
+                return  # a later try may store it
 
-    async def _come_due(self, item: WorkItem) -> None:
-        """Add the event of a schedule to the queue, and reschedule it."""
+    async def _come_due(self, item: WorkItem) -> bool:
+        """Add the event of a schedule to the queue, and reschedule it; return whether it was added."""
         store, now, event = self.services.store, self.services.clock.now(), item.event
         due, following = item.due or now, None
         if item.key.startswith(_CRON):
@@ -259,6 +261,7 @@ class Persona:
             await attempt(store.end_work(item))
         else:
             await attempt(store.release(item, due=following))
+        return isinstance(added, Success)
 
     @effect
     async def feedback_of(

@@ -120,6 +120,21 @@ def test_an_evaluation_that_failed_is_listed_and_made_after_a_retry(tmp_path: Pa
     assert learned["pattern"] == "Say it."
 
 
+def test_a_reminder_is_listed_with_its_day_and_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "ada.db"
+
+    async def remind(bench: PersonaBench) -> None:
+        due = datetime(2099, 2, 1, 9, tzinfo=UTC)
+        (await attempt(bench.persona.schedule("chat", an_event("Call Eve."), due))).unwrap()
+
+    with_bench(path, remind, ScriptedLLM())
+    (row,) = command("persona", "schedules", "list", *place(path)).stdout.splitlines()
+    number, state, room, *_, text = row.split("\t")
+    assert (state, room, text) == ("due 2099-02-01 09:00:00", "general", "Call Eve.")
+    assert command("persona", "schedules", "drop", number, *place(path)).exit_code == 0
+    assert command("persona", "schedules", "list", *place(path)).stdout == ""
+
+
 def test_an_event_that_waits_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "ada.db"
 

@@ -103,6 +103,16 @@ async def test_an_inbox_takes_events_that_come_due_and_ends_without_waiting_for_
     assert [each.answer for each in outcomes] == ["So."]
 
 
+async def test_an_inbox_that_is_left_at_once_takes_what_came_due_before() -> None:
+    bench = bench_with(MORNING)
+    assert await resumed(bench) == []
+    bench.clock.advance(timedelta(days=1).total_seconds())
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append):
+        pass
+    assert [each.answer for each in outcomes] == ["So."]
+
+
 # --- reminders ----------------------------------------------------------------------------------------------
 
 
