@@ -218,6 +218,17 @@ class LiveRun:
             if not await self.changed(silence_s):
                 yield None
 
+    async def refused_after_start(self, seconds: float) -> errors.RunRefused | None:
+        """Return why the run is refused, which the event after its start says.
+
+        Waits up to these seconds for that event.
+        """
+        while self.last and not self.has_ended and self.kept[-1].kind in ("TaskStarted", "RunContinued"):
+            if not await self.changed(seconds):
+                break
+        error = self.outcome.error if isinstance(self.outcome, events.TaskFailed) else None
+        return error if isinstance(error, errors.RunRefused) else None
+
     async def until_ended(self) -> None:
         """Wait for the end of the run."""
         while not self.has_ended:

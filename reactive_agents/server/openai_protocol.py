@@ -13,8 +13,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 from attrs import define, evolve, frozen
@@ -321,7 +323,7 @@ class OpenAIProtocol:
         self._service = service
         self._busy: set[tuple[str, str]] = set()
         self._in_memory: dict[tuple[str, str], None] = {}
-        self._keyed = anyio.Lock()
+        self._keyed: WeakValueDictionary[RunId, anyio.Lock] = WeakValueDictionary()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -393,11 +395,33 @@ class OpenAIProtocol:
         settings = _settings(agent, body, body.max_output_tokens, reasoning_effort=effort)
         user, key = principal.acts_for(body.user), request.headers.get("idempotency-key")
         run_id = runs.keyed_run_id(principal, user, name, key) if key else runs.new_run_id()
-        async with AsyncExitStack() as held:
-            if key:  # the same request may arrive twice at once
-                await held.enter_async_context(self._keyed)
-            turns = held.enter_context(self._turn(name))
-            known = await self._stored(principal, run_id) if key else None
+        begin = partial(self._begin_response, request, principal, name, body, given, settings, run_id)
+        lock = self._keyed.setdefault(run_id, anyio.Lock())
+        async with lock:  # the same request may arrive twice at once
+            try:
+                live, own, answer = await begin()
+            except web.Problem as refused:  # perhaps since another process began it meanwhile
+                if not key or refused.code != "run-refused" or not await self._stored(principal, run_id):
+                    raise
+                live, own, answer = await begin()
+        if body.stream:
+            return self._stream(principal, live, own, answer.events(live, _has_tools(agent)))
+        return await self._answer(request, live, own, answer.document)
+
+    async def _begin_response(
+        self,
+        request: Request,
+        principal: Principal,
+        name: str,
+        body: ResponseRequest,
+        given: Conversation,
+        settings: ModelSettings | None,
+        run_id: RunId,
+    ) -> tuple[runs.LiveRun, bool, AgentResponse]:
+        """Return the run of a response, whether this request began it, and the response."""
+        agent, user = self._service.agents[name], principal.acts_for(body.user)
+        with self._turn(name) as turns:
+            known = await self._stored(principal, run_id) if request.headers.get("idempotency-key") else None
             if known is None:
                 response_id, session = await turns.next(agent, body, user, run_id, given.history)
                 answer = AgentResponse(response_id, int(time.time()), name, body)
@@ -411,9 +435,7 @@ class OpenAIProtocol:
             live, own = await self._begin(principal, name, asked)
             turns.keep_until_ended(live)
             await self._delete_oldest(agent, turns.held)
-        if body.stream:
-            return self._stream(principal, live, own, answer.events(live, _has_tools(agent)))
-        return await self._answer(request, live, own, answer.document)
+        return live, own, answer
 
     async def _delete_oldest(self, agent: ReactiveAgent[Any, Any], held: tuple[str, str] | None) -> None:
         """Delete the oldest conversations of responses if too many are in memory."""

@@ -255,6 +255,10 @@ class AgentService:
             await live.changed(_BEGIN_S)
         if live.refusal is not None:
             raise _refused(live.refusal)
+        refusal = await live.refused_after_start(_BEGIN_S) if asked.key is not None else None
+        if refusal is not None:  # such as another task that the key was used for at the same time
+            self._forget(live)
+            raise _refused(AgentError(refusal))
         return live
 
     async def _conduct(
@@ -340,8 +344,7 @@ class AgentService:
             if not await live.changed(wait_s):
                 break
         if live.refusal is not None:
-            self._live.pop(live.run_id, None)
-            self._by_key.pop(live.run_id, None)
+            self._forget(live)
             raise _refused(live.refusal)
         return live
 
@@ -547,14 +550,9 @@ class AgentService:
                 live = await self._conduct(
                     principal, self.served_name(run), own.task, run.run_id, tools=again, wait_s=_BEGIN_S
                 )
-                while live.last and not live.has_ended:
-                    if live.kept[-1].kind not in ("TaskStarted", "RunContinued"):
-                        break
-                    if not await live.changed(_BEGIN_S):  # the next event says whether it is refused
-                        break
-                failed = live.outcome.error if isinstance(live.outcome, events.TaskFailed) else None
-                if isinstance(failed, errors.RunRefused):
-                    raise Problem(409, "run-refused", failed.message)
+                refusal = await live.refused_after_start(_BEGIN_S)
+                if refusal is not None:
+                    raise Problem(409, "run-refused", refusal.message)
                 return
             await recorded[order](run.run_id)
         except AgentError as error:
@@ -569,8 +567,7 @@ class AgentService:
             Problem: the record cannot be written.
         """
         name = self.served_name(run)
-        self._live.pop(run.run_id, None)
-        self._by_key.pop(run.run_id, None)
+        self._forget(run)
         if is_durable(self.agents[name]):  # another request may be faster
             await _of_store(_unless_missing(self.agents[name].runs.delete(run.run_id)))
 
@@ -738,6 +735,10 @@ class AgentService:
             for known in (self._live, self._by_key):
                 if known.get(first.run_id) is first:  # not the one that continued it
                     del known[first.run_id]
+
+    def _forget(self, run: Run) -> None:
+        self._live.pop(run.run_id, None)
+        self._by_key.pop(run.run_id, None)
 
 
 @define(eq=False, repr=False)

@@ -306,8 +306,9 @@ async def test_a_response_of_another_user_is_no_previous_response(tmp_path: Path
             assert "1234" not in str(refused.value)
 
 
-def durable(folder: Path, *turns: Any) -> Any:
+def durable(folder: Path, *turns: Any, tools: Any = ()) -> Any:
     model = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+    model = model.with_tools(*tools) if tools else model
     return model.with_durability(folder / "runs.db").with_sessions(folder / "sessions.db").build()
 
 
@@ -467,6 +468,73 @@ async def test_a_request_that_is_repeated_with_its_key_is_one_response(tmp_path:
         with pytest.raises(openai.BadRequestError):
             await client.responses.create(model="clerk", input="Another.", extra_headers=once)
     assert [each.model_dump() for each in both] == [late.model_dump()] * 3
+
+
+@pytest.mark.parametrize("asks", ["responses", "chat", "streamed responses"])
+async def test_one_key_at_once_in_two_processes_is_one_run_with_one_answer(tmp_path: Path, asks: str) -> None:
+    texts, go = list[str](), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        made.append("wait")
+        await go.wait()
+        return ""
+
+    async def ask(client: AsyncOpenAI) -> None:
+        more: Any = {"extra_headers": {"idempotency-key": "order-7"}}
+        if asks == "chat":
+            said: Any = [{"role": "user", "content": "Do it."}]
+            found: Any = await client.chat.completions.create(model="clerk", messages=said, **more)
+            texts.append(f"{found.id} {found.choices[0].message.content}")
+        elif asks == "responses":
+            found = await client.responses.create(model="clerk", input="Do it.", **more)
+            texts.append(f"{found.id} {found.output_text}")
+        else:
+            events = await client.responses.create(model="clerk", input="Do it.", stream=True, **more)
+            found = [each async for each in events][-1]
+            texts.append(f"{found.response.id} {found.response.output_text}")
+
+    made: list[str] = []
+    turns = call("wait"), say("Done."), say("Another.")
+    one, other = (durable(tmp_path, *turns, tools=[wait]) for _ in range(2))
+    async with speaking(one) as first, speaking(other) as second, anyio.create_task_group() as group:
+        group.start_soon(ask, first)
+        group.start_soon(ask, second)
+        await until(lambda: len(made) == 1)
+        go.set()
+    assert len(texts) == 2
+    assert len(set(texts)) == 1
+    assert texts[0].endswith(" Done.")
+    assert made == ["wait"]
+
+
+async def test_a_response_that_waits_for_another_process_holds_up_no_other_key(tmp_path: Path) -> None:
+    began, go = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        began.set()
+        await go.wait()
+        return ""
+
+    async def ask(client: AsyncOpenAI, key: str) -> None:
+        once = {"idempotency-key": key}
+        found = await client.responses.create(model="clerk", input="Do it.", extra_headers=once)
+        texts.append(f"{key}: {found.output_text}")
+
+    texts: list[str] = []
+    one = durable(tmp_path, call("wait"), say("Done."), tools=[wait])
+    other = durable(tmp_path, say("At once."), tools=[wait])
+    async with speaking(one) as first, speaking(other) as second, anyio.create_task_group() as group:
+        group.start_soon(ask, first, "a")
+        await began.wait()
+        group.start_soon(ask, second, "a")
+        await ask(second, "b")
+        go.set()
+    assert sorted(texts) == ["a: Done.", "a: Done.", "b: At once."]
+    assert texts[0] == "b: At once."
 
 
 @pytest.mark.parametrize("is_durable", [False, True])
