@@ -656,7 +656,7 @@ class SqliteRunRecord:
         def work(file: sql.Transaction) -> bool:
             row = file.execute(
                 "SELECT id, coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id),"
-                " origin_entries) FROM runs WHERE run_id = ? AND status = 'open'",
+                " origin_entries) FROM runs WHERE run_id = ? AND status IN ('open', 'queued')",
                 (run_id,),
             ).fetchone()
             if row is None:
@@ -672,13 +672,15 @@ class SqliteRunRecord:
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
-        """Order a run to pause, cancel or continue; ``False`` if it is too late."""
+        """Order a run to pause, stop, cancel or continue; ``False`` if it is too late."""
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()
             row = _row_of(file, run_id)
-            if row is None or row.status not in ("open", "queued") or (row.wanted == "cancel" != order):
+            if row is None or row.status not in ("open", "queued"):
                 return False
+            if row.wanted in ("stop", "cancel") and order not in (row.wanted, "cancel"):
+                return False  # it is being ended
             ends = order == "cancel" and not _is_held(row, now)  # no process would carry it out
             file.execute(
                 "UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?",

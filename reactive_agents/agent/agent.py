@@ -663,14 +663,17 @@ class ReactiveAgent(Generic[R, D]):
             for each in messages
         )
 
-    def cancel(self, task_id: TaskId) -> Result[None, errors.TaskError]:
+    def cancel(self, task_id: TaskId, *, by: str = "") -> Result[None, errors.TaskError]:
         """Cancel a running task, from any thread; its run ends with ``RunCancelled``.
 
         Fails with ``TaskError`` when the task is not running, or only its account is still being closed.
-        """
-        return self._running_engine.cancel(task_id)
 
-    def stop(self, task_id: TaskId, reason: str = "") -> Result[None, errors.TaskError]:
+        Args:
+            by: who asks for it, for the audit log; also in the methods below.
+        """
+        return self._running_engine.cancel(task_id, by=by)
+
+    def stop(self, task_id: TaskId, reason: str = "", *, by: str = "") -> Result[None, errors.TaskError]:
         """End a running task now as ``partial``, with the results so far, from any thread.
 
         The model call or tool call under way is cut off. The result's ``terminated_by`` is ``stopped``.
@@ -681,18 +684,18 @@ class ReactiveAgent(Generic[R, D]):
         Args:
             reason: a sentence that becomes part of the result's ``reason``.
         """
-        return self._running_engine.stop(task_id, reason)
+        return self._running_engine.stop(task_id, reason, by=by)
 
-    def pause(self, task_id: TaskId) -> Result[None, errors.TaskError]:
+    def pause(self, task_id: TaskId, *, by: str = "") -> Result[None, errors.TaskError]:
         """Pause a running task before its next model call or tool call, from any thread.
 
         Fails with ``TaskError`` when the task is not running, was stopped or cancelled, or has its answer.
         """
-        return self._running_engine.pause(task_id)
+        return self._running_engine.pause(task_id, by=by)
 
-    def resume(self, task_id: TaskId) -> Result[None, errors.TaskError]:
+    def resume(self, task_id: TaskId, *, by: str = "") -> Result[None, errors.TaskError]:
         """Resume a paused task, from any thread; fails with ``TaskError`` otherwise."""
-        return self._running_engine.resume(task_id)
+        return self._running_engine.resume(task_id, by=by)
 
     def running(self) -> tuple[TaskId, ...]:
         """Return the ids of the running tasks."""

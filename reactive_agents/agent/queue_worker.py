@@ -309,7 +309,7 @@ class QueueWorker:
         """Hold what is under way before its next step, where there is time."""
         for each in self._begun.values():
             if finish_s and each.task_id is not None:
-                self._engine.pause(each.task_id)
+                self._engine.pause(each.task_id, by="the worker, which ends")
 
     def _is_held(self, begun: _Begun) -> bool:
         """Return whether a run waits, for a person or since it is paused."""

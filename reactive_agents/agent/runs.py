@@ -50,7 +50,7 @@ from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.durability import cancel_left, engine_definition, task_difference
 from reactive_agents.engine.recorded_answers import recorded_outcome
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
-from reactive_agents.engine.run_journal import arguments_in_doubt
+from reactive_agents.engine.run_journal import arguments_in_doubt, order_note
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.kernel.service_calls import BrokenServiceError, call_outside_record
 from reactive_agents.ports import Clock, QueueEngine, RunRecord
@@ -62,6 +62,8 @@ MOST = 1_000_000_000
 """The highest priority, and the most seconds of a delay."""
 _POLL_S = 0.25
 _STEP = "the number of a step, from 1"
+PROGRAM = "the program"
+"""Who gives an order, where nobody is named."""
 _log = logging.getLogger("reactive_agents")
 
 
@@ -354,27 +356,43 @@ class Runs(Generic[R]):
 
     # --- orders and answers -------------------------------------------------------------------------------
 
-    async def cancel(self, run_id: str) -> None:
+    async def cancel(self, run_id: str, *, by: str = "") -> None:
         """Cancel a run, in whatever process it is; it ends as ``cancelled``.
 
         What a run whose process is gone had spent is counted and audited by this agent, if it is its own.
+
+        Args:
+            by: who asks for it, for the audit log; also in the methods below.
         """
         run, engine = await self.find(run_id), self._current_engine()
         is_left = run.status == "open" and not run.is_held and run.parent is None and run.attempt > 0
         if is_left and run.agent_id == engine.settings.agent_id:
             overrides = RunOverrides(accept_changes=True, cancels=True, named=True)
+            note = order_note("cancel", by or PROGRAM, "", engine.ports.clock.now())
+            await value_of(self._record.answer(run.run_id, note))
             await engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
             if (await self.find(run_id)).status != "open":
                 return
-        await self._order(run_id, "cancel")
+        await self._order(run_id, "cancel", by)
 
-    async def pause(self, run_id: str) -> None:
+    async def stop(self, run_id: str, reason: str = "", *, by: str = "") -> None:
+        """End a run as ``partial`` with the results so far, in whatever process it is.
+
+        The model call or tool under way is cut off. A run that no process has ends so when it is continued,
+        before its first new call.
+
+        Args:
+            reason: a sentence that becomes part of the result's ``reason``.
+        """
+        await self._order(run_id, "stop", by, reason)
+
+    async def pause(self, run_id: str, *, by: str = "") -> None:
         """Pause a run, in whatever process it is, before its next model or tool call."""
-        await self._order(run_id, "pause")
+        await self._order(run_id, "pause", by)
 
-    async def unpause(self, run_id: str) -> None:
+    async def unpause(self, run_id: str, *, by: str = "") -> None:
         """Continue a paused run."""
-        await self._order(run_id, "")
+        await self._order(run_id, "", by)
         run = await self.find(run_id)
         if self._queues is not None and run.status == "queued":  # it left the queue while it was paused
             await value_of(self._queues.submit_again(run))
@@ -553,8 +571,9 @@ class Runs(Generic[R]):
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return await value_of(self._record.entries(RunId(run_id)))
 
-    async def _order(self, run_id: str, order: RunOrder) -> None:
-        value_or_raise(await give_order(self._record, RunId(run_id), order, self.engine.ports.clock))
+    async def _order(self, run_id: str, order: RunOrder, by: str, reason: str = "") -> None:
+        clock = self.engine.ports.clock
+        value_or_raise(await give_order(self._record, RunId(run_id), order, clock, by or PROGRAM, reason))
 
     async def _settle(self, run_id: str, key: str | None, given: JsonObject | ApprovalDecision) -> None:
         await self.find(run_id)
@@ -563,9 +582,19 @@ class Runs(Generic[R]):
 
 
 async def give_order(
-    record: RunRecord, run_id: RunId, order: RunOrder, clock: Clock
+    record: RunRecord, run_id: RunId, order: RunOrder, clock: Clock, by: str = PROGRAM, reason: str = ""
 ) -> Result[None, errors.RunRefused | errors.RecordErrors]:
-    """Order a run to pause, cancel or continue; fails with the reason why it cannot."""
+    """Order a run to pause, stop, cancel or continue; fails with the reason why it cannot.
+
+    Args:
+        by: who asks for it, for the audit log.
+        reason: of a stop, for the result.
+    """
+    known = await attempt(record.find(run_id))
+    if known.value_or(None) is not None:  # else it has another key, with which it could not read the note
+        noted = await attempt(record.answer(run_id, order_note(order, by, reason, clock.now())))
+        if isinstance(noted, Failure):
+            return Failure(noted.failure())
     if order == "cancel" and await cancel_left(record, run_id, clock):
         return Success(None)
     taken = await attempt(record.order(run_id, order))
@@ -576,7 +605,10 @@ async def give_order(
     found = await attempt(record.find(run_id))
     if isinstance(found, Failure):
         return Failure(found.failure())
-    return Failure(errors.RunRefused(run_id, _over(found.unwrap()) or "is being cancelled"))
+    run = found.unwrap()
+    is_stopped = run is not None and run.order == "stop"
+    being = "is being stopped" if is_stopped else "is being cancelled"
+    return Failure(errors.RunRefused(run_id, _over(run) or being))
 
 
 def _over(run: RecordedRun | None) -> str:

@@ -124,7 +124,9 @@ async def stream_events(
     finally:
         unsubscribe()
         if not run.done.is_set():
-            if engine.ports.record or isinstance(engine.cancel(task.id), Failure):  # can be continued
+            if engine.ports.record or isinstance(
+                engine.cancel(task.id, by="the reader of its stream, who left"), Failure
+            ):  # can be continued
                 run.scope.cancel()
             buffer.close()  # a run that waits for the reader is cancelled before it goes on
             with anyio.CancelScope(shield=True):

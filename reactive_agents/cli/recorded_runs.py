@@ -52,6 +52,8 @@ AgentRecordOption = Annotated[
 RunArgument = Annotated[str, argument("RUN", "The id of the run.")]
 KeyOption = Annotated[str | None, option("--key KEY", "The id of the question; optional if only one waits.")]
 ByOption = Annotated[str, option("--by NAME", "Who decides, for the audit log; not for the model.")]
+OrderedByOption = Annotated[str, option("--by NAME", "Who asks for it, for the audit log.")]
+COMMAND_LINE = "the command line"
 StepOption = Annotated[int, option("--at STEP", "The step to run again.", min=1)]
 
 
@@ -82,21 +84,32 @@ def questions(file: RecordOption) -> None:
 
 
 @runs.command()
-def cancel(run: RunArgument, file: RecordOption) -> None:
+def cancel(run: RunArgument, file: RecordOption, by: OrderedByOption = COMMAND_LINE) -> None:
     """Cancel a run in any process."""
-    _order(file, run, "cancel", "Cancelled")
+    _order(file, run, "cancel", "Cancelled", by)
 
 
 @runs.command()
-def pause(run: RunArgument, file: RecordOption) -> None:
+def stop(
+    run: RunArgument,
+    file: RecordOption,
+    reason: Annotated[str, option("--reason TEXT", "A sentence for the result.")] = "",
+    by: OrderedByOption = COMMAND_LINE,
+) -> None:
+    """Stop a run in any process, with its partial result."""
+    _order(file, run, "stop", "Stopped", by, reason)
+
+
+@runs.command()
+def pause(run: RunArgument, file: RecordOption, by: OrderedByOption = COMMAND_LINE) -> None:
     """Pause a run in any process, before its next step."""
-    _order(file, run, "pause", "Paused")
+    _order(file, run, "pause", "Paused", by)
 
 
 @runs.command()
-def unpause(run: RunArgument, file: RecordOption) -> None:
+def unpause(run: RunArgument, file: RecordOption, by: OrderedByOption = COMMAND_LINE) -> None:
     """Continue a paused run."""
-    _order(file, run, "", "Resumed")
+    _order(file, run, "", "Resumed", by)
 
 
 @runs.command()
@@ -424,9 +437,12 @@ def _ask(
     return ask_record(file, question)
 
 
-def _order(file: str, run: str, order: RunOrder, told: str) -> None:
-    _ask(file, lambda record: give_order(record, RunId(run), order, SystemClock()))
-    output.report({"run_id": run, "order": order}, f"{told} {run}.")
+def _order(file: str, run: str, order: RunOrder, told: str, by: str, reason: str = "") -> None:
+    _ask(file, lambda record: give_order(record, RunId(run), order, SystemClock(), by, reason))
+    known = _ask(file, lambda record: record.find(RunId(run))) if order == "stop" else None
+    is_left = known is not None and known.status == "open" and not known.is_held
+    later = " No process has it: it ends so when runs resume or a worker continues it." if is_left else ""
+    output.report({"run_id": run, "order": order}, f"{told} {run}.{later}")
 
 
 def _settle(file: str, run: str, key: str | None, given: JsonObject | ApprovalDecision) -> None:

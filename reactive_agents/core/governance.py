@@ -38,7 +38,18 @@ from reactive_agents.core.values import LIVE, OMITTED, Value
 START: Final[Literal["start"]] = "start"
 """The action of the entry of a run that begins; its end is the entry ``run``."""
 AuditAction: TypeAlias = Literal[
-    "start", "run", "request", "approval", "denial", "answer", "handoff", "guardrail-block"
+    "start",
+    "run",
+    "request",
+    "approval",
+    "denial",
+    "answer",
+    "handoff",
+    "guardrail-block",
+    "cancel",
+    "stop",
+    "pause",
+    "resume",
 ]
 
 
@@ -384,7 +395,8 @@ class AuditEntry(Value):
 
     Attributes:
         action: an ``AuditAction`` of the engine (a run that began or ended, a request to people and its
-            approval, denial or answer, a text that a guardrail blocked), or one of the user's own.
+            approval, denial or answer, a text that a guardrail blocked, that somebody cancelled, stopped,
+            paused or resumed it), or one of the user's own.
         status: how the run ended; ``None`` for an action in its course.
         detail: a sentence.
         subject: the tool of a request, approval, denial or answer; the category of what a guardrail blocked.

@@ -37,7 +37,7 @@ RunState: TypeAlias = Literal[
 
 One that is encrypted with another key, or of a form that is not known here, is unreadable.
 """
-RunOrder: TypeAlias = Literal["", "pause", "cancel", "lost"]
+RunOrder: TypeAlias = Literal["", "pause", "stop", "cancel", "lost"]
 """The order of another process to a run; ``lost`` is that it belongs to another one now."""
 EntryKind: TypeAlias = Literal["request", "model", "intent", "result", "service", "question", "answer"]
 

@@ -88,7 +88,12 @@ async def append_or_report(
     action: AuditAction, services: EngineServices, **fields: Unpack[EntryFields]
 ) -> None:
     """Append an entry; a failure is published, and ends a run that has to be audited."""
-    entered = await append_entry(action, services, **fields)
+    await _report_gap(action, await append_entry(action, services, **fields), services)
+
+
+async def _report_gap(
+    action: AuditAction, entered: Result[None, ServiceFailed], services: EngineServices
+) -> None:
     if isinstance(entered, Failure):
         handle, fatal = services.handle, "audit" in services.settings.required_records
         error = handle.context.failure_of("audit")(entered.failure())
@@ -164,6 +169,27 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
     return DONE
 
 
+_DONE = {"cancel": "Cancelled", "stop": "Stopped", "pause": "Paused", "resume": "Resumed"}
+
+
+async def audit_requests(services: EngineServices) -> None:
+    """Append an entry for each accepted request to cancel, stop, pause or resume the run.
+
+    They come at any time, so that a durable run does not record that they were appended.
+    """
+    requests = services.handle.control.requests
+    while requests:
+        request = requests.pop(0)
+        if services.journal is not None:
+            request = await services.journal.with_note(request)
+        from reactive_agents.core.governance import signed  # of agents with an audit log
+
+        detail = f"{_DONE[request.kind]} {signed(request.reason, request.by or 'the program')}"
+        await _after_start(services)
+        entry = _entry(request.kind, services, detail=f"{detail.rstrip('.')}.")
+        await _report_gap(request.kind, await _append_once(entry, services), services)
+
+
 # --- Phase 9: one entry for the run ---
 
 
@@ -176,6 +202,7 @@ async def audit(
     if services.handle.start_entered is None:  # it ended while its services were opened, or was refused
         await audit_start(services)
     await _after_start(services)
+    await audit_requests(services)
     services.handle.reached["audit"] = "begun"
     entry = _entry("run", services, status=status, detail=detail)
     appended = await _append(entry, services, "audit.end")  # the others may not be reached again before it

@@ -33,6 +33,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import BRANCH, effect, to_the_end
+from reactive_agents.engine.audit import audit_requests
 from reactive_agents.engine.context import OWNER, ExecutionContext, owner_within, user_within
 from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -188,14 +189,17 @@ class ExecutionEngine:
         handles = tuple(self._running.handles.items())  # other threads may begin a run meanwhile
         return tuple(task_id for task_id, handle in handles if not handle.control.is_lost())
 
-    def cancel(self, task_id: TaskId) -> Result[None, errors.TaskError]:
+    def cancel(self, task_id: TaskId, *, by: str = "") -> Result[None, errors.TaskError]:
         """Cancel a run, from any thread; it then ends with ``RunCancelled``.
 
         Fails with ``TaskError`` when no such task is running, or its phases are over and it is being closed.
-        """
-        return self._control(task_id, ExecutionControl.cancel, "is not running")
 
-    def stop(self, task_id: TaskId, reason: str = "") -> Result[None, errors.TaskError]:
+        Args:
+            by: who asks, for the audit log, also in the methods below.
+        """
+        return self._control(task_id, lambda control: control.cancel(by), "is not running")
+
+    def stop(self, task_id: TaskId, reason: str = "", *, by: str = "") -> Result[None, errors.TaskError]:
         """End a run now as ``partial`` with what there is, from any thread.
 
         The model call or tool under way is cut off; ``terminated_by`` is ``stopped``.
@@ -205,18 +209,18 @@ class ExecutionEngine:
         if not isinstance(reason, str):
             message = f"reason: got {type(reason).__name__}, expected a sentence as a text."
             return Failure(errors.TaskError(message, task_id))
-        return self._control(task_id, lambda control: control.stop(reason))
+        return self._control(task_id, lambda control: control.stop(reason, by))
 
-    def pause(self, task_id: TaskId) -> Result[None, errors.TaskError]:
+    def pause(self, task_id: TaskId, *, by: str = "") -> Result[None, errors.TaskError]:
         """Hold a run before its next model call or tool call, from any thread.
 
         A second time changes nothing. Fails with ``TaskError`` when it is not running, or is being ended.
         """
-        return self._control(task_id, ExecutionControl.pause)
+        return self._control(task_id, lambda control: control.pause(by))
 
-    def resume(self, task_id: TaskId) -> Result[None, errors.TaskError]:
+    def resume(self, task_id: TaskId, *, by: str = "") -> Result[None, errors.TaskError]:
         """Resume a paused run, from any thread; fails with ``TaskError`` otherwise."""
-        return self._control(task_id, ExecutionControl.resume, "is not paused")
+        return self._control(task_id, lambda control: control.resume(by), "is not paused")
 
     def _control(
         self, task_id: TaskId, request: Callable[[ExecutionControl], bool], refused: str = "is being ended"
@@ -399,6 +403,8 @@ class ExecutionEngine:
         services = EngineServices(
             settings, ports, meter, events, handle, self._progress, overrides, journal, redactor
         )
+        if ports.audit:
+            control.enter_requests = partial(audit_requests, services)
         if journal is not None:
             journal.fail = lambda error: self._fail_now(error, services)
         return services

@@ -12,7 +12,9 @@ model call or tool call.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from threading import Lock
+from typing import Literal
 
 import anyio
 import anyio.lowlevel
@@ -25,9 +27,16 @@ from reactive_agents.kernel import RunEvents
 
 
 @frozen(eq=False, repr=False)
-class StopRequest(Value):
-    """A request to end the run now as partial. ``reason``: a sentence, or empty."""
+class ControlRequest(Value):
+    """An accepted request to control the run.
 
+    Attributes:
+        by: who made it; ``None`` if the record of the run says it, with the reason.
+        reason: a sentence, or empty.
+    """
+
+    kind: Literal["cancel", "stop", "pause", "resume"]
+    by: str | None = ""
     reason: str = ""
 
     def sentence(self, missing: str) -> str:
@@ -49,13 +58,17 @@ class ExecutionControl:
     Attributes:
         scope: the phases of the run, cancelled by ``cancel`` and, until there is an answer, by ``stop``.
         stopped: the accepted request to stop.
+        requests: the accepted requests that are not in the audit log yet.
+        enter_requests: enters them there; ``None`` without an audit log.
         call_soon: calls a function on the event loop of the run, from any thread.
         is_lost: returns whether the event loop was closed, so that the run never goes on.
     """
 
     def __init__(self, events: RunEvents, above: ExecutionControl | None = None) -> None:
         self.scope = anyio.CancelScope()
-        self.stopped: StopRequest | None = None
+        self.stopped: ControlRequest | None = None
+        self.requests: list[ControlRequest] = []
+        self.enter_requests: Callable[[], Awaitable[None]] | None = None
         self._events = events
         self._above = above
         self._below: ExecutionControl | None = None
@@ -81,40 +94,48 @@ class ExecutionControl:
         """Return whether a step waits for the run to be resumed."""
         return self._held > 0
 
-    def cancel(self) -> bool:
+    def cancel(self, by: str | None = "") -> bool:
         """Cancel the run; ``False`` when its phases are over."""
         with self._lock:
             if self._closing:
                 return False
+            if not self._cancelled:
+                self.requests.append(ControlRequest("cancel", by))
             self._cancelled, self._paused = True, False
         self.call_soon(self._cancel_until_closing)
         return True
 
-    def stop(self, reason: str = "") -> bool:
+    def stop(self, reason: str = "", by: str | None = "") -> bool:
         """End the run as partial, by the first reason; ``False`` when that is too late."""
         with self._lock:
             if self._answered or self._cancelled:
                 return False
-            self.stopped, self._paused = self.stopped or StopRequest(reason), False
+            if self.stopped is None:
+                self.stopped = ControlRequest("stop", by, reason)
+                self.requests.append(self.stopped)
+            self._paused = False
             below = self._below
-        if below is not None and below.stop(reason):  # its partial answer is that of this run too
+        if below is not None and below.stop(reason, by):  # its partial answer is that of this run too
             return True
         self.call_soon(self._cancel_until_answered)
         return True
 
-    def pause(self) -> bool:
+    def pause(self, by: str | None = "") -> bool:
         """Hold the run before its next step; ``False`` when it is being ended."""
         with self._lock:
             if self._answered or self._cancelled or self.stopped is not None:
                 return False
+            if not self._paused:
+                self.requests.append(ControlRequest("pause", by))
             self._paused = True
             return True
 
-    def resume(self) -> bool:
+    def resume(self, by: str | None = "") -> bool:
         """Let a paused run continue; ``False`` when it is not paused."""
         with self._lock:
             if not self._paused:
                 return False
+            self.requests.append(ControlRequest("resume", by))
             self._paused = False
             resumed, self._resumed = self._resumed, None
         if resumed is not None:
@@ -148,13 +169,15 @@ class ExecutionControl:
             if self._held == 1:  # several calls of one turn may be held
                 self._events.publish(events.ExecutionPaused, next_step)
             try:
+                if self.enter_requests is not None:
+                    await self.enter_requests()
                 await resumed.wait()
             finally:
                 self._held -= 1
                 if not self._held:
                     self._events.publish(events.ExecutionResumed)
 
-    def mark_answered(self) -> StopRequest | None:
+    def mark_answered(self) -> ControlRequest | None:
         """Refuse to stop or pause from now on; return an earlier request to stop."""
         with self._lock:
             self._answered = True

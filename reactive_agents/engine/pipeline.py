@@ -31,7 +31,7 @@ from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import continue_conversation
-from reactive_agents.engine.execution_control import StopRequest
+from reactive_agents.engine.execution_control import ControlRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import DONE, Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
@@ -193,10 +193,12 @@ def _ends_run(stage: Stage, error: errors.RuntimeErrors, services: EngineService
 
 
 async def _with_partial_outcome(
-    request: StopRequest, services: EngineServices
+    request: ControlRequest, services: EngineServices
 ) -> Result[None, errors.RuntimeErrors]:
     """Give the context of a stopped run a checked partial outcome."""
     handle = services.handle
+    if services.journal is not None:
+        request = await services.journal.with_note(request)
     services.events.publish(events.ExecutionStopped, handle.phase, request.reason)
     # from any phase, the last four come next
     handle.context = context = replaced(handle.context, agent_state="verifying")

@@ -42,7 +42,7 @@ from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
-from reactive_agents.engine.execution_control import ExecutionControl
+from reactive_agents.engine.execution_control import ControlRequest, ExecutionControl
 from reactive_agents.engine.recorded_answers import (
     APPROVAL_RULE,
     PUBLISHED,
@@ -85,6 +85,8 @@ _UNRECORDED_WRITES = frozenset({"sessions.end"})
 """Idempotent writes, which are not recorded and are skipped in a replay."""
 ACCEPTED = "accepted"
 """Begins the key of the entry that another version of the agent continues the run."""
+_ORDER = "order "
+"""Begins the key of the entry that says who gave an order to the run, and why."""
 _COUNTED = "cost tracking.record1"
 """The key of the entry that the cost of a run was recorded."""
 _ALL_RUNS = 1_000_000
@@ -97,6 +99,12 @@ _UNPAID: Mapping[str, JsonObject] = {
 }
 """What the parts of a shared entry say of their cost."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
+
+
+def order_note(order: RunOrder, by: str, reason: str, now: datetime) -> RunEntry:
+    """Return the entry that says who gives an order to a run, and why."""
+    body = data_to_json({"by": by, "reason": reason})
+    return RunEntry(f"{_ORDER}{order or 'resume'} {now.isoformat()}", "answer", now, body)
 
 
 class ReplayEnded(RunStopped):
@@ -295,11 +303,29 @@ class RunJournal:
             return
         earlier, self._order = self._order, order
         if order == "pause":
-            control.pause()
+            control.pause(by=None)
+        elif order == "stop" and self.run.order != "stop":
+            control.stop(by=None)
         elif order == "cancel":
-            control.cancel()
+            control.cancel(by=None)
         elif not order and earlier == "pause":
-            control.resume()
+            control.resume(by=None)
+
+    async def _stop_at_end(self) -> None:
+        """Stop a run that was to be stopped before this attempt, at its first step that is not recorded."""
+        if self.run.order == "stop" and self.control is not None:
+            self.control.stop(by=None)
+            await self.control.hold("")
+
+    async def with_note(self, request: ControlRequest) -> ControlRequest:
+        """Return a request of another process with who made it and why, as far as the record says it."""
+        if request.by is not None or self.record is None:
+            return request
+        read = await ask_record(self.record, RunRecord.entries, tuple, self.run_id)
+        notes = [each for each in read.value_or(()) if each.key.startswith(f"{_ORDER}{request.kind} ")]
+        own = [each for each in notes if not self.is_shared(each)]
+        note = {} if not own else data_of(own[0 if request.kind in ("stop", "cancel") else -1])
+        return evolve(request, by=str(note.get("by", "another process")), reason=str(note.get("reason", "")))
 
     def _arrive(self, at: datetime) -> None:
         branch = BRANCH.get()
@@ -340,6 +366,7 @@ class RunJournal:
         changed = self.changes.get("model")
         if isinstance(changed, str):
             request, model = evolve(request, model=changed), changed
+        await self._stop_at_end()
         await self.settle()
         self._sent[key] += 1
         await self.keep(f"{key}{_SENT * self._sent[key]}", "request", {"model": model}, later=True)
@@ -464,6 +491,7 @@ class RunJournal:
             return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
+        await self._stop_at_end()
         outcome = (
             await self._settled(key, made.as_intended(self._entries[key])) if key in self._entries else None
         )

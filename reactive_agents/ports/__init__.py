@@ -558,7 +558,7 @@ class RunRecord(Protocol):
         ...
 
     def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
-        """Order a run to pause, go on, or be cancelled for good; ``False`` when it ended."""
+        """Order a run to pause, go on, or be stopped or cancelled for good; ``False`` when it ended."""
         ...
 
     def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:

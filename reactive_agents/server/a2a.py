@@ -64,7 +64,7 @@ from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.texts import one_line, shortened
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import ANSWER_S, RequestKey, question_text, request_key
+from reactive_agents.server.runs import ANSWER_S, SERVER, RequestKey, question_text, request_key
 from reactive_agents.server.web import EndedResponse, JsonText, Problem, read_json, with_body
 
 _Waiting: TypeAlias = tuple[frozenset[RequestKey], ServerCallContext]
@@ -246,7 +246,7 @@ class AgentTasks(AgentExecutor):
         task_id = str(context.task_id)
         waiting, run = self._waiting.take(task_id), self._runs.get(task_id)
         if run is not None:
-            self._service.cancel(run)
+            self._service.cancel(run, context.call_context.state[_PRINCIPAL].name or SERVER)
         await TaskUpdater(event_queue, task_id, str(context.context_id)).cancel()
         if waiting is not None:
             await self._forget(task_id, context.call_context)

@@ -46,6 +46,8 @@ class KeyLimits:
         body_s: seconds in which a body must arrive.
         run_s: seconds after which a run is stopped with its partial result; while it waits for a person, or
             is paused, they stand still.
+        queued: the maximum of runs in the queue that no worker has begun, of its user or, without one, of
+            all; counted anew in the record once this process has added so many.
     """
 
     requests_per_minute: int = 600
@@ -54,6 +56,7 @@ class KeyLimits:
     body_bytes: int = 10_000_000
     body_s: float = 10.0
     run_s: float = 3_600.0
+    queued: int = field(default=1_000, metadata=OMITTED)
 
 
 @frozen
@@ -306,12 +309,15 @@ class KeyUse:
         runs: the number of runs in progress.
         streams: the number of open streams.
         requests_left: the number of requests that may come at once, at ``counted_at``.
+        queued: the number of runs in the queue, when it was last counted, and those added since; ``None``
+            before.
     """
 
     requests_left: float
     counted_at: float
     runs: int = 0
     streams: int = 0
+    queued: int | None = None
 
     def holds_something(self, now: float) -> bool:
         """Return whether the use differs from a new one, as for a minute after it."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
+from functools import partial
 from inspect import isawaitable
 from math import inf
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
@@ -71,6 +72,9 @@ _CANCEL_S = 10.0
 """Seconds for cancelled runs to end."""
 _POLL_S: Final = 0.5
 """Seconds between checks of a run that continues from its record."""
+SERVER: Final = "the server"
+"""Who cancels or stops a run without an order, as when its client left."""
+_ANYBODY: Final = "a client without a key"
 _STORE_ERRORS: Final = errors.RecordFailed, errors.ServiceFailed, errors.SessionUnavailable
 
 _State = TypeVar("_State")
@@ -230,6 +234,8 @@ class AgentService:
             elsewhere = not (here or asked.tools)
             if self._queue is not None and run_id is not None and elsewhere:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
+                if asked.key is None or await _unless_missing(served.runs.find(run_id)) is None:
+                    await self._count_queued(principal)
                 await served.runs.submit(queued)
                 return _without_secrets(await served.runs.find(run_id), served)
             if asked.key is not None and run_id is not None and durable and elsewhere:
@@ -260,6 +266,24 @@ class AgentService:
             self._forget(live)
             raise _refused(AgentError(refusal))
         return live
+
+    async def _count_queued(self, principal: Principal) -> None:
+        """Count a run that is put into the queue.
+
+        Raises:
+            Problem: too many wait there.
+        """
+        use, most, user = self.uses.of(principal), principal.limits.queued, principal.user
+        if use.queued is None or use.queued >= most:
+            found = list[RecordedRun]()
+            for agent in filter(is_durable, self.agents.values()):
+                found += await agent.runs.list(state="queued", user=user, limit=most)
+                found += await agent.runs.list(state="paused", user=user, limit=most)
+            use.queued = sum(each.status == "queued" for each in found)
+        if use.queued >= most:
+            detail = f"The key may have {most} runs in the queue that have not begun."
+            raise Problem(429, "too-many-queued", detail, headers={"retry-after": "5"})
+        use.queued += 1
 
     async def _conduct(
         self,
@@ -333,7 +357,7 @@ class AgentService:
                         await live.changed(3_600.0)
                 left_s -= time.monotonic() - since
             if not live.has_ended:
-                agent.stop(live.task_id, "The time limit of the key for a run is exceeded.")
+                agent.stop(live.task_id, "The time limit of the key for a run is exceeded.", by=SERVER)
                 with anyio.move_on_after(_STOP_S):
                     await live.until_ended()
                 self.cancel(live)  # a service hangs, such as a guardrail
@@ -496,9 +520,12 @@ class AgentService:
             elif not here.last:
                 await here.changed(_POLL_S)
 
-    def cancel(self, run: LiveRun) -> bool:
-        """Cancel a run of this process; return whether that was possible."""
-        return not run.has_ended and isinstance(self.agents[run.agent].cancel(run.task_id), Success)
+    def cancel(self, run: LiveRun, by: str = SERVER) -> bool:
+        """Cancel a run of this process; return whether that was possible.
+
+        ``by``: who asks for it, for the audit log.
+        """
+        return not run.has_ended and isinstance(self.agents[run.agent].cancel(run.task_id, by=by), Success)
 
     # --- steering -------------------------------------------------------------------------------------------
 
@@ -510,9 +537,10 @@ class AgentService:
         reason: str = "",
         tools: Sequence[Tool] = (),
     ) -> None:
-        """Cancel, stop, pause or resume a run.
+        """Cancel, stop, pause or resume a run, in the name of the sender.
 
-        ``resume`` continues an interrupted run in this process, or as soon as no other process has it.
+        ``resume`` continues an interrupted run in this process, or as soon as no other process has it, and so
+        does ``stop``, up to its first new step.
 
         Args:
             tools: tools that are offered again to a run that was begun with tools of these names.
@@ -520,27 +548,36 @@ class AgentService:
         Raises:
             Problem: the run does not allow it, for example because it has ended.
         """
-        agent = self.agents[self.served_name(run)]
+        agent, by = self.agents[self.served_name(run)], principal.name or _ANYBODY
         if isinstance(run, LiveRun) and run.is_left and run.asked is not None and order == "resume":
             # it could not even be recorded
             await self.start(run.principal, run.agent, evolve(run.asked, run_id=run.run_id))
             return
         if isinstance(run, LiveRun):
             orders: dict[str, Callable[[], Result[None, errors.TaskError]]] = {
-                "cancel": lambda: agent.cancel(run.task_id),
-                "stop": lambda: agent.stop(run.task_id, reason),
-                "pause": lambda: agent.pause(run.task_id),
-                "resume": lambda: agent.resume(run.task_id),
+                "cancel": lambda: agent.cancel(run.task_id, by=by),
+                "stop": lambda: agent.stop(run.task_id, reason, by=by),
+                "pause": lambda: agent.pause(run.task_id, by=by),
+                "resume": lambda: agent.resume(run.task_id, by=by),
             }
             if isinstance(orders[order](), Failure):
                 raise Problem(409, "run-not-under-way", f"The run is {run.status}: it cannot {order}.")
+            if run.is_durable and order in ("pause", "resume"):  # for the other processes, and the next
+                give = agent.runs.pause if order == "pause" else agent.runs.unpause
+                await _of_store(_unless_missing(give(run.run_id, by=by)))
             return
-        recorded = {"cancel": agent.runs.cancel, "pause": agent.runs.pause, "resume": agent.runs.unpause}
-        if order not in recorded:
-            raise Problem(409, "run-elsewhere", "A run of another process cannot be stopped: cancel it.")
+        recorded: dict[str, Callable[..., Awaitable[None]]] = {
+            "cancel": agent.runs.cancel,
+            "stop": partial(agent.runs.stop, reason=reason),
+            "pause": agent.runs.pause,
+            "resume": agent.runs.unpause,
+        }
         try:
             is_left = run.status == "open" and run.state in ("interrupted", "paused", "waiting")
-            if order == "resume" and is_left and not run.is_held:
+            is_left = is_left and not run.is_held
+            if order != "resume" or not is_left or run.order == "pause":
+                await recorded[order](run.run_id, by=by)
+            if order in ("resume", "stop") and is_left:
                 own = await agent.runs.find(run.run_id)  # with what is redacted in the other
                 here = self._live.get(run.run_id)
                 if here is not None and not here.is_left:
@@ -553,8 +590,6 @@ class AgentService:
                 refusal = await live.refused_after_start(_BEGIN_S)
                 if refusal is not None:
                     raise Problem(409, "run-refused", refusal.message)
-                return
-            await recorded[order](run.run_id)
         except AgentError as error:
             if isinstance(error.error, _STORE_ERRORS):
                 raise _store_failed(error.error.message) from None

@@ -222,7 +222,7 @@ async def test_a_run_that_is_stopped_while_its_start_is_entered_says_so(tmp_path
         group.start_soon(stop)
         result = await agent.run("Send hello.", run_id="r")
         assert result.status == "partial"
-    assert [entry.action for entry in log.entries] == ["run"]
+    assert [entry.action for entry in log.entries] == ["stop", "run"]
     assert [(event.phase, "start was cut off" in event.error.message) for event in failed] == [
         ("audit", True)
     ]
@@ -252,4 +252,5 @@ async def test_a_run_that_ends_while_services_are_opened_has_a_start(verb: str, 
             await reached.wait()
             getattr(agent, verb)(task.id)
     entries = read_entries(tmp_path / "audit.db").unwrap()
-    assert [each.entry.action for each in entries] == ["start", "run"]
+    assert [each.entry.action for each in entries] == ["start", verb, "run"]
+    assert entries[1].entry.detail == f"{'Cancelled' if verb == 'cancel' else 'Stopped'} by the program."

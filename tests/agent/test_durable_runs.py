@@ -1266,7 +1266,7 @@ async def test_what_a_run_spent_whose_process_is_gone_is_counted_when_it_is_canc
     assert metadata.tokens_used > 0
     with closing(sqlite3.connect(tmp_path / "audit.db")) as file:
         entered = [json.loads(body)["action"] for (body,) in file.execute("SELECT body FROM entries")]
-    assert entered == ["start", *["request"] * waits, "run"]
+    assert entered == ["start", *["request"] * waits, "cancel", "run"]
 
 
 @pytest.mark.parametrize("by", ["its agent", "a program without it", "the next process"])

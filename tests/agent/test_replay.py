@@ -131,7 +131,7 @@ async def test_a_replay_goes_up_to_a_step(tmp_path: Path) -> None:
         await one.runs.replay("r1", until=99)
 
 
-@pytest.mark.parametrize("order", ["pause", "cancel"])
+@pytest.mark.parametrize("order", ["pause", "stop", "cancel"])
 async def test_a_run_with_an_order_replays_up_to_where_it_is(tmp_path: Path, order: str) -> None:
     begun = anyio.Event()
 

@@ -27,6 +27,7 @@ from reactive_agents import (
     external_tool,
     tool,
 )
+from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.adapters.leases import give_up
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
@@ -247,6 +248,63 @@ async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
     with pytest.raises(AgentError) as ended:
         await other.runs.cancel("r1")
     assert isinstance(ended.value.error, RunRefused)
+
+
+@pytest.mark.parametrize("order", ["stop", "cancel", "pause"])
+async def test_the_audit_log_says_who_ended_or_paused_a_run_from_another_process(
+    tmp_path: Path, order: str
+) -> None:
+    work, path, audit = Work(), tmp_path / "r.db", tmp_path / "audit.db"
+    turns = call("step", number=1), answer("Did 1.")
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(work.step)
+    running = described.with_durability(path, recover=False).with_audit(audit).build()
+    other, paused, outcomes = agent(path, ScriptedLLM()), anyio.Event(), list[TaskResult | AgentError]()
+    running.subscribe(lambda event: paused.set() if isinstance(event, ExecutionPaused) else None)
+
+    async def run() -> None:
+        try:
+            outcomes.append(await running.run("Do it.", run_id="r1"))
+        except AgentError as error:
+            outcomes.append(error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await work.begun.wait()
+        if order == "stop":
+            await other.runs.stop("r1", "enough is done", by="ada")
+            with pytest.raises(AgentError, match="is being stopped"):
+                await other.runs.unpause("r1")
+        else:
+            await getattr(other.runs, order)("r1", by="ada")
+        if order == "pause":
+            work.may_end.set()
+            await paused.wait()
+            await other.runs.unpause("r1", by="bo")
+    entries = [(each.entry.action, each.entry.detail) for each in read_entries(audit).unwrap()]
+    (outcome,) = outcomes
+    match order:
+        case "stop":
+            assert isinstance(outcome, TaskResult)
+            assert (outcome.status, outcome.metadata.terminated_by) == ("partial", "stopped")
+            assert outcome.reason == "The run was stopped: enough is done. Missing: a final answer."
+            assert entries[1:-1] == [("stop", "Stopped by ada: enough is done.")]
+        case "cancel":
+            assert entries[1:-1] == [("cancel", "Cancelled by ada.")]
+        case _:
+            assert entries[1:-1] == [("pause", "Paused by ada."), ("resume", "Resumed by bo.")]
+    assert (entries[0][0], entries[-1][0]) == ("start", "run")
+    assert (await running.runs.replay("r1")).difference == ""
+
+
+async def test_a_queued_run_that_is_stopped_asks_no_model(tmp_path: Path) -> None:
+    llm = ScriptedLLM()
+    one = agent(tmp_path / "r.db", llm)
+    later = await one.submit("Greet me.", queue="q")
+    await one.runs.stop(later, "nobody is here")
+    assert await one.runs.work("q", until_idle=True) == ()
+    result = await one.runs.wait(later)
+    assert (result.status, llm.requests) == ("partial", [])
+    assert result.reason == "The run was stopped: nobody is here. Missing: a final answer."
 
 
 async def test_an_interrupted_run_is_cancelled_at_once(tmp_path: Path) -> None:

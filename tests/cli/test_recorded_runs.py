@@ -15,6 +15,7 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.adapters.run_record import states_in
 from reactive_agents.adapters.telemetry.console import describe, text_of
 from reactive_agents.adapters.tools.builtin import calculator
@@ -218,8 +219,9 @@ def send(to: str) -> str:
     return f"sent to {to}"
 
 
-def mailer(record: Path, llm: ScriptedLLM) -> ReactiveAgent:
+def mailer(record: Path, llm: ScriptedLLM, audit: Path | None = None) -> ReactiveAgent:
     agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send).with_approval()
+    agent = agent if audit is None else agent.with_audit(audit)
     return agent.with_durability(record, recover=False).build()
 
 
@@ -432,6 +434,23 @@ def test_an_interrupted_run_is_cancelled_by_the_command(tmp_path: Path) -> None:
     assert command("runs", "pause", "mail", "--runs", tmp_path / "none.db").exit_code == 2
 
 
+def test_an_interrupted_run_that_is_stopped_by_the_command_ends_with_what_it_has(tmp_path: Path) -> None:
+    record, audit = tmp_path / "runs.db", tmp_path / "audit.db"
+    anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann")), audit))
+    order = "runs", "stop", "mail", "--runs", record, "--reason", "it is late", "--by", "ada"
+    told = "Stopped mail. No process has it: it ends so when runs resume or a worker continues it.\n"
+    assert command(*order).stdout == told
+    refused = command("runs", "pause", "mail", "--runs", record)
+    assert (refused.exit_code, "is being stopped" in refused.stderr) == (1, True)
+    agent = mailer(record, ScriptedLLM(), audit)
+    result = anyio.run(agent.runs.resume, "mail")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "stopped")
+    assert result.reason == "The run was stopped: it is late. Missing: a final answer."
+    assert len(result.steps) == 1
+    details = [each.entry.detail for each in read_entries(audit).unwrap() if each.entry.action == "stop"]
+    assert details == ["Stopped by ada: it is late."]
+
+
 def test_a_worker_runs_what_is_queued(tmp_path: Path) -> None:
     record, described = tmp_path / "runs.db", tmp_path / "agent.toml"
     described.write_text('tools = ["calculator"]\n[model]\nmodel = "offline"\n[reasoning]\n')
@@ -503,7 +522,7 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
     assert (never.exit_code, "rate: got (5, 0.0), expected" in never.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("order", ["cancel", "pause", "unpause", "approve", "deny", "answer"])
+@pytest.mark.parametrize("order", ["cancel", "stop", "pause", "unpause", "approve", "deny", "answer"])
 def test_an_order_that_comes_too_late_says_why(tmp_path: Path, order: str) -> None:
     record = tmp_path / "runs.db"
     assert (

@@ -113,7 +113,11 @@ async def test_a_run_that_is_cancelled_before_its_start_is_entered_has_both_entr
     made.engine.ports.events.subscribe(let_enter)
     failed = (await made.run()).failure()
     assert failed.error == RunCancelled("task-1", "audit")
-    assert [(entry.action, entry.status) for entry in log.entries] == [("start", None), ("run", "failed")]
+    assert [(entry.action, entry.status) for entry in log.entries] == [
+        ("start", None),
+        ("cancel", None),
+        ("run", "failed"),
+    ]
     assert not [event for event in made.recorder.events if isinstance(event, ExecutionPhaseFailed)]
 
 

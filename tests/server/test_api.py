@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 from attrs import evolve
@@ -33,7 +34,7 @@ from reactive_agents.server import ApiKeys, KeyLimits, Principal, create_app, li
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.mcp_server import PROGRAM
-from tests.support.servers import asking, bearer, events_of, listening
+from tests.support.servers import asking, bearer, events_of, keys_in, listening
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -1122,6 +1123,17 @@ def waiting_tool() -> tuple[Callable[[], Awaitable[str]], anyio.Event]:
     return wait, arrived
 
 
+def returning_tool() -> Any:
+    """The tool of the same name that does not wait."""
+
+    @tool(name="wait", idempotent=True)
+    async def returns() -> str:
+        """Wait for ever."""
+        return "waited"
+
+    return returns
+
+
 async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> None:
     wait, arrived = waiting_tool()
     waits = builder(call("wait"), answer("Done.")).with_tools(wait)
@@ -1129,13 +1141,7 @@ async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> No
     async with asking(app) as client:
         run = await begun(client)
         await arrived.wait()
-
-    @tool(name="wait", idempotent=True)
-    async def returns() -> str:
-        """Wait for ever."""
-        return "waited"
-
-    resumed = builder(forever(answer("Done."))).with_tools(returns)
+    resumed = builder(forever(answer("Done."))).with_tools(returning_tool())
     app = create_app(resumed.with_durability(tmp_path / "r.db", recover=False).build())
     async with asking(app) as client:
         assert (await client.get(f"/v1/runs/{run['run_id']}")).json()["status"] == "interrupted"
@@ -1193,6 +1199,132 @@ async def test_a_run_that_could_not_begin_says_why_and_is_begun_later(tmp_path: 
         else:
             assert (await client.post(f"/v1/runs/{run['run_id']}/resume")).status_code == 202
         assert (await ended(client, run))["output"] == "Done."
+
+
+async def test_a_key_has_a_limit_of_runs_that_wait_in_the_queue(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path)
+    few = KeyLimits(queued=2)
+    ada, eve, any_one = (bearer(keys, "k", user=user, limits=few) for user in ("ada", "eve", None))
+    agent = builder(forever(say("Done."))).with_durability(tmp_path / "runs.db").build()
+
+    async def submitted(client: httpx.AsyncClient, headers: dict[str, str], key: str = "") -> Any:
+        more = {"idempotency-key": key} if key else {}
+        return await client.post("/v1/runs", json={"task": "Do it."}, headers={**headers, **more})
+
+    for starts in range(2):  # the next process counts them too
+        async with asking(create_app(agent, keys=keys, queue="web", work=False)) as client:
+            if not starts:
+                paused = (await submitted(client, ada)).json()["run_id"]
+                assert (await client.post(f"/v1/runs/{paused}/pause", headers=ada)).status_code == 202
+                assert (await submitted(client, ada, "once")).status_code == 201
+            refused = await submitted(client, ada)
+            assert (refused.status_code, refused.json()["code"]) == (429, "too-many-queued")
+            assert refused.headers["retry-after"] == "5"
+            assert (await submitted(client, ada, "once")).status_code == 201
+            assert (await submitted(client, any_one)).status_code == 429
+    async with asking(create_app(agent, keys=keys, queue="web", work=False)) as client:
+        assert (await submitted(client, eve)).status_code == 201
+        await agent.runs.work("web", until_idle=True)
+        assert (await submitted(client, ada)).status_code == 201
+
+
+async def test_a_run_of_another_process_is_stopped_and_the_audit_log_says_by_whom(tmp_path: Path) -> None:
+    wait, arrived = waiting_tool()
+    keys, audit = keys_in(tmp_path), tmp_path / "audit.db"
+    ada, program = bearer(keys, "Ada", user="ada"), bearer(keys, "Program")
+
+    def served() -> Any:
+        waits = builder(forever(call("wait"))).with_tools(wait).with_audit(audit)
+        return create_app(waits.with_durability(tmp_path / "r.db", recover=False).build(), keys=keys)
+
+    async with asking(served(), ada) as one, asking(served()) as other:
+        first, second = await begun(one), await begun(one)
+        await arrived.wait()
+        for run, headers in ((first, ada), (second, program)):
+            path = f"/v1/runs/{run['run_id']}/stop"
+            stopped = await other.post(path, json={"reason": "It is late."}, headers=headers)
+            assert stopped.status_code == 202
+        found = [await ended(one, run) for run in (first, second)]
+    assert [each["status"] for each in found] == ["partial", "partial"]
+    assert found[0]["reason"] == "The run was stopped: It is late. Missing: a final answer."
+    entries = (each.entry for each in read_entries(audit).unwrap())
+    said = {str(each.run_id): each.detail for each in entries if each.action == "stop"}
+    key = keys.list()[1].id
+    assert said == {
+        first["run_id"]: "Stopped by ada: It is late.",
+        second["run_id"]: f"Stopped by the key {key}: It is late.",
+    }
+
+
+@pytest.mark.parametrize("pauses", ["here", "in another process"])
+async def test_a_pause_is_one_for_all_processes(tmp_path: Path, pauses: str) -> None:
+    arrived, go = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        arrived.set()
+        await go.wait()
+        return "waited"
+
+    def served() -> Any:
+        waits = builder(call("wait"), answer("Done.")).with_tools(wait)
+        return create_app(waits.with_durability(tmp_path / "r.db", recover=False).build())
+
+    async def status(client: httpx.AsyncClient) -> str:
+        return str((await client.get(path)).json()["status"])
+
+    async with asking(served()) as here, asking(served()) as other:
+        path = f"/v1/runs/{(await begun(here))['run_id']}"
+        await arrived.wait()
+        pausing, resuming = (here, other) if pauses == "here" else (other, here)
+        assert (await pausing.post(f"{path}/pause")).status_code == 202
+        go.set()
+        while await status(here) != "paused":
+            await anyio.lowlevel.checkpoint()
+        assert await status(other) == "paused"
+        assert (await resuming.post(f"{path}/resume")).status_code == 202
+        found = (await here.get(path, params={"wait_s": 60})).json()
+    assert (found["status"], found["output"]) == ("completed", "Done.")
+
+
+async def test_a_pause_that_outlived_its_process_is_lifted_by_one_order(tmp_path: Path) -> None:
+    wait, arrived = waiting_tool()
+
+    def served(*turns: Any, **options: Any) -> Any:
+        waits = builder(*turns).with_tools(wait).with_durability(tmp_path / "r.db", recover=False)
+        return create_app(waits.build(), **options)
+
+    async with asking(served(call("wait"), drain_s=0)) as client:
+        path = f"/v1/runs/{(await begun(client))['run_id']}"
+        await arrived.wait()
+        assert (await client.post(f"{path}/pause")).status_code == 202
+    resumed = builder(forever(answer("Done."))).with_tools(returning_tool())
+    app = create_app(resumed.with_durability(tmp_path / "r.db", recover=False).build())
+    async with asking(app) as client:
+        assert (await client.get(path)).json()["status"] == "paused"
+        assert (await client.post(f"{path}/resume")).status_code == 202
+        found = (await client.get(path, params={"wait_s": 60})).json()
+    assert (found["status"], found["output"]) == ("completed", "Done.")
+
+
+async def test_an_interrupted_run_is_stopped_by_an_order_with_what_it_has(tmp_path: Path) -> None:
+    wait, arrived = waiting_tool()
+
+    def served(*turns: Any, **options: Any) -> Any:
+        waits = builder(*turns).with_tools(wait).with_durability(tmp_path / "r.db", recover=False)
+        return create_app(waits.build(), **options)
+
+    async with asking(served(call("wait"), drain_s=0)) as client:
+        run = await begun(client)
+        await arrived.wait()
+    async with asking(served()) as client:
+        assert (await client.post(f"/v1/runs/{run['run_id']}/stop")).status_code == 202
+        found = await ended(client, run)
+    assert (found["status"], found["reason"]) == (
+        "partial",
+        "The run was stopped. Missing: a final answer.",
+    )
 
 
 async def test_queued_runs_are_done_by_workers(tmp_path: Path) -> None:
