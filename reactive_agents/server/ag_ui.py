@@ -504,7 +504,9 @@ class AgUiEndpoint:
             except web.Problem as problem:
                 if problem.status == 422:  # the run waits on for a better answer
                     raise
-        self._waiting.take(key)  # other problems: it was settled elsewhere meanwhile
+        # other problems: it was settled elsewhere meanwhile
+        if self._waiting.take(key) is None:  # another request of the thread continues it, with its events
+            return None
         if not answers and not settled:
             self._service.cancel(run)  # the person sent a new task instead
             return None
@@ -532,7 +534,11 @@ class AgUiEndpoint:
         for _, answer in answers:
             principal.must_settle(answer[0])
         for asked, answer in answers:
-            await self._service.settle(principal, run, *asked, answer)
+            try:
+                await self._service.settle(principal, run, *asked, answer)
+            except web.Problem as problem:
+                if problem.code != "not-waiting":  # else it was settled meanwhile
+                    raise
         return run.run_id, {asked for asked, _ in answers}, tools
 
     async def _run_of_answers(self, principal: Principal, name: str, given: RunAgentInput) -> Run | None:

@@ -298,6 +298,35 @@ async def test_a_question_is_answered_by_resuming() -> None:
     assert text_of(second) == "Painted blue."
 
 
+@pytest.mark.parametrize("is_durable", [False, True])
+async def test_two_tabs_that_answer_at_once_share_no_stream(tmp_path: Path, is_durable: bool) -> None:
+    """Of a durable run the later one gets the rest as well; of another one it is refused."""
+    turns = call("ask-user", question="Which size?"), answer("Ordered in L.")
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_ask_user()
+    builder = builder.with_durability(tmp_path / "runs.db", recover=False) if is_durable else builder
+    refused, found = list[int](), list[list[Any]]()
+    async with asking(create_app(builder.build(), protocols=["ag-ui"])) as client:
+        asked = await stream(client, body(user("Order a shirt.")))
+        (question,) = asked[-1].outcome.interrupts
+        resume = [{"interruptId": question.id, "status": "resolved", "payload": {"answer": "L"}}]
+
+        async def tab(run: str) -> None:
+            answered = await client.post("/ag-ui", json=body(user("Order a shirt."), run=run, resume=resume))
+            if answered.status_code == 200:
+                found.append([EVENT.validate_json(each["data"]) for each in events_of(answered.text)])
+            else:
+                refused.append(answered.status_code)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(tab, "r2")
+            group.start_soon(tab, "r3")
+    assert len(found) == (2 if is_durable else 1)
+    assert refused == ([] if is_durable else [409])
+    for each in found:
+        check(each)
+        assert text_of(each) == "Ordered in L."
+
+
 async def test_a_tool_of_the_interface_is_executed_there_and_its_result_goes_on() -> None:
     model = ScriptedLLM(call("show_map", city="Rome"), answer("The map shows Rome."))
     tools = [
