@@ -20,6 +20,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import VERSION, errors
 from reactive_agents.core.codec import to_json
+from reactive_agents.core.config import InDoubt
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import TaskCompleted, TaskFailed
 from reactive_agents.core.ids import RunId
@@ -132,14 +133,14 @@ async def conduct_durably(
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
         return refused_run(engine, task, run_id, refusal, overrides.readers)
-    durability, callers = engine.settings.durability, "tell" if parent is None else parent.in_doubt
+    durability = engine.settings.durability
     journal = RunJournal(
         _with_settings(claim.run, task),
         read.unwrap(),
         engine.ports.clock,
         record=record,
         holder=claim.holder,
-        in_doubt=callers if durability is None else durability.in_doubt,
+        in_doubt=_stricter(None if durability is None else durability.in_doubt, parent),
         lenient=accept_changes or claim.run.origin is not None,
     )
     if claim.state != "new":
@@ -177,6 +178,18 @@ async def _record_of_sub_run(
             if found.unwrap() is not None:
                 return Success(record)
     return Success(callers)
+
+
+_STRICTEST: tuple[InDoubt, ...] = ("fail", "ask", "tell")
+
+
+def _stricter(own: InDoubt | None, parent: RunJournal | None) -> InDoubt:
+    """Return how calls in doubt are settled: as the agent or its caller says.
+
+    The stricter of the two holds: who has to settle calls of a run has to settle those of its sub-runs too.
+    """
+    given = own, None if parent is None else parent.in_doubt
+    return next((each for each in _STRICTEST if each in given), "tell")
 
 
 async def _described_run(

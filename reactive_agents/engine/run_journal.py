@@ -67,6 +67,7 @@ from reactive_agents.kernel.service_calls import call_outside_record
 from reactive_agents.ports import Approver, Clock, RunRecord
 
 if TYPE_CHECKING:
+    from reactive_agents.core.config import InDoubt
     from reactive_agents.engine.services import EnginePorts
 
 _A = TypeVar("_A")
@@ -146,7 +147,7 @@ class RunJournal:
         *,
         record: RunRecord | None = None,
         holder: str = "",
-        in_doubt: str = "tell",
+        in_doubt: InDoubt = "tell",
         lenient: bool = False,
     ) -> None:
         self.run = run

@@ -53,7 +53,7 @@ from reactive_agents.core.events import (
     TaskCompleted,
     ToolCallInDoubt,
 )
-from reactive_agents.core.governance import AuditEntry
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
@@ -490,6 +490,41 @@ async def test_a_doubt_in_the_run_of_another_agent_stops_its_caller_too(tmp_path
     assert (await later.runs.resume("order-1")).output == "1 is paid."
     assert "receipt 17" in inner.requests[0].messages[-1].content
     assert bank.numbers == []
+
+
+@pytest.mark.parametrize(
+    ("own", "callers", "holds"),
+    [("tell", "fail", "fail"), ("fail", "tell", "fail"), ("ask", "tell", "ask"), ("tell", "tell", "tell")],
+)
+async def test_of_an_agent_and_its_caller_the_stricter_setting_for_calls_in_doubt_holds(
+    tmp_path: Path, own: Any, callers: Any, holds: str
+) -> None:
+    bank, asked = Bank(hangs_at=1), list[str]()
+
+    async def deny(request: ApprovalRequest) -> ApprovalDecision:
+        asked.append(request.tool_name)
+        return ApprovalDecision(False)
+
+    def described(outer: ScriptedLLM, inner: ScriptedLLM) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(inner).with_reasoning()
+        payer = payer.with_tools(bank.pay).with_approval(deny)
+        payer = payer.with_durability(tmp_path / "own.db", in_doubt=own, recover=False)
+        clerk = ReactiveAgents.create().with_llm(outer).with_reasoning().with_approval(deny)
+        clerk = clerk.with_tools(agent_tool(payer.build()))
+        return clerk.with_durability(tmp_path / "r.db", in_doubt=callers, recover=False).build()
+
+    first = described(ScriptedLLM(call("payer", task="Pay 1.")), ScriptedLLM(call("pay", number=1)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    later = described(ScriptedLLM(*[answer("1 may be paid.")] * 2), ScriptedLLM(answer("1 may be paid.")))
+    if holds == "fail":
+        with pytest.raises(AgentError, match="may have taken effect; settle it"):
+            await later.runs.resume("order-1")
+        return
+    assert (await later.runs.resume("order-1")).status == "partial"
+    assert asked == (["pay"] if holds == "ask" else [])
 
 
 async def keep_error(context: RunContext, made: ToolCall, run: Any) -> ToolResult:
