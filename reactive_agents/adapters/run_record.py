@@ -47,7 +47,9 @@ from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
+    ClaimState,
     OpenQuestion,
+    OwedStore,
     QueueLimits,
     RecordedRun,
     RunClaim,
@@ -74,6 +76,8 @@ from reactive_agents.ports import Clock, OrderHandler
 _LEASE_US = int(LEASE_S * 1e6)
 _DELETED_AT_ONCE = 100
 """Runs that one transaction deletes, since running ones wait for it, and a server locks each."""
+_OWING_AT_ONCE = 8
+"""Runs that owe, of which one that begins is told."""
 _READ_AT_ONCE = 100
 """Runs that one statement reads, since a server sends all rows, each with its task and result."""
 _FLUSHED_S = 5.0
@@ -394,7 +398,11 @@ class SqliteRunRecord:
             assert row is not None
             known = _run_of(file, row, now, self._seal)
             if known.status not in ("open", "queued"):
-                return RunClaim(known, "ended")
+                if not known.owes or (row.holder != holder and _is_held(row, now)):
+                    return RunClaim(known, "ended")
+                taken = "UPDATE runs SET holder = ?, lease_until_us = ? WHERE id = ?"
+                file.execute(taken, (holder, now + _LEASE_US, row.id))
+                return RunClaim(known, "ended", holder)
             if known.is_held and row.holder != holder:
                 return RunClaim(known, "held")
             definition = known.definition or run.definition
@@ -405,7 +413,8 @@ class SqliteRunRecord:
             )
             attempt = known.attempt + 1
             begun = evolve(known, definition=definition, attempt=attempt, status="open")
-            return RunClaim(begun, "taken" if known.attempt else "new", holder)
+            state: ClaimState = "taken" if known.attempt else "new"
+            return RunClaim(begun, state, holder, _owing_before(file, run, now))
 
         claimed = await self._file.write_soon("claim", work, of=run.run_id, durable=True)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
@@ -599,7 +608,7 @@ class SqliteRunRecord:
 
     @effect
     async def end(
-        self, run_id: RunId, holder: str, status: RunStatus, result: str
+        self, run_id: RunId, holder: str, status: RunStatus, result: str, *, owes: Sequence[OwedStore] = ()
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
         held = self._leases.get(holder) or _Held(run_id, _nothing)
@@ -614,10 +623,12 @@ class SqliteRunRecord:
                 if recent and file.execute(_ENTRY_HELD, (holder, recent[-1].key)).fetchone() is None:
                     _append_again(file, holder, recent)  # a crash of the server has lost them
                 _append(file, holder, waiting)
-                changes = "status = ?, result = ?, wanted = '',", status, sealed
+                changes = "status = ?, result = ?, wanted = ?,", status, sealed, _wanted_of(owes)
                 released = _release(file, holder, now, *changes)
                 if released is not None:
                     _end_sub_runs(file, run_id, now)
+                    if owes:
+                        file.execute("UPDATE runs SET holder = wanted WHERE run_id = ?", (run_id,))
                 return released
 
             written = await self._file.write_soon("end", work, of=run_id, durable=True)
@@ -625,6 +636,24 @@ class SqliteRunRecord:
             if isinstance(ended, Success):
                 held.waiting.clear()
             return ended
+
+    @effect
+    async def owe(self, run_id: RunId, holder: str, owes: Sequence[OwedStore]) -> Result[None, RecordErrors]:
+        """Note what an ended run still owes, and give up its lease."""
+        await attempt(self.settle(run_id, holder))
+        self._leases.let_go(holder)
+        wanted = _wanted_of(owes)
+
+        def work(file: sql.Transaction) -> RunOrder | None:
+            statement = (
+                "UPDATE runs SET wanted = ?, holder = ?, lease_until_us = 0 WHERE holder = ? AND run_id = ?"
+            )
+            return "" if file.execute(statement, (wanted, wanted, holder, run_id)).rowcount else None
+
+        noted = await self._file.write_soon("owe", work, of=run_id, durable=True)
+        if isinstance(noted, Failure):
+            give_up(holder)
+        return _lease(run_id, noted).map(_nothing)
 
     @effect
     async def release(self, run_id: RunId, holder: str) -> Result[None, RecordErrors]:
@@ -765,7 +794,8 @@ class SqliteRunRecord:
             rows = _candidates(file, f"{chosen} ORDER BY id", agent_id)
             free = [row for row in rows if not _is_held(row, now)]
             left[:] = [row for row in free if _has_to_wait(row, now)]
-            return tuple(row.run_id for row in free if not _has_to_wait(row, now))
+            going_on = [row for row in free if not _has_to_wait(row, now)]
+            return tuple(row.run_id for row in (*_owing(file, agent_id, now), *going_on))
 
         left: list[_Candidate] = []
         found = await self._file.read("interrupted", work)
@@ -908,8 +938,9 @@ class SqliteRunRecord:
     ) -> Result[int, RecordErrors]:
         """Delete a run, the runs and schedules of a user, or runs from before a time.
 
-        Also deletes their sub-runs. A run whose entries a fork shares stays, unless it is named or belongs to
-        the user. A sub-run whose caller is in another record is a run of its own here.
+        Also deletes their sub-runs. A run whose entries a fork shares, and one that owes or whose sub-run
+        does, stays, unless it is named or belongs to the user. A sub-run whose caller is in another record is
+        a run of its own here.
         """
         until = None if before is None else sqlite.microseconds(before)
         where, values = sql.where(
@@ -918,7 +949,10 @@ class SqliteRunRecord:
                 '"user" = ?': user,
                 "status NOT IN ('open', 'queued') AND updated_us < ? AND NOT EXISTS"
                 " (SELECT 1 FROM runs AS caller WHERE caller.run_id = runs.parent) AND NOT EXISTS"
-                " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
+                " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)"
+                f" AND NOT {_OWES.format('runs')} AND NOT EXISTS"
+                f" (SELECT 1 FROM runs AS below WHERE below.parent = runs.run_id AND {_OWES.format('below')})"
+                "": until,
             }
         )
         if not values:
@@ -1031,6 +1065,39 @@ class _Candidate(NamedTuple):
     attempt: int
     priority: int
     updated_us: int
+
+
+_OWES = "substr({}.wanted, 1, 5) = 'owes:'"
+"""The condition that a run owes; its order, which no process would carry out, names the stores."""
+
+
+def _wanted_of(owes: Iterable[OwedStore]) -> str:
+    """Return the order of an ended run, and its holder: what it owes."""
+    names = ",".join(owes)
+    return f"owes:{names}" if names else ""
+
+
+def _owing(
+    file: sql.Transaction, agent_id: AgentId, now: int, session: str | None = None
+) -> list[_Candidate]:
+    """Return the ended runs of an agent that owe and that no process holds.
+
+    They are found by the index of holders, since few runs have one; that of agents has all runs.
+    """
+    of_agent = f"holder > '' AND agent || '' = ? AND {_OWES.format('runs')}"
+    chosen = {of_agent: agent_id, "session || '' = ?": session}
+    where, values = sql.where(chosen)
+    free = (row for row in _candidates(file, where, *values) if not _is_held(row, now))
+    return sorted(free, key=lambda row: row.id)
+
+
+def _owing_before(file: sql.Transaction, run: RecordedRun, now: int) -> tuple[RunId, ...]:
+    """Return the oldest runs of the agent that owe, those of the run's session first."""
+    every = _owing(file, run.agent_id, now)
+    session = run.task.session if every else None
+    of_session = [] if session is None else _owing(file, run.agent_id, now, session)
+    found = (*of_session[:_OWING_AT_ONCE], *every[:_OWING_AT_ONCE])
+    return tuple(dict.fromkeys(each.run_id for each in found))
 
 
 def _candidates(file: sql.Transaction, condition: str, *values: object) -> list[_Candidate]:
@@ -1153,6 +1220,7 @@ def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedR
     (entries,) = file.execute(
         "SELECT coalesce(max(number), 0) FROM run_entries WHERE run = ?", (row.id,)
     ).fetchone()
+    owes: Any = tuple(row.wanted.removeprefix("owes:").split(",")) if row.wanted.startswith("owes:") else ()
     try:
         return RecordedRun(
             RunId(row.run_id),
@@ -1170,11 +1238,12 @@ def _run_of(file: sql.Transaction, row: _Row, now: int, seal: Seal) -> RecordedR
             updated_at=sqlite.moment_of(row.updated_us),
             state=_state_of(file, row, now),
             is_held=row.status == "open" and _is_held(row, now),
-            order=row.wanted,
+            order="" if owes else row.wanted,
             entries=max(0, entries - row.origin_entries),
             queue=row.queue,
             priority=row.priority,
             due=None if not row.due_us else sqlite.moment_of(row.due_us),
+            owes=owes,
         )
     except (TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"the run {row.run_id} has a damaged value: {error}") from None
@@ -1275,8 +1344,8 @@ def _release(
 ) -> RunOrder | None:
     """Release the lease of the held run, with further changes of the run."""
     released = file.execute(
-        f"UPDATE runs SET {changes} holder = '', lease_until_us = 0, updated_us = ?"
-        " WHERE holder = ? AND holder <> ''",
+        f"UPDATE runs SET {changes} holder = CASE WHEN {_OWES.format('runs')} THEN wanted ELSE '' END,"
+        " lease_until_us = 0, updated_us = ? WHERE holder = ? AND holder <> ''",
         (*values, now, holder),
     )
     return "" if released.rowcount else None
@@ -1342,6 +1411,7 @@ def _due(
     tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)
     found = [row for row in going_on if not _may_end_process(row)]
     found += tried[:1]  # it may end this process as well
+    found += (row for row in _owing(file, of_queue[0], now) if row.run_id not in without)
     reserved = _candidates(file, "agent = ? AND queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
     given_up = [row for row in reserved if not _is_held(row, now)]
     room = at_most

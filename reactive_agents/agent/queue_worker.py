@@ -284,6 +284,9 @@ class QueueWorker:
         finally:
             if holder:  # a reservation, where the run was not begun
                 await to_the_end(lambda: attempt(self._record.release(run_id, holder)))
+        if run.owes:  # nothing else is left of it; what cannot be written yet is tried again later
+            found = await attempt(self._record.find(run_id))
+            return not found.map(lambda known: known is not None and known.owes).value_or(True)
         if not isinstance(outcome, Failure):
             return True
         error = outcome.failure().error

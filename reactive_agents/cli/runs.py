@@ -128,7 +128,7 @@ def list_runs(
             each.run_id,
             f"{each.started_at:%Y-%m-%d %H:%M:%S}",
             each.agent,
-            each.status if found is None else found.state,
+            each.status if found is None else ", ".join((found.state, *_owed(found))),
             *((("", "") if found is None else (str(found.attempt), found.queue)) if has_record else ()),
             "" if each.duration_s is None else f"{each.duration_s:.1f} s",
             *((str(each.tokens), dollars(each.cost_usd)) if is_over else ("", "")),
@@ -206,6 +206,11 @@ def _unlogged(run: RecordedRun) -> LoggedRun:
     )
 
 
+def _owed(run: RecordedRun | None) -> tuple[str, ...]:
+    """Return which stores an ended run is still to be written to, in words."""
+    return (f"not yet in {', '.join(run.owes)}",) if run is not None and run.owes else ()
+
+
 def _listed(run: LoggedRun, known: RecordedRun | None, problems: dict[RunId, Json]) -> JsonObject:
     """Return the document of a run in a list, with what the record has of it."""
     updated = None if known is None else known.updated_at
@@ -216,6 +221,7 @@ def _listed(run: LoggedRun, known: RecordedRun | None, problems: dict[RunId, Jso
         "attempt": None if known is None else known.attempt,
         "queue": None if known is None else known.queue,
         "origin": None if known is None else known.origin,
+        "owes": [] if known is None else [*known.owes],
         **_document(run, problems),
     }
 
@@ -250,8 +256,10 @@ def show(
     """Show a run as a timeline."""
     found, logged = _run_and_events(file, run)
     (found,), problems = _as_recorded(file, (found,))
+    known = _recorded(file, found.run_id)
     if output.is_json():
-        output.print_json({**_document(found, problems), "log": [encode(each) for each in logged]})
+        owes: JsonObject = {"owes": [] if known is None else [*known.owes]}
+        output.print_json({**_document(found, problems), **owes, "log": [encode(each) for each in logged]})
         return
     if graph or picture:
         timeline = timeline_of(found, logged)
@@ -259,6 +267,8 @@ def show(
         typer.echo(svg(drawn) if picture else mermaid(drawn))
         return
     typer.echo(output.printable(_heading(found)))
+    for owed in _owed(known):
+        typer.echo(f"  {owed}")
     for each in logged:
         _print_event(each, found, requests=requests, results=results)
 
@@ -371,6 +381,16 @@ def _find_run(file: str | None, run: str) -> LoggedRun:
             problem = f"{len(meant)} runs in the log begin with {run!r}, such as {' and '.join(meant[:2])}."
         raise output.fail(RunLogFailed(problem, "run"))
     return found
+
+
+def _recorded(file: str | None, run_id: RunId) -> RecordedRun | None:
+    """Return a run as the record beside the log has it, if it can be read."""
+
+    async def find(record: SqliteRunRecord) -> Result[RecordedRun | None, RunLogFailed]:
+        read: Result[Any, Any] = await attempt(record.find(run_id))
+        return Success(read.value_or(None))
+
+    return ask_record(_place(file), find) if _has(_place(file), RUNS, "runs") else None
 
 
 def _as_recorded(

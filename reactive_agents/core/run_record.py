@@ -39,6 +39,8 @@ One that is encrypted with another key, or of a form that is not known here, is 
 """
 RunOrder: TypeAlias = Literal["", "pause", "stop", "cancel", "lost"]
 """The order of another process to a run; ``lost`` is that it belongs to another one now."""
+OwedStore: TypeAlias = Literal["sessions", "cost", "memory", "audit"]
+"""A store of an agent, apart from its record, to which an ended run is written."""
 EntryKind: TypeAlias = Literal["request", "model", "intent", "result", "service", "question", "answer"]
 
 
@@ -79,6 +81,7 @@ class RecordedRun(Value):
         queue: the queue that it waits or waited in; empty for none.
         priority: the queued runs with the highest number come first.
         due: when a queued run may begin; ``None`` for at once.
+        owes: the stores that could not be written to when the run ended, and that it is written to later.
     """
 
     run_id: RunId
@@ -101,6 +104,7 @@ class RecordedRun(Value):
     queue: str = ""
     priority: int = 0
     due: datetime | None = None
+    owes: tuple[OwedStore, ...] = ()
 
 
 _ENDED_PROCESSES, _LONGEST_PAUSE_S = 3, 600
@@ -202,13 +206,15 @@ class RunClaim(Value):
 
     Attributes:
         state: ``new`` and ``taken`` runs belong to the caller now; a run that is ``held`` belongs to another
-            process, or another task of this one.
+            process, or another task of this one. One that has ``ended`` belongs to the caller if it owes.
         holder: names the caller in what it writes.
+        owing: ended runs of the agent that owe, those of the same session first; not all, if there are many.
     """
 
     run: RecordedRun
     state: ClaimState
     holder: str = ""
+    owing: tuple[RunId, ...] = ()
 
 
 QuestionKind: TypeAlias = Literal["approval", "question", "call", "doubt", "unreadable"]

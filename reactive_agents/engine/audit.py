@@ -63,17 +63,26 @@ def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> Audi
 async def _append(
     entry: AuditEntry, services: EngineServices, name: str = "audit.append"
 ) -> Result[None, ServiceFailed]:
-    return await once(name, partial(_append_once, entry, services))
+    appended = await once(name, partial(_append_once, entry, services))
+    if isinstance(appended, Failure) and services.journal is not None:
+        await services.journal.owe("audit", entry=entry)
+    return appended
 
 
 async def _append_once(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
     """Append an entry, but not a second time in a run that continues after a crash."""
     log, journal = services.ports.audit.unwrap(), services.journal
+    if journal is not None and journal.run.attempt > 1:
+        return await append_missing(log, entry)
+    return await call_outside_record("audit", log, AuditLog.append, None, entry)
+
+
+async def append_missing(log: AuditLog, entry: AuditEntry) -> Result[None, ServiceFailed]:
+    """Append an entry unless the log has it, as far as the log can tell."""
     holds = getattr(log, "holds", None)
-    if holds is not None and journal is not None and journal.run.attempt > 1:
-        known = await attempt_foreign(holds, bool, entry)
-        if isinstance(known, Success) and known.unwrap():
-            return Success(None)
+    known = None if holds is None else await attempt_foreign(holds, bool, entry)
+    if isinstance(known, Success) and known.unwrap():
+        return Success(None)
     return await call_outside_record("audit", log, AuditLog.append, None, entry)
 
 

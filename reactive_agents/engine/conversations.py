@@ -135,6 +135,9 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
         error = errors.ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
         _log.warning("Run %s was not added to session %r: %s", run_id, key.session, error.message)
         services.events.publish(ExecutionPhaseFailed, phase="complete", error=error, fatal=False)
+        is_refused = isinstance(ended.failure(), errors.SessionRefused)
+        if turn is not None and services.journal is not None and not is_refused:
+            await services.journal.owe("sessions", key=key, turn=turn)
 
 
 def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionTurn:

@@ -7,7 +7,8 @@ another version began is refused; it is cancelled by anyone who has the record.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from math import inf
@@ -15,25 +16,38 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from attrs import evolve, fields_dict, frozen
-from returns.maybe import Nothing
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import VERSION, errors
-from reactive_agents.core.codec import to_json
+from reactive_agents.core.codec import decode, to_json
 from reactive_agents.core.config import InDoubt
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import TaskCompleted, TaskFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_settings import NO_SETTINGS
-from reactive_agents.core.run_record import RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
+from reactive_agents.core.run_record import (
+    OwedStore,
+    RecordedRun,
+    RunClaim,
+    RunEntry,
+    RunOrder,
+    RunStatus,
+)
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import BRANCH, attempt, to_the_end
+from reactive_agents.engine.audit import append_missing
+from reactive_agents.engine.memory import store_owed
 from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.recorded_answers import (
+    OWED,
+    OWED_VALUES,
     cancelled_run,
+    data_of,
     ended_runs,
     recorded_outcome,
+    store_of,
     stored_outcome,
 )
 from reactive_agents.engine.run_content import with_lasting_content
@@ -58,15 +72,25 @@ from reactive_agents.engine.services import (
 )
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
-from reactive_agents.kernel.service_calls import BrokenServiceError, ServiceFaults, definitions_of, model_of
-from reactive_agents.ports import Clock, EventHandler, RunRecord
+from reactive_agents.kernel.service_calls import (
+    BrokenServiceError,
+    ServiceFaults,
+    call_outside_record,
+    definitions_of,
+    model_of,
+)
+from reactive_agents.ports import Clock, CostTracker, EventHandler, RunRecord, SessionStore
 
 if TYPE_CHECKING:
+    from reactive_agents.core.conversation import SessionTurn
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.settings import RunSettings
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts
     from reactive_agents.kernel.events import EventReader
+
+
+_log = logging.getLogger("reactive_agents")
 
 
 async def conduct_durably(
@@ -113,6 +137,8 @@ async def conduct_durably(
     if overrides.cancels:
         claim = evolve(claim, run=evolve(claim.run, order="cancel"))
     if claim.state == "ended":
+        if claim.run.owes and not task_difference(claim.run.task, task):
+            await settle_owed(engine, record, claim.run, claim.holder or overrides.reserved)
         if parent is not None:
             parent.reached[run_id] = None
             _count_ended_run(engine, claim.run)
@@ -145,6 +171,9 @@ async def conduct_durably(
     )
     if claim.state != "new":
         journal.accepts = definition_changes(claim.run.definition, run.definition)
+    for before in await _runs_in(record, claim.owing):
+        if before.task.session is not None and before.task.session == claim.run.task.session:
+            await settle_owed(engine, record, before)  # so that this turn is shown the one before
     engine, is_nested = engine_of(engine, journal), parent is not None
     below: dict[RunId, RunRecord] = {} if parent is None else parent.elsewhere
     if parent is not None:
@@ -159,6 +188,9 @@ async def conduct_durably(
     below.pop(run_id, None)
     if parent is not None:
         parent.reached[run_id] = None
+    if not journal.owes:  # its stores can be used
+        for before in await _runs_in(record, claim.owing):
+            await settle_owed(engine, record, before)
     return outcome
 
 
@@ -278,7 +310,7 @@ async def _conducted(
     async def end(status: RunStatus, text: str) -> None:
         nonlocal ended
         await journal.flush()  # a run that has ended is not run again, so its log must be complete
-        recorded(run_id, await ask_record(record, RunRecord.end, None, run_id, holder, status, text))
+        recorded(run_id, await _ended(record, journal, status, text))
         ended = True
         for sub_run, other in journal.elsewhere.items():  # the record has ended its own
             found = await ask_record(other, RunRecord.find, None, sub_run)
@@ -318,6 +350,24 @@ async def _conducted(
         BRANCH.reset(token)
         if not ended:
             await to_the_end(partial(_release, record, run_id, holder))
+
+
+async def _ended(
+    record: RunRecord, journal: RunJournal, status: RunStatus, text: str
+) -> Result[None, errors.RecordErrors]:
+    """Store the outcome of a run, with the stores that it is still to be written to."""
+    owes, named = journal.owes, (journal.run_id, journal.holder, status, text)
+    if not owes:  # a custom record need not know of them
+        return await ask_record(record, RunRecord.end, None, *named)
+    ended = await ask_record(record, RunRecord.end, None, *named, owes=owes)
+    if isinstance(ended, Success):
+        _log.warning(
+            "The run %s has ended, but could not be written to: %s. It is written there when run, resume,"
+            " recover or a worker can do so.",
+            journal.run_id,
+            ", ".join(owes),
+        )
+    return ended
 
 
 async def _release(record: RunRecord, run_id: RunId, holder: str) -> None:
@@ -556,7 +606,7 @@ async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
     try:
         read = await ask_record(record, RunRecord.entries, tuple, run_id)
         if isinstance(read, Success):
-            journal = RunJournal(run, read.unwrap(), clock, record=record)
+            journal = RunJournal(run, read.unwrap(), clock, record=record, holder=holder)
             journal.account = UsageAccount()
             await journal.count_rest()
             metadata = evolve(
@@ -566,7 +616,7 @@ async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
                 given=run.task.metadata,
             )
             outcome = stored_outcome(Failure(cancelled_run(run, clock.now(), metadata)))
-            ended = await ask_record(record, RunRecord.end, None, run_id, holder, *outcome)
+            ended = await _ended(record, journal, *outcome)
             is_ended = isinstance(ended, Success)
     except RunStopped:  # an entry cannot be read
         return False
@@ -574,6 +624,99 @@ async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
         if not is_ended:
             await to_the_end(partial(_release, record, run_id, holder))
     return is_ended
+
+
+# --- what an ended run owes to the other stores of its agent --------------------------------------------
+
+
+async def settle_owed(engine: ExecutionEngine, record: RunRecord, run: RecordedRun, holder: str = "") -> None:
+    """Write what an ended run could not write to the stores of its agent.
+
+    One process does it at a time, and notes each write, so that nothing is there twice. What cannot be
+    written now either is still owed, and a warning is logged.
+
+    Args:
+        holder: the holder of the run, if it is claimed or reserved.
+    """
+    claimed = await ask_record(record, RunRecord.claim, RunClaim, run, bool, holder)
+    claim = claimed.value_or(None)
+    if claim is None or not claim.holder:  # another process does it
+        return
+    left: Sequence[OwedStore] = claim.run.owes
+
+    async def note() -> None:
+        await ask_record(record, RunRecord.owe, None, run.run_id, claim.holder, left)
+
+    try:
+        left = await _written(engine.ports, record, claim)
+    except GeneratorExit:  # no await is allowed from here on
+        record.abandon(claim.holder)
+        raise
+    except BaseException:
+        await to_the_end(note)
+        raise
+    await to_the_end(note)
+
+
+async def _runs_in(record: RunRecord, run_ids: Iterable[RunId]) -> list[RecordedRun]:
+    """Return the runs that a record has and that can be read."""
+    runs: list[RecordedRun] = []
+    for run_id in run_ids:
+        found: Result[Any, Any] = await ask_record(record, RunRecord.find, None, run_id)
+        runs += filter(None, (found.value_or(None),))
+    return runs
+
+
+async def _written(ports: EnginePorts, record: RunRecord, claim: RunClaim) -> tuple[OwedStore, ...]:
+    """Write what a run owes; return the stores that it still owes to."""
+    run = claim.run
+    read = await ask_record(record, RunRecord.entries, tuple, run.run_id)
+    if isinstance(read, Failure):
+        _log.warning("The run %s is still not in: %s. %s", run.run_id, ", ".join(run.owes), read.failure())
+        return run.owes
+    own = {each.key: each for each in read.unwrap() if each.number > run.origin_entries}
+    left: dict[OwedStore, None] = {}
+    for key, entry in own.items():
+        if not key.startswith(OWED) or key.endswith("=") or f"{key}=" in own:
+            continue
+        store = store_of(entry)
+        done = await _write_owed(store, data_of(entry), ports)
+        if isinstance(done, Failure):
+            problem: Any = done.failure()
+            _log.warning("The run %s is still not in %s: %s", run.run_id, store, problem.message)
+            if not isinstance(problem, errors.SessionRefused):  # the session was deleted meanwhile
+                left[store] = None
+                continue
+        noted = RunEntry(f"{key}=", "service", ports.clock.now(), "{}")
+        await ask_record(record, RunRecord.append, None, run.run_id, claim.holder, noted)
+    return tuple(left)
+
+
+async def _write_owed(store: OwedStore, body: JsonObject, ports: EnginePorts) -> Result[Any, Any]:
+    """Write an entry of what is owed to a store."""
+    services: dict[OwedStore, Maybe[Any]] = {
+        "sessions": ports.sessions() if store == "sessions" else Nothing,
+        "cost": ports.cost_tracker,
+        "memory": ports.memory,
+        "audit": ports.audit,
+    }
+    service = services[store].value_or(None)
+    if service is None:
+        return Failure(errors.ServiceFailed(f"The agent has no store for {store} now.", store, "write"))
+    given: dict[str, Any] = {}
+    for name, kind in OWED_VALUES[store].items():
+        read = decode(body.get(name), kind)
+        if isinstance(read, Failure):
+            return read
+        given[name] = read.unwrap()
+    if store == "sessions":
+        turn: SessionTurn = given["turn"]
+        return await call_outside_record(
+            store, service, SessionStore.end, None, given["key"], turn.run_id, turn
+        )
+    if store == "cost":
+        return await call_outside_record(store, service, CostTracker.record, None, given["spending"])
+    return await (append_missing if store == "audit" else store_owed)(service, **given)
 
 
 # --- the definition of an agent -------------------------------------------------------------------------

@@ -21,11 +21,12 @@ from reactive_agents.engine.context import OWNER, ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
-from reactive_agents.kernel.service_calls import call_service, is_built_in
+from reactive_agents.kernel.service_calls import call_outside_record, call_service, is_built_in
 from reactive_agents.ports import MemoryService
 
 if TYPE_CHECKING:
     from reactive_agents.core.memory import SessionSnapshot
+    from reactive_agents.core.results import ReasoningResult
 
 _log = logging.getLogger("reactive_agents")
 
@@ -80,6 +81,7 @@ async def memory_flush(
         model=context.selected_model,
     )
     if not isinstance(flushed, Success):
+        await _owe(context, services, flushed=False)
         return Failure(context.failure_of("memory-flush")(flushed.failure()))
     report = flushed.unwrap()
     if report.skipped:
@@ -89,9 +91,35 @@ async def memory_flush(
     )
     saved = await call_service("memory", memory, MemoryService.snapshot, None, _snapshot(context, services))
     if not isinstance(saved, Success):
+        await _owe(context, services, flushed=True)
         return Failure(context.failure_of("memory-flush")(saved.failure()))
     services.events.publish(events.MemorySnapshotSaved, context.agent_id, context.session_id)
     return Success(context)
+
+
+async def _owe(context: ExecutionContext, services: EngineServices, *, flushed: bool) -> None:
+    """Record what memory could not store, so that it is stored later."""
+    if services.journal is not None:
+        result = None if flushed else context.reasoning
+        task, snapshot = _owned(context.task), _snapshot(context, services)
+        await services.journal.owe("memory", task=task, result=result, snapshot=snapshot)
+
+
+async def store_owed(
+    memory: MemoryService, task: Task, result: ReasoningResult | None, snapshot: SessionSnapshot
+) -> Result[object, errors.MemoryErrors | errors.ServiceFailed]:
+    """Store a run that memory could not store as it ended; rules choose its memories.
+
+    Args:
+        result: ``None`` if only the snapshot of the run is missing.
+    """
+    from reactive_agents.core.memory import FlushReport
+
+    if result is not None:
+        flushed = await call_outside_record("memory", memory, MemoryService.flush, FlushReport, task, result)
+        if isinstance(flushed, Failure) or flushed.unwrap().skipped:
+            return flushed
+    return await call_outside_record("memory", memory, MemoryService.snapshot, None, snapshot)
 
 
 def _model_to_spare(services: EngineServices) -> MeteredLLM | None:

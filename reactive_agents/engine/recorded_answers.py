@@ -10,32 +10,34 @@ import json
 import zlib
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.codec import data_to_json, decode, encode, to_json
-from reactive_agents.core.conversation import History
+from reactive_agents.core.conversation import History, SessionKey, SessionTurn
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import (
+    AuditEntry,
     ExternalCallRequest,
     GuardrailReport,
     JudgedAnswer,
     ModelRoute,
     QuestionRequest,
+    SpendingRecord,
     VerificationReport,
 )
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.memory import FlushReport, MemoryContext
+from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnapshot
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
-from reactive_agents.core.results import StrategyEffectiveness
-from reactive_agents.core.run_record import RecordedRun, RunEntry, RunStatus
-from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
+from reactive_agents.core.results import ReasoningResult, StrategyEffectiveness
+from reactive_agents.core.run_record import OwedStore, RecordedRun, RunEntry, RunStatus
+from reactive_agents.core.tasks import SubRun, Task, TaskResult, TaskResultMetadata
 from reactive_agents.engine.run_result import sub_run_of
 from reactive_agents.engine.services import RunStopped
 
@@ -77,6 +79,15 @@ SERVICES: Mapping[str, Any] = {
 }
 """Calls of services that are recorded, with the types of their values; ``None`` for calls that write."""
 
+OWED = "owed:"
+"""Begins the key of the entry of what could not be written to a store, and is written later."""
+OWED_VALUES: Mapping[OwedStore, Mapping[str, Any]] = {
+    "sessions": {"key": SessionKey, "turn": SessionTurn},
+    "cost": {"spending": SpendingRecord},
+    "memory": {"task": Task, "result": ReasoningResult | None, "snapshot": SessionSnapshot},
+    "audit": {"entry": AuditEntry},
+}
+"""The types of what is written to each store."""
 PUBLISHED = "+"
 """Ends the key of the entry that a question was published to the run log."""
 
@@ -141,6 +152,11 @@ def intent_data(call: ToolCall, edited: JsonObject | None) -> JsonObject:
     """Return the intent of a call as data; ``edited``: arguments of its approver."""
     intent: JsonObject = {"tool": call.name, "arguments": call.arguments}
     return intent if edited is None else {**intent, "edited": edited}
+
+
+def store_of(entry: RunEntry) -> OwedStore:
+    """Return the store that an entry of something owed is for."""
+    return cast(OwedStore, entry.key.split(":")[1])
 
 
 def call_of(entry: RunEntry) -> str:

@@ -36,7 +36,14 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_context import SessionState
-from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunFilter, RunOrder
+from reactive_agents.core.run_record import (
+    EntryKind,
+    OwedStore,
+    RecordedRun,
+    RunEntry,
+    RunFilter,
+    RunOrder,
+)
 from reactive_agents.core.tasks import SubRun
 from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
@@ -45,6 +52,7 @@ from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, eff
 from reactive_agents.engine.execution_control import ControlRequest, ExecutionControl
 from reactive_agents.engine.recorded_answers import (
     APPROVAL_RULE,
+    OWED,
     PUBLISHED,
     SERVICES,
     ServiceErrors,
@@ -58,6 +66,7 @@ from reactive_agents.engine.recorded_answers import (
     outcome_data,
     outcome_in,
     question_data,
+    store_of,
 )
 from reactive_agents.engine.services import CALLER, Caller, RunStopped
 from reactive_agents.kernel import RunEvents
@@ -203,6 +212,13 @@ class RunJournal:
                         self._spent.setdefault(each.key[: index + 1], []).append(each)
 
     @property
+    def owes(self) -> tuple[OwedStore, ...]:
+        """The stores that something could not be written to, each once."""
+        owed = [each for each in self._entries.values() if each.key.startswith(OWED)]
+        own = (each for each in owed if not each.number or not self.is_shared(each))
+        return tuple(dict.fromkeys(map(store_of, own)))
+
+    @property
     def size(self) -> int:
         """The number of entries so far."""
         return len(self._entries)
@@ -285,6 +301,17 @@ class RunJournal:
         else:  # earlier pending entries were written with it
             self._settled_writes = max(begun, self._settled_writes)
             self.follow(order)
+
+    async def owe(self, store: OwedStore, **written: object) -> None:
+        """Record what could not be written to a store, so that it is written later.
+
+        Args:
+            written: what is written, each of a type of its own.
+        """
+        body: JsonObject = {name: encode(value) for name, value in written.items()}
+        key = f"{OWED}{store}:{sha256(data_to_json(body).encode(errors='backslashreplace')).hexdigest()[:16]}"
+        if key not in self._entries:
+            await self.keep(key, "service", body)
 
     async def settle(self) -> None:
         """Wait until all entries are stored, or raise ``RunStopped``."""

@@ -130,6 +130,8 @@ async def cost_track(
     tracker, record = services.ports.cost_tracker.unwrap(), spending_record(context, services)
     recorded = await call_service("cost tracking", tracker, CostTracker.record, None, record)
     if not isinstance(recorded, Success):
+        if services.journal is not None:
+            await services.journal.owe("cost", spending=record)
         return Failure(context.failure_of("cost-track")(recorded.failure()))
     services.progress.recorded += 1
     return Success(context)

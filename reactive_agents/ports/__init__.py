@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
     from reactive_agents.core.run_record import (
         OpenQuestion,
+        OwedStore,
         QueueLimits,
         RecordedRun,
         RunClaim,
@@ -506,7 +507,8 @@ class RunRecord(Protocol):
         """Begin a run, or continue it where no other process does; return whose it is now.
 
         The lease of a run that is claimed is renewed until it is ended, released or abandoned. One that was
-        ordered to cancel is claimed like others: the caller carries out its ``order``.
+        ordered to cancel is claimed like others: the caller carries out its ``order``. An ended run that owes
+        is claimed too, in the state ``ended`` with a holder, until :meth:`owe`.
 
         Args:
             reserved: the holder for which :meth:`dequeue` reserved the run.
@@ -542,8 +544,18 @@ class RunRecord(Protocol):
         """Write what was added; return the order to the run, if it is known."""
         ...
 
-    def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Effect[None, RecordErrors]:
-        """Store the outcome of a run, and give up its lease."""
+    def end(
+        self, run_id: RunId, holder: str, status: RunStatus, result: str, *, owes: Sequence[OwedStore] = ()
+    ) -> Effect[None, RecordErrors]:
+        """Store the outcome of a run, and give up its lease.
+
+        Args:
+            owes: the stores that it is still to be written to.
+        """
+        ...
+
+    def owe(self, run_id: RunId, holder: str, owes: Sequence[OwedStore]) -> Effect[None, RecordErrors]:
+        """Note what an ended run still owes, if anything, and give up its lease."""
         ...
 
     def release(self, run_id: RunId, holder: str) -> Effect[None, RecordErrors]:
@@ -574,7 +586,10 @@ class RunRecord(Protocol):
         ...
 
     def interrupted(self, agent_id: AgentId) -> Effect[tuple[RunId, ...], RecordErrors]:
-        """Return the runs of an agent that have begun and that no process has under way."""
+        """Return the runs of an agent that have begun and that no process has under way.
+
+        Those that have ended are among them if they owe, also where a tool began them.
+        """
         ...
 
     def dequeue(

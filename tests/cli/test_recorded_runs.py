@@ -152,6 +152,30 @@ def test_a_record_with_a_run_log_lists_what_both_have_in_one_shape(tmp_path: Pat
     assert (shown.exit_code, ": queued" in shown.stdout) == (0, True)
 
 
+def test_a_run_that_is_not_in_the_cost_file_yet_is_listed_and_shown_so(tmp_path: Path) -> None:
+    record, cost = tmp_path / "runs.db", tmp_path / "cost.db"
+    cost.write_text("This is no database.")
+
+    def agent() -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(say("Done."))).with_cost(cost)
+        return described.with_durability(record, recover=False).with_run_log(record).build()
+
+    def told() -> tuple[str, bool, list[list[str]]]:
+        (row,) = command("runs", "list", "--runs", record).stdout.splitlines()
+        shown = command("runs", "show", "r", "--runs", record)
+        documents = [
+            json.loads(command("runs", "list", "--runs", record, "--json").stdout)[0],
+            json.loads(command("runs", "show", "r", "--runs", record, "--json").stdout),
+        ]
+        return row.split("\t")[3], "  not yet in cost" in shown.stdout, [each["owes"] for each in documents]
+
+    agent().run_sync("Do it.", run_id="r")
+    assert told() == ("completed, not yet in cost", True, [["cost"]] * 2)
+    cost.unlink()
+    agent().run_sync("Do it.", run_id="r")
+    assert told() == ("completed", False, [[]] * 2)
+
+
 def test_a_run_whose_sessions_cannot_be_used_is_interrupted_and_can_be_cancelled(tmp_path: Path) -> None:
     record, nowhere = tmp_path / "runs.db", tmp_path / "a folder"
     nowhere.mkdir()

@@ -41,8 +41,11 @@ from reactive_agents.ports import Clock
 
 LEASE_S = 30.0
 """Seconds after which a ticket expires if it is not renewed."""
-_KEPT_US = 24 * 3600 * 1_000_000
-"""Microseconds without renewal after which a ticket is deleted."""
+_KEPT_US = 30 * 24 * 3600 * 1_000_000
+"""Microseconds without renewal after which a ticket is deleted.
+
+Until then a run whose turn could not be added, as on a full disk, has its place.
+"""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
 _LONGEST_TITLE = 80
 _DELETED_AT_ONCE = 100
@@ -218,9 +221,10 @@ class SqliteSessions:
             self._tickets.let_go(run_id)
             self._loop_has_ended.pop(run_id, None)
             if turn is not None and not added:  # a failure to add it must not delay other runs
+                expire = "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?"
                 with anyio.CancelScope(shield=True):
                     await self._write(
-                        "end", lambda file: _end_turn(file, key, run_id, None, self._now()), key
+                        "end", lambda file: file.execute(expire, (self._shared_now() - 1, run_id)), key
                     )
         return ended.bind(partial(_added, key, run_id))
 

@@ -1,0 +1,257 @@
+"""Durable runs that could not be written to their other stores as they ended, and are written there later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from dependency_injector.providers import Object
+from returns.maybe import Some
+
+from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.governance import AuditEntry
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.effects import attempt, effect
+from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support.sqlite_files import audited, sqlite_file
+
+pytestmark = pytest.mark.anyio
+
+STORES = {
+    "sessions": "conversation_turns",
+    "cost": "spending_runs",
+    "memory": "memories",
+    "audit": "entries",
+}
+"""A table of each store, in a file of its own."""
+
+
+def fill_disk(folder: Path, stores: Sequence[str]) -> None:
+    """Let nothing be added to these stores; one that is not there yet is a file of another program."""
+    for name in stores:
+        path = folder / f"{name}.db"
+        if not path.exists():
+            path.write_text("This is no database.")
+            continue
+        with sqlite_file(path) as file:
+            file.execute(
+                f"CREATE TRIGGER full BEFORE INSERT ON {STORES[name]} BEGIN"
+                " SELECT RAISE(ABORT, 'database or disk is full'); END"
+            )
+
+
+def empty_disk(folder: Path, stores: Sequence[str]) -> None:
+    for name in stores:
+        path = folder / f"{name}.db"
+        if path.read_bytes().startswith(b"This"):
+            path.unlink()
+            continue
+        with sqlite_file(path) as file:
+            file.execute("DROP TRIGGER full")
+
+
+def clerk(
+    folder: Path,
+    *turns: Any,
+    llm: ScriptedLLM | None = None,
+    fills: Sequence[str] = (),
+    without: Sequence[str] = (),
+    **durability: Any,
+) -> ReactiveAgent:
+    """Return an agent with all stores, whose tool fills the disk of some."""
+
+    @tool(idempotent=True)
+    def pay() -> str:
+        """Make a payment."""
+        fill_disk(folder, fills)
+        return "paid"
+
+    described = ReactiveAgents.create().with_llm(llm or ScriptedLLM(*turns)).with_reasoning().with_tools(pay)
+    options = {
+        "sessions": described.with_sessions,
+        "cost": described.with_cost,
+        "memory": described.with_memory,
+        "audit": described.with_audit,
+    }
+    for name in options:
+        if name not in without:
+            described = getattr(described, f"with_{name}")(folder / f"{name}.db")
+    return described.with_durability(folder / "runs.db", **{"recover": False, **durability}).build()
+
+
+PAYS = call("pay"), answer("It is paid by Ann, who lives in Oslo.")
+
+
+def counts(folder: Path) -> dict[str, int]:
+    """Return how often the run is in each store."""
+    found = {}
+    for name, table in {**STORES, "snapshots": "sessions"}.items():
+        with sqlite_file(folder / f"{'memory' if name == 'snapshots' else name}.db") as file:
+            (found[name],) = file.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return found
+
+
+WRITTEN = {"sessions": 1, "cost": 1, "memory": 3, "audit": 2, "snapshots": 1}
+
+
+@pytest.mark.parametrize(
+    ("store", "by"),
+    [
+        ("sessions", "recover"),
+        ("cost", "run"),
+        ("memory", "resume"),
+        ("audit", "a worker"),
+        (None, "recover"),
+    ],
+)
+async def test_what_a_full_store_missed_of_a_run_is_written_there_later_and_once(
+    tmp_path: Path, store: str | None, by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    full = list(STORES) if store is None else [store]
+    run: dict[str, Any] = {"run_id": "order-1", "session": "s", "user": "ann"}
+    result = await clerk(tmp_path, *PAYS, fills=full).run("Pay.", **run)
+    assert result.status == "completed"
+    (told,) = (each.getMessage() for each in caplog.records if "has ended, but" in each.getMessage())
+    assert all(each in told for each in full)
+    later = clerk(tmp_path)
+    known = await later.runs.find("order-1")
+    assert (known.state, {*known.owes}) == ("completed", {*full})
+
+    async def go_on() -> None:
+        if by == "recover":
+            assert (await later.runs.recover())[known.run_id].unwrap().output == result.output
+        elif by == "a worker":
+            await later.runs.work(until_idle=True)
+        else:
+            given: dict[str, Any] = {} if by == "resume" else {"session": "s", "user": "ann"}
+            again = await (
+                later.runs.resume("order-1")
+                if by == "resume"
+                else later.run("Pay.", run_id="order-1", **given)
+            )
+            assert again == result
+
+    await go_on()
+    assert {*(await later.runs.find("order-1")).owes} == {*full}
+    assert f"is still not in {full[0]}" in caplog.text
+    empty_disk(tmp_path, full)
+    later = clerk(tmp_path)
+    await go_on()
+    assert (await later.runs.find("order-1")).owes == ()
+    assert counts(tmp_path) == WRITTEN
+    assert audited(tmp_path / "audit.db") == ["start", "run"]
+    await later.runs.recover()
+    assert counts(tmp_path) == WRITTEN
+
+
+async def test_the_next_turn_of_a_session_is_shown_the_one_that_could_not_be_added(tmp_path: Path) -> None:
+    """It is added in its place before the next run reads the session; other stores are written after it."""
+    await clerk(tmp_path, *PAYS, fills=[*STORES]).run("Pay.", run_id="order-1", session="s", user="ann")
+    empty_disk(tmp_path, [*STORES])
+    llm = ScriptedLLM(answer("Ann has paid."))
+    later = clerk(tmp_path, llm=llm)
+    await later.run("Who has paid?", run_id="order-2", session="s", user="ann")
+    assert "Pay." in [each.content for each in llm.requests[0].messages if isinstance(each, UserMessage)]
+    assert (await later.runs.find("order-1")).owes == ()
+    assert counts(tmp_path) == {**counts(tmp_path), "sessions": 2, "cost": 2, "audit": 4, "snapshots": 2}
+
+
+async def test_two_processes_that_write_what_is_owed_write_it_once(tmp_path: Path) -> None:
+    await clerk(tmp_path, *PAYS, fills=[*STORES]).run("Pay.", run_id="order-1", session="s", user="ann")
+    empty_disk(tmp_path, [*STORES])
+    written: list[str] = []
+
+    class Noted(SqliteAuditLog):
+        @effect
+        async def append(self, entry: AuditEntry) -> Any:
+            written.append(entry.action)
+            await anyio.lowlevel.checkpoint()
+            return await attempt(super().append(entry))
+
+    agents = [clerk(tmp_path) for _ in range(4)]
+    for each in agents:
+        log = Noted(tmp_path / "audit.db", clock=SystemClock())
+        each.container.governance.audit.override(Object(Some(log)))
+    async with anyio.create_task_group() as group:
+        for each in agents:
+            group.start_soon(each.runs.recover)
+    assert written == ["run"]
+    assert counts(tmp_path) == WRITTEN
+
+
+async def test_what_is_owed_to_a_store_that_the_agent_lacks_stays_owed_and_is_not_pruned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await clerk(tmp_path, *PAYS, fills=["audit", "cost"]).run(
+        "Pay.", run_id="order-1", session="s", user="ann"
+    )
+    empty_disk(tmp_path, ["audit", "cost"])
+    other = clerk(tmp_path, without=["audit"])
+    await other.runs.recover()
+    assert "The run order-1 is still not in audit: The agent has no store for audit now." in caplog.text
+    assert (await other.runs.find("order-1")).owes == ("audit",)
+    assert await other.runs.prune(timedelta(0)) == 0
+    await clerk(tmp_path).runs.recover()
+    assert counts(tmp_path) == WRITTEN
+    assert await other.runs.prune(timedelta(0)) == 1
+
+
+async def test_the_turn_of_a_session_that_was_deleted_meanwhile_is_no_longer_owed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await clerk(tmp_path, *PAYS, fills=["sessions"]).run("Pay.", run_id="order-1", session="s", user="ann")
+    empty_disk(tmp_path, ["sessions"])
+    later = clerk(tmp_path)
+    await later.sessions.delete("s")
+    await later.runs.recover()
+    assert "it was deleted while the run was under way" in caplog.text
+    assert (await later.runs.find("order-1")).owes == ()
+    assert counts(tmp_path)["sessions"] == 0
+
+
+async def test_what_an_encrypted_run_owes_is_encrypted_and_written_with_the_key(tmp_path: Path) -> None:
+    key = b"k" * 32
+    full = [*STORES]
+    await clerk(tmp_path, *PAYS, fills=full, key=key).run("Pay.", run_id="order-1", session="s", user="ann")
+    with sqlite_file(tmp_path / "runs.db") as file:
+        bodies = [body for (body,) in file.execute("SELECT body FROM run_entries WHERE key LIKE 'owed:%'")]
+    assert len(bodies) == 4
+    assert all(body.startswith("sealed:") for body in bodies)
+    empty_disk(tmp_path, full)
+    await clerk(tmp_path, key=b"o" * 32).runs.recover()
+    assert not (tmp_path / "cost.db").exists()
+    await clerk(tmp_path, key=key).runs.recover()
+    assert counts(tmp_path) == WRITTEN
+
+
+async def test_what_a_sub_run_owes_is_written_after_the_next_run_of_its_agent(tmp_path: Path) -> None:
+    """Its agent has no record of its own: it is in that of its caller."""
+
+    def described(*turns: Any, fills: Sequence[str] = ()) -> ReactiveAgent:
+        @tool(idempotent=True)
+        def pay() -> str:
+            """Make a payment."""
+            fill_disk(tmp_path, fills)
+            return "paid"
+
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*PAYS)).with_reasoning()
+        payer = payer.with_tools(pay).with_audit(tmp_path / "audit.db")
+        outer = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        outer = outer.with_tools(agent_tool(payer.build()))
+        return outer.with_durability(tmp_path / "runs.db", recover=False).build()
+
+    turns = call("payer", task="Pay."), answer("It is paid.")
+    await described(*turns, fills=["audit"]).run("Pay.", run_id="order-1")
+    assert audited(tmp_path / "audit.db") == ["start"]
+    empty_disk(tmp_path, ["audit"])
+    await described(*turns).run("Pay again.", run_id="order-2")
+    assert audited(tmp_path / "audit.db") == ["start", "start", "run", "run"]
+    with sqlite_file(tmp_path / "runs.db") as file:
+        assert file.execute("SELECT 1 FROM runs WHERE wanted <> '' OR holder <> ''").fetchall() == []
