@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
+from unittest.mock import patch
 
 import attrs
 import pytest
@@ -11,12 +13,13 @@ from hypothesis import strategies as st
 
 from property_tests.strategies import check_each, texts, values_of
 from property_tests.test_redaction import secrets, surroundings
+from reactive_agents.core import redaction
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import ExecutionError, ModelCallFailed, ModelUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import AgentEvent, FinalAnswerProduced, TaskFailed
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.secret_patterns import PATTERNS, folded
+from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern, folded
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.testing.core import START
 from tests.support.operations import operations_of
@@ -104,8 +107,53 @@ def test_what_shows_no_sign_has_no_match(pieces: list[str]) -> None:
 
 
 def test_every_pattern_has_a_sign() -> None:
-    assert all(pattern.signs for pattern in PATTERNS)
+    assert all(pattern.signs and pattern.heads for pattern in PATTERNS)
     assert all(sign == folded(sign) for pattern in PATTERNS for sign in pattern.signs)
+    assert all(head == folded(head) for pattern in PATTERNS for head, _ in pattern.heads)
+
+
+def matching(pattern: SecretPattern) -> st.SearchStrategy[str]:
+    """Texts with a match of a pattern, which is easier to generate without its possessive repetitions."""
+    return st.from_regex(re.sub(r"(?<!\\)([*+?}])\+", r"\1", pattern.pattern.pattern))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@examples(20)
+@given(data=st.data())
+def test_each_match_begins_near_a_head_of_its_pattern(pattern: SecretPattern, data: st.DataObject) -> None:
+    text = data.draw(matching(pattern))
+    plain = folded(text)
+    for start in range(len(text)):
+        if pattern.pattern.match(text, start):
+            heads = ((head, start + before + len(head)) for head, before in pattern.heads)
+            assert any(plain.find(head, start, end) >= 0 for head, end in heads), text[start:]
+
+
+@examples(100)
+@given(
+    st.lists(st.sampled_from(PATTERNS).flatmap(matching) | surroundings, max_size=4),
+    st.sampled_from([". ", "ß ", "İx", "the api is\n"]),
+    secrets,
+)
+def test_a_long_text_is_redacted_as_by_a_search_through_all_of_it(
+    pieces: list[str], filler: str, known: str
+) -> None:
+    text = "".join((*pieces, known, filler * 2_000, *reversed(pieces), known))
+    redactor = Redactor([r"CASE-\d+"], secrets=[known])
+    shown = redactor.redact(text)
+    with patch.object(redaction, "_SPARSE", len(text)):  # no place is worth a look of its own
+        assert shown == Redactor([r"CASE-\d+"], secrets=[known]).redact(text)
+
+
+def test_folding_keeps_each_character_in_its_place() -> None:
+    every = [chr(each) for each in range(0x110000)]
+    assert all(len(folded(each)) == len(folded(f"é{each}")) - 1 == 1 for each in every)
+
+
+@pytest.mark.parametrize("letter", sorted({letter for each in PATTERNS for letter in "".join(each.signs)}))
+def test_what_an_expression_takes_for_a_letter_of_a_sign_is_folded_to_it(letter: str) -> None:
+    every = "".join(map(chr, range(0x110000)))
+    assert {folded(f"é{each}")[1] for each in re.findall(re.escape(letter), every, re.IGNORECASE)} == {letter}
 
 
 def test_an_error_deep_inside_is_redacted() -> None:

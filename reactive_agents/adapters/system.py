@@ -204,6 +204,8 @@ WITHHELD = "[withheld: it could not be redacted]"
 class CheckedRedactor(Redactor):
     """A redactor that withholds texts if a custom redactor fails, and logs that once."""
 
+    works_in_threads = False  # the custom one may be for one thread only
+
     def __init__(self, custom: Redactor) -> None:
         super().__init__()
         self._custom = custom

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from attrs import evolve
 
@@ -22,10 +22,10 @@ from reactive_agents.core.secret_patterns import (
     PATTERNS,
     SecretPattern,
     folded,
-    has_any_sign,
     is_secret_field,
     is_secret_name,
     pattern_of,
+    signs_in,
 )
 from reactive_agents.core.secret_patterns import SHORTEST_SECRET as SHORTEST_SECRET
 from reactive_agents.core.values import lazy_pattern
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_KNOWN = 4
 _LARGEST_DIGITS_BITS = 1 << 13
-_LONGEST_KNOWN = 1 << 14
+_LONGEST_KNOWN = 1 << 15  # results of tools as models are shown them are among them
 _MOST_KNOWN_CHARS = 1 << 18
 _ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = OTHER_KINDS
 _Span: TypeAlias = tuple[int, int, str]
@@ -59,6 +59,9 @@ class Redactor:
         ValueError: a pattern is not a regular expression.
     """
 
+    works_in_threads: bool = True
+    """Whether long data is redacted in a worker thread."""
+
     def __init__(
         self,
         patterns: Iterable[str | re.Pattern[str]] = (),
@@ -80,6 +83,8 @@ class Redactor:
         self._clean_chars = 0
         self.is_known_clean: Callable[[Iterable[str | None]], bool] = self._clean.issuperset
         """Whether all of the texts were looked at lately and had no secret; false says nothing."""
+        self._prepared: dict[str | int, Json] = {}
+        """Long texts, and ids of long data, with what they are redacted."""
 
     def joined(self, other: Redactor) -> Redactor:
         """Return a redactor of the secrets that this one or the other knows."""
@@ -104,6 +109,8 @@ class Redactor:
         """Return the text without its secrets; the same text when there are none."""
         if text in self._clean:
             return text
+        if self._prepared and (prepared := self._prepared.get(text)) is not None:
+            return cast(str, prepared)
         while True:
             # again after each change, since what ends a pattern's match may now be a marker
             redacted = self._redact_once(text)
@@ -117,15 +124,32 @@ class Redactor:
 
         Data below 64 levels of arrays and objects is left out.
         """
+        if self._prepared and (prepared := self._prepared.pop(id(value), None)) is not None:
+            return prepared  # once: who gets it may change it
         return self._value(value, MOST_LEVELS)
+
+    def prepare(self, values: Iterable[Json]) -> None:
+        """Redact data that is long, as in a worker thread, for who soon redacts it on the event loop.
+
+        ``redact`` of each text then takes no time, and neither does ``redact_json`` of the same object, once.
+        The values are kept until they are released.
+        """
+        for value in values:
+            self._prepared[_key(value)] = self.redact_json(value)
+
+    def release(self, values: Iterable[Json]) -> None:
+        """Forget data that was prepared."""
+        for value in values:
+            self._prepared.pop(_key(value), None)
 
     def _redact_once(self, text: str) -> str:
         plain = folded(text)
-        any_sign = has_any_sign(plain)
-        if not any_sign and not self._special:
+        signs = signs_in(plain)
+        if not signs and not self._special:
             return text
-        suspects = self._suspects(text, plain, any_sign=any_sign)
-        found = [span for pattern in suspects for span in _spans(pattern, text)]
+        places = _Places(plain)
+        suspects = self._suspects(text, places, signs)
+        found = [span for pattern, near in suspects for span in _spans(pattern, text, near)]
         if not found:
             return text
         markers = {match.start(): match.end() for match in MARKER.finditer(text)}
@@ -137,17 +161,21 @@ class Redactor:
             end = stop
         return "".join((*pieces, text[end:]))
 
-    def _suspects(self, text: str, plain: str, *, any_sign: bool) -> Iterable[SecretPattern]:
-        """Return the patterns that may match in the text, in most texts none."""
+    def _suspects(
+        self, text: str, places: _Places, signs: set[str]
+    ) -> Iterable[tuple[SecretPattern, _Places | None]]:
+        """Return the patterns that may match in the text, and the places if only near their heads."""
         if self._special:
             disguised = DISGUISE.search(text) is not None
             for pattern in self._special:
-                if not pattern.signs or (disguised and pattern.disguisable) or _has_sign(pattern, plain):
-                    yield pattern
-        if any_sign:
+                if not pattern.signs or (disguised and pattern.disguisable):
+                    yield pattern, None
+                elif any(map(places.__getitem__, pattern.signs)):
+                    yield pattern, places
+        if signs:
             for pattern in PATTERNS:
-                if _has_sign(pattern, plain):
-                    yield pattern
+                if not signs.isdisjoint(pattern.signs):
+                    yield pattern, places
 
     def _keep_in_mind(self, text: str) -> None:
         """Remember a clean text, because events repeat most texts."""
@@ -202,6 +230,33 @@ class Redactor:
         return value if redacted == text else redacted
 
 
+LONGEST_AT_ONCE: Final = 50_000
+"""Characters of data whose redaction may hold up an event loop: some milliseconds."""
+_PER_VALUE = 20
+
+
+def is_long(value: Json) -> bool:
+    """Return whether data should not be redacted on an event loop."""
+    if isinstance(value, str):
+        return len(value) > LONGEST_AT_ONCE
+    waiting, size = [value], 0
+    while waiting and size <= LONGEST_AT_ONCE:
+        each = waiting.pop()
+        size += _PER_VALUE
+        if isinstance(each, str):
+            size += len(each)
+        elif isinstance(each, list):
+            waiting += each[:LONGEST_AT_ONCE]
+        elif isinstance(each, dict):
+            waiting += each
+            waiting += each.values()
+    return size > LONGEST_AT_ONCE
+
+
+def _key(value: Json) -> str | int:
+    return value if isinstance(value, str) else id(value)
+
+
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
@@ -209,16 +264,55 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
         raise ValueError(f"patterns: got {pattern!r}, expected a regular expression ({error})") from error
 
 
-def _has_sign(pattern: SecretPattern, plain: str) -> bool:
-    return any(sign in plain for sign in pattern.signs)
+_SPARSE = 16
+"""Characters of a text for each place from which on it is quicker to look at the places only."""
 
 
-def _spans(pattern: SecretPattern, text: str) -> Iterable[_Span]:
+class _Places(dict[str, list[int]]):
+    """The places in a folded text of each sign, found when they are first asked for."""
+
+    def __init__(self, plain: str) -> None:
+        super().__init__()
+        self._plain = plain
+
+    def __missing__(self, sign: str) -> list[int]:
+        found: list[int] = []
+        place = self._plain.find(sign)
+        while place >= 0:
+            found.append(place)
+            place = self._plain.find(sign, place + 1)
+        self[sign] = found
+        return found
+
+    def starts(self, heads: Iterable[tuple[str, int]]) -> list[int] | None:
+        """Return where matches with such heads may begin; ``None`` if there are many places."""
+        given = [(self[head], before + 1) for head, before in heads]
+        if _SPARSE * sum(len(places) * size for places, size in given) > len(self._plain):
+            return None
+        starts = {place - before for places, size in given for place in places for before in range(size)}
+        return sorted(starts)
+
+
+def _spans(pattern: SecretPattern, text: str, places: _Places | None) -> Iterable[_Span]:
     group = "secret" if "secret" in pattern.pattern.groupindex else 0
-    for match in pattern.pattern.finditer(text):
+    for match in _matches(pattern, text, places):
         start, stop = match.span(group)
         if start < stop and pattern.is_secret(match):
             yield start, stop, pattern.kind
+
+
+def _matches(pattern: SecretPattern, text: str, places: _Places | None) -> Iterator[re.Match[str]]:
+    """Return what ``finditer`` would, without a look at most of the text."""
+    look = pattern.pattern
+    starts = None if places is None else places.starts(pattern.heads)
+    if starts is None:
+        yield from look.finditer(text)
+        return
+    end = 0
+    for start in starts:
+        if start >= end and (match := look.match(text, start)):
+            yield match
+            end = match.end()
 
 
 def _merged(found: list[_Span], markers: Mapping[int, int]) -> Iterable[_Span]:

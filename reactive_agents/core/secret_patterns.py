@@ -32,6 +32,8 @@ class SecretPattern(NamedTuple):
         is_secret: a second look at a match, for patterns that also match harmless text.
         signs: folded texts, one of which is in every folded text that has a match; none when nothing of the
             kind is known.
+        heads: folded texts, and how many characters at most may be between the start of a match and the
+            start of one of them; every match has one that close. None when the whole text is searched.
         disguisable: whether the match may also be spelt with escapes or in pieces, without any sign.
     """
 
@@ -39,6 +41,7 @@ class SecretPattern(NamedTuple):
     look: str | re.Pattern[str]
     is_secret: _Judge = _always
     signs: tuple[str, ...] = ()
+    heads: tuple[tuple[str, int], ...] = ()
     disguisable: bool = False
 
     @property
@@ -52,12 +55,25 @@ def _compiled(look: str | re.Pattern[str]) -> re.Pattern[str]:
     return re.compile(look)
 
 
-_DOTS = {ord("ı"): "i", 0x307: None}
+_EXPANDED = lazy_pattern(
+    r"[\u00df\u0149\u01f0\u0390\u03b0\u0587\u1e96-\u1e9a\u1e9e\u1f50\u1f52\u1f54\u1f56\u1f80-\u1faf\u1fb2-\u1fb4"
+    r"\u1fb6\u1fb7\u1fbc\u1fc2-\u1fc4\u1fc6\u1fc7\u1fcc\u1fd2\u1fd3\u1fd6\u1fd7\u1fe2-\u1fe4\u1fe6\u1fe7\u1ff2-\u1ff4"
+    r"\u1ff6\u1ff7\u1ffc\ufb00-\ufb06\ufb13-\ufb17]"
+)
+"""Characters whose case folding has several, which no expression takes for one of them."""
 
 
 def folded(text: str) -> str:
-    """Return the text case-folded as a case-insensitive regular expression does."""
-    return text.lower() if text.isascii() else text.casefold().translate(_DOTS)
+    """Return the text case-folded as a case-insensitive regular expression does.
+
+    Each character stays in its place.
+    """
+    if text.isascii():
+        return text.lower()
+    plain = text.casefold()
+    if len(plain) > len(text):
+        plain = _EXPANDED.sub("\0", text.replace("İ", "i")).casefold()
+    return plain.replace("ı", "i")
 
 
 _SHORTEST_JWT_PART = 16
@@ -99,8 +115,17 @@ _QUOTE = r"(?:\\{0,3}[\"']?|%2[27])"
 _IS = rf"{_QUOTE}\s{{0,4}}(?:(?::=|=>|[:=]){{1,2}}|%3[AD])(?:\s|%20|\+){{0,4}}{_QUOTE}"
 
 
-def _pattern(kind: str, look: str, signs: str, is_secret: _Judge = _always) -> SecretPattern:
-    return SecretPattern(kind, look, is_secret, tuple(signs.split()))
+def _pattern(
+    kind: str, look: str, signs: str, is_secret: _Judge = _always, *, heads: str = ""
+) -> SecretPattern:
+    """Return a pattern of signs with what may stand before them in a match, as in ``key=<5``.
+
+    Args:
+        heads: what to begin at, where it is not one of the signs.
+    """
+    near = [(sign, int(before or 0)) for sign, _, before in (each.partition("<") for each in signs.split())]
+    begin = tuple((head, 0) for head in heads.split()) or tuple(near)
+    return SecretPattern(kind, look, is_secret, tuple(sign for sign, _ in near), begin)
 
 
 PATTERNS = (
@@ -121,7 +146,7 @@ PATTERNS = (
     _pattern(
         "masked-key",
         r"(?<![A-Za-z0-9])(?:sk|gsk|xai|pplx|rk|pk)[-_][A-Za-z0-9_.-]{0,64}\*{3,64}[\w.*-]{0,64}",
-        "***",
+        "***<69",
     ),
     _pattern(
         "google-key",
@@ -147,7 +172,7 @@ PATTERNS = (
     _pattern(
         "stripe-key",
         r"[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{16,}",
-        "k_live_ k_test_ whsec_",
+        "k_live_<1 k_test_<1 whsec_",
     ),
     _pattern(
         "model-provider-key",
@@ -156,13 +181,13 @@ PATTERNS = (
         _stands_alone_or_looks_random,
     ),
     _pattern("package-registry-token", r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}", "npm_ pypi-"),
-    _pattern("azure-key", r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,}", "q~"),
-    _pattern("bot-token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33,}", ":aa"),
+    _pattern("azure-key", r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,}", "q~<4"),
+    _pattern("bot-token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33,}", ":aa<10"),
     _pattern(
         "webhook",
         r"(?:discord(?:app)?\.com/api/webhooks/[0-9]{1,20}|webhook\.office\.com/webhookb2)/"
         r"(?P<secret>[A-Za-z0-9_@/-]{20,})",
-        "/api/webhooks/ /webhookb2/",
+        "/api/webhooks/<14 /webhookb2/<18",
     ),
     _pattern(
         "password-hash",
@@ -190,11 +215,11 @@ PATTERNS = (
         r"|dt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}|nfp_[A-Za-z0-9]{30,}|secret_[A-Za-z0-9]{43}"
         r"|AKCp[A-Za-z0-9]{30,}|cmVmdGtuOj[A-Za-z0-9]{20,}|oauth:[a-z0-9]{30}(?![a-z0-9])|EAA[A-Za-z0-9]{60,}"
         r"|access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}",
-        "_v1_ shpat_ shpca_ shppa_ shpss_ lin_api_ lin_oauth_ dckr_pat_ sntrys_ glsa_ glc_ figd_"
+        "_v1_<3 shpat_ shpca_ shppa_ shpss_ lin_api_ lin_oauth_ dckr_pat_ sntrys_ glsa_ glc_ figd_"
         " sbp_ ntn_ pscale_"
         " hvs. hvb. hvr. dp.pt. dp.st. dp.ct. dp.sa. nrak- pmak- hrku- sq0atp- sq0csp-"
         " atatt3 atctt3"
-        " age-secret-key- key- dapi pul- eaa -us .atlasv1. dt0"
+        " age-secret-key- key- dapi pul- eaa -us<32 .atlasv1.<14 dt0"
         " nfp_ secret_ akcp cmvmdgtuoj oauth: access_token$",
     ),
     _pattern("service-token", r"ra_[0-9a-f]{12}_[A-Za-z0-9_-]{40,}", "ra_"),
@@ -210,7 +235,7 @@ PATTERNS = (
     _pattern(
         "authorization",
         rf"(?i:authorization|x-api-key){_IS}(?:[A-Za-z]{{1,20}}\s{{1,4}})?+(?P<secret>{_VALUE}{{6,}})",
-        "auth api",
+        "auth api<2",
     ),
     _pattern(
         "url-credentials",
@@ -222,7 +247,7 @@ PATTERNS = (
         r"(?i:[?&](?:api_?key|key|token|(?:access|refresh|id)_token|sig|(?:x-(?:amz|goog)-)?signature"
         r"|x-amz-security-token|(?:client_)?secret|password|pwd|auth)=)"
         r"(?P<secret>[^&\s\"'#<>\[\]\\]{6,})",
-        "key= token= sig= signature= secret passw pwd= auth",
+        "key=<5 token=<16 sig=<1 signature=<8 secret<8 passw<1 pwd=<1 auth<1",
     ),
     _pattern("cookie", rf"(?i:cookie){_IS}(?P<secret>[\w.%+-]{{1,64}}=[^\r\n\"'<>\\]{{1,4096}})", "cookie"),
     _pattern(
@@ -239,13 +264,13 @@ PATTERNS = (
         "command-password",
         r"\b(?:sshpass|(?:docker|podman|helm|az|oc)\s{1,4}login\b[^\n]{0,200}?)\s{1,4}-p\s{0,4}[\"']?"
         r"(?P<secret>[^\s\"']{3,128})",
-        "sshpass login",
+        "sshpass login<10",
     ),
     _pattern(
         "command-password",
         r"(?:(?<!\S)-pass(?:in|out)?\s{1,4}pass:|\bhtpasswd\s{1,4}-[A-Za-z]{0,4}b[A-Za-z]{0,4}\s{1,4}\S{1,128}\s{1,4}"
         r"\S{1,128}\s{1,4}|\blogin\s{1,8}\S{1,128}\s{1,8}password\s{1,8})(?P<secret>[^\s\"']{3,128})",
-        "pass: htpasswd passw",
+        "pass:<12 htpasswd login",
     ),
     _pattern(
         "command-password",
@@ -253,16 +278,17 @@ PATTERNS = (
         rf"(?P<secret>{_VALUE}{{6,}})",
         "passw passphrase token -key secret",
         _has_letter_and_digit,
+        heads="--",
     ),
     _pattern(
         "named-value",
         rf"[\"'](?i:pwd|pass|passcode)\\{{0,3}}[\"']\s{{0,4}}:\s{{0,4}}{_QUOTE}(?P<secret>{_VALUE}{{3,}})",
-        "pwd pass",
+        "pwd<1 pass<1",
     ),
     _pattern(
         "named-value",
         r";\s{0,4}(?i:pwd|password)\s{0,2}=\s{0,2}(?P<secret>[^;\s\"'/][^;\s\"']{3,128})",
-        "pwd passw",
+        "pwd<5 passw<5",
     ),
     _pattern(
         "named-value",
@@ -276,6 +302,7 @@ PATTERNS = (
         r"(?i:name=\\?\"[\w-]{0,40}(?:password|passwd|passphrase|secret|token|api_?key)\\?\")[^\n\\]{0,80}"
         r"(?:\r?\n|\\r\\n){2}(?P<secret>[^\r\n\\]{3,256})",
         "passw passphrase secret token api",
+        heads="name=",
     ),
     _pattern(
         "named-value",
@@ -288,7 +315,7 @@ PATTERNS = (
         "named-value",
         r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|(?:API|ACCESS|PRIVATE)_KEY)=[\"']"
         r"(?P<secret>[^\"'\n$<{]{6,256})",
-        "passw passphrase secret token _key",
+        "passw passphrase secret token _key<7",
     ),
     _pattern(
         "named-value",
@@ -296,6 +323,7 @@ PATTERNS = (
         r"\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}\[(?P<secret>[^\[\]{}]{8,4096})",
         "keys token passwords secret credentials",
         _has_letter_and_digit,
+        heads="api private token passwords secret credentials",
     ),
     _pattern(
         "named-value",
@@ -310,6 +338,7 @@ PATTERNS = (
         rf"|shared[_-]?access[_-]?key){_IS}(?P<secret>{_VALUE}{{8,}})",
         "api secret access auth refresh passw passphrase private account session",
         _has_digit,
+        heads="api secret access auth refresh client passw passphrase private account session shared",
     ),
     _pattern(
         "named-value",
@@ -337,31 +366,24 @@ def markers_in(text: str) -> frozenset[str]:
     return frozenset(MARKER.findall(text))
 
 
-_ALL_SIGNS = {sign for each in PATTERNS for sign in each.signs}
-_LISTED = "\n".join(_ALL_SIGNS)
-_INNER = [sign for sign in _ALL_SIGNS if _LISTED.count(sign) > 1]
-_SIGNS = tuple(sign for sign in _ALL_SIGNS if not any(each in sign and each != sign for each in _INNER))
-"""One of these is in every text that has any sign: none has another in it."""
-
-
 def _mark_of(sign: str) -> str:
-    """Return the first punctuation character of a sign; ``None`` for a word."""
+    """Return the first punctuation character of a sign; empty for a word."""
     return next((character for character in sign if not character.isalnum()), "")
 
 
-_BY_MARK = tuple((mark, tuple(signs)) for mark, signs in groupby(sorted(_SIGNS, key=_mark_of), _mark_of))
+_BY_MARK = tuple(
+    (mark, tuple(signs))
+    for mark, signs in groupby(
+        sorted({sign for each in PATTERNS for sign in each.signs}, key=_mark_of), _mark_of
+    )
+)
 """The signs by their marks: where a mark is missing, none of its signs has to be looked for."""
 
 
-def has_any_sign(plain: str) -> bool:
-    """Return whether any of the patterns may match in a folded text."""
+def signs_in(plain: str) -> set[str]:
+    """Return the signs of all patterns that are in a folded text."""
     # one search each is a third of the cost of one regular expression for them all
-    for mark, signs in _BY_MARK:
-        if mark in plain:
-            for sign in signs:
-                if sign in plain:
-                    return True
-    return False
+    return {sign for mark, signs in _BY_MARK if mark in plain for sign in signs if sign in plain}
 
 
 _SECRET_NAME = lazy_pattern(
@@ -415,9 +437,13 @@ def pattern_of(secret: str, kind: str) -> SecretPattern:
     """
     if len(secret) <= _MOST_FLEXIBLE and not _AMBIGUOUS.search(secret):
         look = _SEAM.join(map(_any_form, secret))
-        return SecretPattern(kind, look, signs=(folded(secret),), disguisable=True)
+        sign = folded(secret)
+        return SecretPattern(kind, look, signs=(sign,), heads=((sign, 0),), disguisable=True)
     forms = sorted(set(_whole_forms(secret)), key=lambda form: (-len(form), form))
-    return SecretPattern(kind, "|".join(map(re.escape, forms)), signs=tuple(map(folded, forms)))
+    signs = tuple(map(folded, forms))
+    return SecretPattern(
+        kind, "|".join(map(re.escape, forms)), signs=signs, heads=tuple((sign, 0) for sign in signs)
+    )
 
 
 def _any_form(char: str) -> str:

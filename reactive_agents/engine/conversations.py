@@ -8,9 +8,11 @@ has to let the next one begin.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import accumulate
 
 import anyio
+from anyio import to_thread
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
@@ -20,6 +22,7 @@ from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
+from reactive_agents.core.redaction import is_long
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.values import replaced
@@ -122,7 +125,7 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
     task, run_id = handle.context.task, handle.context.run_id
     turn = None
     if result is not None and result.output is not None:
-        turn = _turn(result, services)
+        turn = await _redacted(_turn(result, services), services)
     ending = call_service("sessions", store, SessionStore.end, None, key, run_id, turn)
     ended = await with_patience(ending, services)
     if ended is None:
@@ -148,7 +151,7 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
     history = services.handle.context.history
     known = {**history.state, **result.state}  # a thread that was given up may change others afterwards
     changed = tuple([key for key in services.handle.state.changed if key in known])
-    turn = conversation.SessionTurn(
+    return conversation.SessionTurn(
         result.run_id,
         messages,
         text,
@@ -159,8 +162,17 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
         {key: history.state[key] for key in changed if key in history.state},
         services.settings.session_state if history.is_new else {},
     )
+
+
+async def _redacted(turn: conversation.SessionTurn, services: EngineServices) -> conversation.SessionTurn:
+    """Return the turn redacted; a long one in a thread."""
     redactor = services.ports.redactor
-    return turn if redactor is None else ValueRedactor(redactor).redacted(turn)
+    if redactor is None:
+        return turn
+    redact = partial(ValueRedactor(redactor).redacted, turn)
+    if redactor.works_in_threads and is_long([turn.text, *turn.results.values()]):
+        return await to_thread.run_sync(redact)
+    return redact()
 
 
 def _holder(result: TaskResult, services: EngineServices) -> tuple[str, ...]:

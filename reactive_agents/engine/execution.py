@@ -171,6 +171,7 @@ class ExecutionEngine:
         finally:
             if handle.start_scope is not None:  # else one that hangs would hold up the end of the event loop
                 handle.start_scope.cancel()
+            services.events.release()
             handle.control.close()
             if self._running.handles.get(task.id) is handle:
                 del self._running.handles[task.id]
@@ -266,6 +267,10 @@ class ExecutionEngine:
         try:
             self._publish_start(services)
             outcome = Failure(refused) if refused is not None else await self._run_phases(services)
+            if isinstance(outcome, Success):
+                result = outcome.unwrap()
+                steps = [step.content for step in result.steps]
+                await services.events.prepare((result.output, *steps, *result.tool_results.values()))
         except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
             if services.journal is not None:  # it takes its turn of the session again when it is continued
                 await to_the_end(partial(self._end_interrupted, services))

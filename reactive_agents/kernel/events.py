@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
+
+from anyio import to_thread
 
 from reactive_agents.core import events
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, Stamp, ToolCallCompleted
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
+from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.redaction import Redactor, is_long
 from reactive_agents.core.results import declined_end
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import computed
@@ -79,6 +82,7 @@ class RunEvents:
         self.readers: tuple[EventReader, ...] = ()
         self._agent = agent
         self._redactor = redactor
+        self._prepared: tuple[Json, ...] = ()
         self.parent_run_id = parent_run_id
         self.run_id = run_id
         self.task_id = task_id
@@ -123,6 +127,22 @@ class RunEvents:
             if reader.is_behind:
                 await reader.ready()
 
+    async def prepare(self, values: Iterable[Json]) -> None:
+        """Redact what is long of the next events in a thread, so that the event loop goes on meanwhile."""
+        redactor = self._redactor
+        self.release()
+        if redactor is not None and redactor.works_in_threads and self.are_read():
+            long = tuple(filter(is_long, values))
+            if long:
+                self._prepared = long
+                await to_thread.run_sync(redactor.prepare, long)
+
+    def release(self) -> None:
+        """Forget what was prepared, after the last event that may contain it."""
+        if self._prepared and self._redactor is not None:
+            self._redactor.release(self._prepared)
+            self._prepared = ()
+
     async def flush(self) -> None:
         """Wait until the events so far are stored, by handlers that store any."""
         flush = getattr(self._bus, "flush", None)
@@ -161,6 +181,9 @@ class _SilentEvents:
     def publish(self, *_: object, **__: object) -> None:
         """Publish nothing."""
 
+    async def prepare(self, values: object) -> None:
+        """Prepare nothing."""
+
 
 class KernelHooks:
     """Hooks of kernels and their runner: each publishes its event once, none fails."""
@@ -176,6 +199,10 @@ class KernelHooks:
     def on_action(self, state: KernelState, call: ToolCall) -> None:
         """Publish that a tool is about to be called."""
         self._publish_step(state, action=call.described, copied=call.copied, repairs=call.repairs)
+
+    async def prepare(self, results: Sequence[ToolResult], shown: Sequence[str]) -> None:
+        """Redact long results in a thread, before ``on_observation`` gets them."""
+        await self._events.prepare((*(each.result for each in results), *shown))
 
     def on_observation(self, state: KernelState, result: ToolResult, shown: str) -> None:
         """Publish the result of a tool, as the model is shown it."""

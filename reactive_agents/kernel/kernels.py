@@ -116,6 +116,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
 async def observe(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
     """Take in the results, and think again."""
     following, shown = absorb_results(state, context, context.clock.now())
+    await context.hooks.prepare(state.results, shown)
     for result, text in zip(state.results, shown, strict=True):
         context.hooks.on_observation(following, result, text)
     return Success(following)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from dependency_injector import providers
 from reactive_agents import AgentError, ReactiveAgents, tool
 from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.containers import RuntimeContainer
+from reactive_agents.core import redaction
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import HookError, InvalidConfig, ModelUnavailable
@@ -23,6 +25,7 @@ from reactive_agents.core.events import (
     TaskCompleted,
 )
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.secret_patterns import signs_in
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, fail, forever, say
@@ -227,3 +230,37 @@ def test_a_container_has_a_redactor_of_the_environment(monkeypatch: pytest.Monke
     runtime = RuntimeContainer(RunSettings("a"), ModelConfig(model="offline"))
     assert runtime.core.redactor().redact("It is not-to-be-seen.") == "It is [redacted:environment]."
     assert runtime.core.redactor() is runtime.core.redactor()
+
+
+@tool(name="fetch")
+async def fetch(table: bool) -> list[dict[str, str]] | str:
+    """Fetch a page, or a table."""
+    rows = [{"name": f"user {number}", "note": f"the token {SECRET}{number}"} for number in range(2_000)]
+    return rows if table else "\n".join(row["note"] for row in rows)
+
+
+async def test_long_results_are_not_redacted_on_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here, on_the_loop = threading.get_ident(), list[int]()
+
+    def counting(plain: str) -> set[str]:
+        if threading.get_ident() == here:
+            on_the_loop.append(len(plain))
+        return signs_in(plain)
+
+    monkeypatch.setattr(redaction, "signs_in", counting)
+    llm = ScriptedLLM(call("fetch", table=False), call("fetch", table=True), answer("Users have tokens."))
+    recorder = EventRecorder()
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(fetch)
+    agent = builder.with_sessions(tmp_path / "sessions.db").with_run_log(tmp_path / "runs.db").build()
+    async with agent:
+        agent.subscribe(recorder)
+        result = await agent.run("Which users have tokens?", session="s")
+    assert sum(map(len, result.tool_results.values())) > 150_000
+    assert max(on_the_loop) < redaction.LONGEST_AT_ONCE
+    assert len(on_the_loop) < 500, "nor are the many short texts of the table"
+    events = [to_json(event, AgentEvent) for event in recorder.events]
+    assert sum(map(len, events)) > 400_000
+    assert not any(SECRET in event for event in events)
+    assert not agent.container.core.redactor()._prepared, "it keeps no result of a run that has ended"

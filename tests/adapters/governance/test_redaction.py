@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 
 from reactive_agents.adapters.system import EnvironmentRedactor
+from reactive_agents.core import secret_patterns
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
 from tests.support.operations import assert_linear
@@ -312,6 +314,35 @@ def test_json_without_end_is_cut() -> None:
 def test_the_work_grows_with_the_length_alone(piece: str) -> None:
     redactor = EnvironmentRedactor(environment=ENVIRONMENT)
     assert_linear(lambda size: redactor.redact((piece * size)[:size]), 10_000)
+
+
+class CountedPattern:
+    """A regular expression that counts the places at which it is tried."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+        self.groupindex = pattern.groupindex
+        self.tried = 0
+
+    def match(self, text: str, start: int) -> re.Match[str] | None:
+        self.tried += 1
+        return self._pattern.match(text, start)
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        self.tried += len(text)
+        return self._pattern.finditer(text)
+
+
+def test_a_long_text_is_only_looked_at_where_a_secret_may_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: dict[object, CountedPattern] = {}
+    monkeypatch.setattr(
+        secret_patterns, "_compiled", lambda look: counted.setdefault(look, CountedPattern(re.compile(look)))
+    )
+    words = "the api takes a token, no secret password, of its user; see https://example.org --help "
+    text = (words + "and so on. " * 80) * 200
+    assert EnvironmentRedactor(environment={}).redact(text) == text
+    assert len(counted) > 10
+    assert max(each.tried for each in counted.values()) <= 12 * 200  # of nearly 200,000 characters
 
 
 def test_redactors_of_one_environment_share_its_compiled_patterns() -> None:
