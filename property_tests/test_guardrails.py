@@ -9,12 +9,14 @@ import anyio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from reactive_agents.adapters.governance.guardrails import disguised_texts
 from reactive_agents.adapters.governance.guardrails.checks import allowed_topics, length_limit, toxicity
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
 from reactive_agents.core.governance import GuardrailFinding, GuardrailReport
 from reactive_agents.core.redaction import redact
+from reactive_agents.core.secret_patterns import folded
 from reactive_agents.core.texts import fold
 from reactive_agents.effects import attempt
 from tests.support.profiles import examples
@@ -121,3 +123,22 @@ def test_every_place_of_a_folded_text_is_a_place_of_the_original(text: str, data
         first, last = plain.span(start, end)
         assert 0 <= first < last <= len(text)
         assert plain.text[start:end] in fold(text[first:last]).text
+
+
+STYLES = ("display", " : none", "VISIBILITY", "Vİsıbıſity", ":hidden", "font-size:0", "top: -999")
+CODES = ("%41", "%e", "%2", "ab-._", "longer-than-eight", " ")
+
+
+@examples(200)
+@given(st.lists(st.sampled_from(STYLES) | st.text(max_size=3)), st.lists(st.sampled_from(CODES)))
+def test_hidden_styles_and_percent_codes_begin_where_they_are_looked_for(
+    styles: list[str], codes: list[str]
+) -> None:
+    text, plain = "".join(styles), folded("".join(styles))
+    for start in range(len(text)):
+        if disguised_texts._HIDING_STYLE.match(text, start):
+            assert plain.startswith(disguised_texts._HIDING_STYLES, start)
+    text = "".join(codes)
+    for start in range(len(text)):
+        if disguised_texts._PERCENT.match(text, start):
+            assert "%" in text[start : start + disguised_texts._BEFORE_PERCENT + 1]

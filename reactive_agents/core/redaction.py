@@ -28,6 +28,7 @@ from reactive_agents.core.secret_patterns import (
     signs_in,
 )
 from reactive_agents.core.secret_patterns import SHORTEST_SECRET as SHORTEST_SECRET
+from reactive_agents.core.texts import matches_at, places_of
 from reactive_agents.core.values import lazy_pattern
 
 if TYPE_CHECKING:
@@ -239,7 +240,8 @@ def is_long(value: Json) -> bool:
     """Return whether data should not be redacted on an event loop."""
     if isinstance(value, str):
         return len(value) > LONGEST_AT_ONCE
-    waiting, size = [value], 0
+    waiting: list[Json] = [value]
+    size = 0
     while waiting and size <= LONGEST_AT_ONCE:
         each = waiting.pop()
         size += _PER_VALUE
@@ -276,12 +278,7 @@ class _Places(dict[str, list[int]]):
         self._plain = plain
 
     def __missing__(self, sign: str) -> list[int]:
-        found: list[int] = []
-        place = self._plain.find(sign)
-        while place >= 0:
-            found.append(place)
-            place = self._plain.find(sign, place + 1)
-        self[sign] = found
+        found = self[sign] = places_of(sign, self._plain)
         return found
 
     def starts(self, heads: Iterable[tuple[str, int]]) -> list[int] | None:
@@ -303,16 +300,9 @@ def _spans(pattern: SecretPattern, text: str, places: _Places | None) -> Iterabl
 
 def _matches(pattern: SecretPattern, text: str, places: _Places | None) -> Iterator[re.Match[str]]:
     """Return what ``finditer`` would, without a look at most of the text."""
-    look = pattern.pattern
     starts = None if places is None else places.starts(pattern.heads)
-    if starts is None:
-        yield from look.finditer(text)
-        return
-    end = 0
-    for start in starts:
-        if start >= end and (match := look.match(text, start)):
-            yield match
-            end = match.end()
+    look = pattern.pattern
+    return look.finditer(text) if starts is None else matches_at(look, text, starts)
 
 
 def _merged(found: list[_Span], markers: Mapping[int, int]) -> Iterable[_Span]:

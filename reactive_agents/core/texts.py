@@ -8,9 +8,10 @@ and letters written in invisible tag characters become visible.
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -275,6 +276,29 @@ def _block(tag: str, text: str, style: str = "") -> str:
 
 
 _WORD = lazy_pattern(r"\w+")
+
+
+def places_of(part: str, text: str) -> list[int]:
+    """Return all places of a part in a text, also those that overlap."""
+    found: list[int] = []
+    place = text.find(part)
+    while place >= 0:
+        found.append(place)
+        place = text.find(part, place + 1)
+    return found
+
+
+def matches_at(pattern: re.Pattern[str], text: str, starts: Iterable[int]) -> Iterator[re.Match[str]]:
+    """Yield the matches of ``finditer``, without a look at most of the text.
+
+    Args:
+        starts: where a match may begin, in order; none may begin elsewhere.
+    """
+    end = 0
+    for start in starts:
+        if start >= end and (match := pattern.match(text, start)):
+            yield match
+            end = match.end()
 
 
 def words_of(text: str) -> list[str]:

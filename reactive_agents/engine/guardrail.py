@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio.lowlevel
+from anyio import to_thread
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
@@ -17,7 +18,7 @@ from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from reactive_agents.core.redaction import joined_texts, redact, replacing
+from reactive_agents.core.redaction import is_long, joined_texts, redact, replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.run_context import CHECKED_RUN
 from reactive_agents.core.texts import unescaped
@@ -55,7 +56,10 @@ async def check_text(
     Args:
         call_id: the tool call whose result is checked.
     """
-    plain, places = unescaped(text)
+    if is_long(text):
+        plain, places = await to_thread.run_sync(unescaped, text)
+    else:
+        plain, places = unescaped(text)
     checked = await _checked(text, stage, services)
     if plain != text and isinstance(checked, Success):
         first = checked.unwrap()

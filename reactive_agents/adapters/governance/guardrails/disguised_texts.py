@@ -10,8 +10,11 @@ from urllib.parse import unquote
 
 from reactive_agents.core.encodings import Encoded
 from reactive_agents.core.encodings import encoded_texts as texts_in_codes
+from reactive_agents.core.secret_patterns import folded
+from reactive_agents.core.texts import matches_at, places_of
 
 _PERCENT = re.compile(r"(?:[\w\-.]{0,8}(?:%[0-9A-Fa-f]{2})+[\w\-.]{0,8}){3,}")
+_BEFORE_PERCENT = 8
 _ENTITIES = re.compile(r"(?:&#x?[0-9A-Fa-f]{2,6};[ ]?){6,}")
 _ESCAPES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}){6,}")
 _SPACED = re.compile(r"(?<!\w)(?:\w[ .\-_*|/]{1,3}){7,}\w(?!\w)")
@@ -39,6 +42,10 @@ _HIDING_STYLE = re.compile(
     r"{3}|aria-hidden=.true",
     re.I,
 )
+_HIDING_STYLES = (
+    "display", "visibility", "font-size", "opacity", "color", "left", "top", "text-indent", "aria-hidden",
+)  # fmt: skip
+"""What such a style begins with."""
 _MARKDOWN_COMMENT = re.compile(
     r"\[(?://|comment|_|hidden|)\]:\s{0,4}(?:#|<>)?\s{0,4}[(\"'][^\n]{1,2000}", re.I
 )
@@ -72,7 +79,8 @@ def _decoded(text: str) -> Iterator[Encoded]:
     for found in texts_in_codes(text):
         if len(found.text) >= _LEAST_DECODED:
             yield found
-    for match in _PERCENT.finditer(text) if "%" in text else ():
+    starts = {place - before for place in places_of("%", text) for before in range(_BEFORE_PERCENT + 1)}
+    for match in matches_at(_PERCENT, text, sorted(starts)):
         yield Encoded(unquote(match[0]).replace("+", " "), *match.span(), "percent encoding")
     for match in _ENTITIES.finditer(text) if "&" in text else ():
         if match.start() >= end:
@@ -119,7 +127,9 @@ def hidden_texts(text: str) -> Iterator[Encoded]:
         yield Encoded(text[place + 4 : min(end, place + _LONGEST_HIDDEN)], place, end, "HTML comment")
         place = -1 if close < 0 else text.find("<!--", close)
     done = 0
-    for match in _HIDING_STYLE.finditer(text) if "<" in text else ():
+    plain = folded(text) if "<" in text else ""
+    starts = sorted(place for style in _HIDING_STYLES for place in places_of(style, plain))
+    for match in matches_at(_HIDING_STYLE, text, starts):
         if match.start() < done:
             continue
         start = text.find(">", match.end(), match.end() + 200) + 1
