@@ -139,9 +139,12 @@ _NO_THING = re.compile(r"(?<![\d.,])(?:\d+\s?[-–]\s?\d+|\d[\d.,]*\s?%)")
 _NOON = 12
 _NAME = re.compile(r"(?<=[\w,;:(] )[A-Z][a-z]{2,29}\b")
 """A word with a capital letter that does not begin the clause."""
+_OTHER_NAME = re.compile(r"[A-Z][a-z]{2,29}")
 _NAMED = re.compile(r"[A-Z][\w'’.-]{1,29}(?: [A-Z][\w'’.-]{1,29}){0,2}")
 _ALIKE = 0.6
 """The least share of letters of two names of which one is a slip for the other."""
+_MISSPELT = 0.8
+"""The least share of letters of the users of two addresses of which one is a slip for the other."""
 _SOUNDS = (("ks", "s"), ("x", "s"), ("z", "s"), ("ph", "f"), ("ck", "k"), ("c", "k"), ("q", "k"), ("w", "v"))
 """Letters that languages write for one sound, in small letters."""
 _CONSONANTS = frozenset("bdfgjklmnprstv")
@@ -484,7 +487,8 @@ def replaced_left(
     "Cancel order 1001", and the call had 1002; "Pay 250 euros", and it had 25; "Assign it to Olu", and it had
     Ola. What the call had instead was told nowhere, does not follow from a number that was, and is not in the
     answer. A name counts only beside one that is alike, and in English. None if the order has a condition, or
-    if the answer denies or asks something.
+    if the answer denies or asks something. Where no call may have done anything, it is what an answer tells
+    of and what was looked up instead, also of a name that is another one.
 
     Args:
         calls: those that worked.
@@ -493,7 +497,8 @@ def replaced_left(
     if not _is_firm(task) or denies(text) or "?" in text:
         return ()
     known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
-    own = [each for each in calls if each.tool in known and _acted(each, known)]
+    acted = [each for each in calls if each.tool in known and _acted(each, known)]
+    own = acted or calls
     others = [each.told for each in calls if each not in own]
     told, had = "\n".join((task, earlier, *others)), "\n".join(each.told for each in own)
     given = [(name, value) for each in own for name, values in each.arguments.items() for value in values]
@@ -515,7 +520,19 @@ def replaced_left(
         left = {key: each for key, each in meant.items() if key in before and not _was_given(key, done)}
         if left and any(_is_slip(each, left, told, before) for each in instead):
             return tuple(left.values())[:_MOST_LEFT]
-    return _names_left(asked, claimed, had, (value for _, value in given)) if is_english(task) else ()
+    if not is_english(task):
+        return ()
+    if acted:
+        return _names_left(asked, claimed, had, (value for _, value in given))
+    of_others = {
+        each: [one.told for one in calls if (each,) not in one.arguments.values()] for _, each in given
+    }
+    other = (
+        each
+        for each, found in of_others.items()
+        if _OTHER_NAME.fullmatch(each) and not names("\n".join((told, text, *found)), each)
+    )
+    return _names_left(asked, claimed, had, other, least=0.0)
 
 
 def _is_of_task(parameter: str, value: str, words: Set[str]) -> bool:
@@ -565,31 +582,35 @@ def _is_slip(
     An address may be that of a name, and a number one in words or in another unit.
     """
     if isinstance(thing, str):
-        folded = told.casefold()
-        return not any(has_word(each, folded) for each in _TOKEN.findall(thing.partition("@")[0]))
+        folded, user = told.casefold(), thing.partition("@")[0]
+        meant = (str(each).partition("@")[0] for each in left)
+        if any(SequenceMatcher(None, user, each).ratio() > _MISSPELT for each in meant):
+            return True
+        return not any(has_word(each, folded) for each in _TOKEN.findall(user))
     if not float(thing).is_integer() and all(float(each).is_integer() for each in left):
         return False
     known = (each for each in numbers if isinstance(each, float))
     return str(int(thing)) not in numerals(told) and not follows_at_once(thing, known)
 
 
-def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tuple[str, ...]:
-    """Return names of an order and its answer beside which a call had one alike."""
-    named = (each for each in given if _NAMED.fullmatch(each))
-    words = _words_in([task])
-    others = _words_in(islice((each for each in named if _words_in([each]).isdisjoint(words)), _MOST_LEFT))
+def _names_left(
+    task: str, claimed: str, known: str, given: Iterable[str], least: float = _ALIKE
+) -> tuple[str, ...]:
+    """Return names of a task and its answer beside which a call had one alike."""
+    named, words = (each for each in given if _NAMED.fullmatch(each)), _words_in([task])
+    others = _words_in(islice(named, _MOST_LEFT)) - words
     asked, had = dict.fromkeys(_NAME.findall(task)), _words_in([known])
     return tuple(
         name
         for name in asked
         if names(claimed, name) and name.casefold() not in had
-        if any(_is_alike(name.casefold(), other) for other in others)
+        if any(_is_alike(name.casefold(), other, least) for other in others)
     )
 
 
-def _is_alike(name: str, other: str) -> bool:
+def _is_alike(name: str, other: str, least: float = _ALIKE) -> bool:
     """Return whether a word is a slip for another, not its short form or spelling."""
-    if SequenceMatcher(None, name, other).ratio() < _ALIKE:
+    if SequenceMatcher(None, name, other).ratio() < least:
         return False
     name, other = _without_accents(name), _without_accents(other)
     spoken, heard = _consonants_of(name), _consonants_of(other)

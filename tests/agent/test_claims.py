@@ -217,6 +217,25 @@ def find_page(query: str) -> str:
     return "New York City: 17 degrees, cloudy"
 
 
+@pytest.mark.parametrize("deliver", [say, answer])
+async def test_the_reason_names_what_the_answer_is_about_and_no_look_up_was(deliver: Deliver) -> None:
+    async def asked_about(city: str) -> tuple[AgentResult, list[str]]:
+        text = "In Graz it is 17 degrees."
+        turns = [call("get_weather", city=city), deliver(text), forever(answer(text))]
+        recorder = EventRecorder()
+        built = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(get_weather)
+        agent = built.build()
+        agent.subscribe(recorder)
+        result = await agent.run("How warm is it in Graz?")
+        return result, [event.policy for event in recorder.of(GuidanceGiven)]
+
+    result, asked = await asked_about("Linz")
+    assert (result.status, asked.count("left_out")) == ("completed", 1)
+    assert "No call was made for: Graz." in result.reason
+    result, asked = await asked_about("Graz")
+    assert (result.status, asked, "Graz" in result.reason) == ("completed", [], False)
+
+
 @pytest.mark.parametrize(
     ("other", "most"),
     [(call("get_weather", city="New York City"), []), (call("find_page", query="weather"), ["failed_call"])],

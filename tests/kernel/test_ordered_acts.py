@@ -635,6 +635,12 @@ FAR = "bob.b@mail.example.org"
         (ALL, f"The mail was sent to {EACH}.", "send_mail to=ana@x.org text=closed", "bob@x.org cy@x.org"),
         (ALL, f"I mailed {EACH}.", "send_mail to=cy@x.org", "ana@x.org bob@x.org"),
         (f"Mail {FAR} and cy@x.org.", f"I mailed {FAR} and cy@x.org.", "send_mail to=cy@x.org", FAR),
+        (
+            "Mail ann.weiss@x.org.",
+            "I sent the mail to Ann.",
+            "send_mail to=ann.weis@x.org",
+            "ann.weiss@x.org",
+        ),
         ("Pay 250 EUR for R-17.", "I paid 250 EUR.", "pay_invoice amount=25 invoice_id=R-17", "250"),
         ("Überweise 250 Euro an Ana.", "250 Euro sind überwiesen.", "pay_invoice amount=25.0", "250"),
         ("Book 3 nights.", "3 nights are booked.", "cancel_booking nights=2", "3"),
@@ -728,6 +734,37 @@ def test_what_was_told_before_the_task_may_stand_for_a_number() -> None:
     calls, text = with_arguments("cancel_order order_id=88213"), "Order 1001 is cancelled."
     assert left_out("Cancel order 1001.", text, calls) == ("1001",)
     assert not left_out("Cancel order 1001.", text, calls, "The id of 1001 is 88213.")
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "calls", "left"),
+    [
+        (
+            "Was order 1020 shipped?",
+            "Order 1020 was shipped.",
+            ["get_order order_id=1002 -> shipped"],
+            "1020",
+        ),
+        ("Ist Bestellung 1020 da?", "1020 ist da.", ["get_order order_id=1002 -> da"], "1020"),
+        ("How many orders has Graz?", "In Graz it is 3.", ["find_orders customer=Linz -> 3"], "Graz"),
+        ("Was order 1020 shipped?", "Order 1002 was shipped.", ["get_order order_id=1002 -> shipped"], ""),
+        ("Was order 1020 shipped?", "No, 1020 was not.", ["get_order order_id=1002 -> open"], ""),
+        ("How many orders has Graz?", "Graz, near Linz: 3.", ["find_orders customer=Linz -> 3"], ""),
+        ("How many orders has Graz?", "Graz has 3.", ["find_orders customer=GRZ -> 3"], ""),
+        ("How many orders has Munich?", "Munich has 3.", ["find_orders customer=Muenchen -> 3"], ""),
+        ("Wie viele hat Köln?", "Köln hat 3.", ["find_orders customer=Cologne -> 3"], ""),
+        (
+            "How many orders has Ann on Friday?",
+            "On Friday Ann has 3.",
+            ["get_order order_id=Ann -> Linz", "find_orders customer=Linz -> 3"],
+            "",
+        ),
+    ],
+)
+def test_what_was_looked_up_for_something_else_is_left(
+    task: str, text: str, calls: list[str], left: str
+) -> None:
+    assert " ".join(left_out(task, text, with_arguments(*calls))) == left
 
 
 def test_the_work_is_linear_in_the_length_of_the_texts() -> None:

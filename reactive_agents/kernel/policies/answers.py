@@ -470,7 +470,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     if not items and not told and not is_last and _comes_before_calls(proposal, state, context):
         advice = "Call what the task needs; if it needs no more tools, give the answer again."
         return Redirect(LEFT_OUT, f"No tool was called for that. {advice}")
-    items = items or claimed
+    items = items or claimed or (() if is_last else _looked_up_for_other(proposal.text, state, context))
     if not items:
         return None
     named = _listed(items)
@@ -501,13 +501,38 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
     return tuple(each for each in named if each.casefold() not in known)
 
 
+def _looked_up_for_other(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return what an answer tells of, where something else was looked up instead."""
+    offered, counted = context.toolset.offered, state.ledger.counted
+    if not (counted.succeeded and _is_first(context)) or not _acting_in(offered).isdisjoint(counted.attempts):
+        return ()
+    from reactive_agents.kernel.ordered_acts import replaced_left  # takes a while to read
+
+    calls = _calls_made(state.steps, tool_results(state.scratchpad))
+    return replaced_left(context.input.to_do, text, offered, calls, _said_before(context))
+
+
+def _is_first(context: KernelContext) -> bool:
+    """Return whether no pass or step of the run came before."""
+    given = context.input
+    return not (given.calls.attempts or given.results or given.user_task)
+
+
+def _said_before(context: KernelContext) -> str:
+    """Return what was said before the task."""
+    given = context.input
+    return said_before(given.settings.system_prompt, given.memory, given.history.messages)
+
+
 def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     """Return what no call was made for; empty for nothing.
 
     That is an item of a list that the model was asked about, an act that the answer says is done, or what an
     act depends on.
     """
-    if state.ledger.told.get(LEFT_OUT) and (items := _items_left(state, context)):
+    is_asked = state.ledger.told.get(LEFT_OUT)
+    items = (_items_left(state, context) or _looked_up_for_other(text, state, context)) if is_asked else ()
+    if items:
         return describe_left(items)
     if denies(text) or not (state.ledger.counted.attempts and _acting_in(context.toolset.offered)):
         return ""
@@ -852,7 +877,6 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
     if not _acting_in(context.toolset.offered):
         return None
     given, task = context.input, context.input.to_do
-    is_first = not (given.calls.attempts or given.results or given.user_task)
     missing = call_missing(
         proposal.text,
         task,
@@ -862,9 +886,7 @@ def not_done(state: KernelState, context: KernelContext) -> Verdict | None:
         counted.attempts,
         earlier=state.ledger.earlier.attempts,
         history=given.history.messages,
-        told=said_before(given.settings.system_prompt, given.memory, given.history.messages)
-        if is_first
-        else None,
+        told=_said_before(context) if _is_first(context) else None,
     )
     if not missing:
         return None
