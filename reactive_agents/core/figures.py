@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
 
 from reactive_agents.core.languages import alternatives, by_language, word_set
@@ -24,6 +24,11 @@ COUNTED = lazy_pattern(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
 _LONG_NAME = 5
 _COMMON = lazy_pattern(r"\d{1,2}(?:-?[a-z]{1,6})?", re.ASCII | re.IGNORECASE)
 """Numbers that are hardly ever looked up, such as 90 in \"a 90-day policy\"."""
+SHARE = lazy_pattern(
+    rf"(?<![\d.,])((?>{NUMBER.pattern}))(?=(?:\s?\S{{1,3}}\s(?>{NUMBER.pattern}))?\s?(?:%|percent|prozent))",
+    re.IGNORECASE,
+)
+"""A percentage, or the first one of "from 64 to 80 %"."""
 _LATIN = lazy_pattern(r"[A-Za-z]")
 _QUANTITY = lazy_pattern(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 LIST_MARK = lazy_pattern(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
@@ -49,8 +54,8 @@ SMALL = 10
 """Whole numbers below this are counts that need no source: parts, steps, choices."""
 _MOST_NUMBERS = 40
 """Distinct numbers seen up to which it is judged what follows from them; from more, anything can."""
-_MOST_SUMMED = 8
-"""Distinct numbers up to which shares of their sums are compared."""
+MOST_SUMMED = 10
+"""Numbers up to which all sums of some, or shares of sums, are compared."""
 _LONGEST_STRIDE = 8
 _LONGEST_NUMBER = 300
 _MILLION = 1e6
@@ -62,10 +67,20 @@ _CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
 """Those between units of two systems, for figures of results."""
 _MOST_OF_BYTE = 255
 """The full brightness of many lamps, of which a task gives a share."""
-_SAME_KIND = (("km", "mi"), ("mi", "km"), ("C", "F"), ("F", "C"), ("kg", "lb"), ("lb", "kg"))
+_IN_OTHER_UNIT: Mapping[str, tuple[str, Callable[[float], float]]] = {
+    "km": ("mi", lambda value: value / 1.609344),
+    "mi": ("km", lambda value: value * 1.609344),
+    "C": ("F", lambda value: value * 1.8 + 32),
+    "F": ("C", lambda value: (value - 32) / 1.8),
+    "kg": ("lb", lambda value: value * 2.20462),
+    "lb": ("kg", lambda value: value / 2.20462),
+}
+"""The other unit that is taken for each, and a value in it."""
+_ERROR, _LEAST_ERROR = 0.04, 0.3
+"""The largest share by which a value in another unit may be rounded, and what it may differ by besides."""
 _UNIT = lazy_pattern(
     r"\s?(?:°\s?|(?:degrees?|grad|degrés|grados|gradi)\s+)?(?:(?P<km>km|kilomet\w*)|(?P<mi>mi|mil(?:es?|las?)|meilen?)"
-    r"|(?P<C>c|celsius)|(?P<F>f|fahrenheit)|(?P<kg>kg|kilos?|kilogram\w*)|(?P<lb>lbs?|pounds?|pfund))\b",
+    r"|(?P<C>c|celsius)|(?P<F>f|fahrenheit)|(?P<kg>kg|kilos?|kilogram\w*)|(?P<lb>lbs?))\b",
     re.IGNORECASE,
 )
 """Units of two systems, which are taken for each other."""
@@ -186,6 +201,9 @@ class KnownNumbers:
             self.numbers.update(dict.fromkeys(self._values(text)))
             self._each[self._values(text)[0]] = None
         first = [self._values(text) for text in written[:_MOST_NUMBERS]]
+        shares = SHARE.findall(shown)
+        others = _counted(SHARE.sub(" ", shown)) if shares else []
+        self._shares = {*map(read_number, shares)} - {*map(read_number, others)}
         self._every = [values[0] for values in first]
         self._others = [values[-1] for values in first]
         self._results = tuple(results)
@@ -214,7 +232,7 @@ class KnownNumbers:
     def supports_share(self, figure: str) -> bool:
         """Return whether a percentage was seen, or is a share or change of others."""
         numbers = list(self.numbers)
-        if len(numbers) > _MOST_SUMMED or not NUMBER.fullmatch(figure):
+        if len(numbers) > MOST_SUMMED or not NUMBER.fullmatch(figure):
             return self.supports(figure)
         # the first so many of all, since further results do not make a share wrong
         sums = {*numbers, *(a + b for a in numbers for b in numbers), *accumulate(self._every)}
@@ -238,8 +256,8 @@ class KnownNumbers:
             slack = min(0.5 * unit, _ROUNDING * value)
             if self._follows(value, 1e-9):
                 return True
-            reached = self._computed or sorted(_operations(list(self.numbers)))  # with sums of all
-            if has_between(reached, value - slack, value + slack):
+            once = self._computed or sorted(_operations(list(self.numbers), self._shares))  # with sums of all
+            if has_between(once, value - slack, value + slack):
                 return True
         else:
             is_whole = value == float(re.sub(r"[.,]", "", written)[:_LONGEST_NUMBER])
@@ -259,7 +277,8 @@ class KnownNumbers:
         numbers = list(self.numbers)
         low, high = value - slack, value + slack
         if not self._sums:
-            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
+            plain = [each for each in numbers if each not in self._shares]
+            self._sums = sorted({0.0, *plain, *(a + b for a in plain for b in plain)})
         terms = [n for n in (1, 3, 4) if n <= max(1, len(self._every))]
         for part in self._sums:
             if any(has_between(self._sums, low * n - part, high * n - part) for n in terms):
@@ -271,15 +290,16 @@ class KnownNumbers:
             # in other units, or as a share, a number is not computed with: of one result all would follow
             more = {*_converted(so_far[-1])}.union(*map(_shares, {*found, *so_far}))
             columns = ([*self._each], self._every, self._others)
-            sums = {total for column in columns for total in column_sums(column)}
-            self._computed = sorted({*_operations(numbers), *sums})
-            self._reached = sorted({*self._computed, *more})
+            added = ([each for each in column if each not in self._shares] for column in columns)
+            sums = {total for column in added for total in column_sums(column)}
+            self._computed = sorted({*_operations(numbers, self._shares), *sums})
+            self._reached = sorted({*self._computed, *_rests(numbers), *more})
         if has_between(self._reached, low, high):
             return True
         return any(
             has_between(self._computed, *sorted(ends))
             for each in numbers
-            for ends in _before_last_operation(low, high, each)
+            for ends in _before_last_operation(low, high, each, is_share=each in self._shares)
         )
 
 
@@ -343,44 +363,62 @@ def items_in(result: str) -> tuple[int, ...]:
     return (sum(1 for line in result.splitlines() if line.strip()), result.count("{"))
 
 
-def _operations(numbers: Sequence[float]) -> Iterable[float]:
+def _operations(numbers: Sequence[float], shares: Container[float] = ()) -> Iterable[float]:
+    """Yield what one operation leads to; a percentage is not added to what is none."""
     for a in numbers:
         for unit in _UNITS:
             yield a * unit
             yield a / unit
-            if a > unit <= _LONGEST_COUNT:  # "2 hours and 22 minutes"
-                yield a % unit
         if a >= _MILLION:
             yield a / _MILLION
             yield a / _MILLION / 1000
         for b in numbers:
-            yield a + b
-            yield a - b
+            if (a in shares) == (b in shares):
+                yield a + b
+                yield a - b
             yield a * b
             yield a * b / 100
-            if b:
+            if b and a != b:
                 yield a / b
                 yield a / b * 100
-                yield a / b % 1 * 60  # minutes beside whole hours
 
 
-def in_another_unit(figure: str, text: str, shown: str) -> bool:
-    """Return whether a figure has a unit that it was only shown with another of.
+def _rests(numbers: Sequence[float]) -> Iterable[float]:
+    """Yield the smaller unit beside a larger one: "2 hours and 22 minutes"."""
+    for a in numbers:
+        yield from (a % unit for unit in _UNITS if a > unit <= _LONGEST_COUNT)
+        yield from (a / b % 1 * 60 for b in numbers if b)
 
-    "24 km", where a result has 24 miles, nothing has 24 of anything else, and no other number makes 24 km.
+
+def in_another_unit(text: str, shown: str) -> frozenset[str]:
+    """Return the numbers of a text with a unit of which only another was shown.
+
+    "24 km" or "15 km", where a result has 24 miles, and nothing has kilometres: neither is what at most one
+    operation leads to, in that unit.
     """
-    pattern = re.compile(rf"(?<![\w.,]){re.escape(figure)}(?![.,]?\d)")
+    said = [*_with_units(text)]
+    given = [*_with_units(shown)] if said else []
+    units, numbers = {unit for unit, _ in given}, NUMBER.findall(shown) if given else []
+    if len(numbers) > _MOST_NUMBERS:
+        return frozenset()
+    bare, known = {*numbers} - {each for _, each in given}, [*map(read_number, numbers)]
+    reached = {*known, *_operations(known)}
+    return frozenset(
+        each
+        for unit, each in said
+        if unit not in units and each not in bare and _IN_OTHER_UNIT[unit][0] in units
+        if all(
+            abs(_IN_OTHER_UNIT[unit][1](read_number(each)) - value) > _LEAST_ERROR + _ERROR * abs(value)
+            for value in reached
+        )
+    )
 
-    def units_in(given: str) -> set[str]:
-        found = (_UNIT.match(given, each.end()) for each in pattern.finditer(given))
-        return {(each.lastgroup or "") if each else "" for each in found}
 
-    said = units_in(text)
-    if not any({one} <= said and units_in(shown) == {other} for one, other in _SAME_KIND if said - {""}):
-        return False
-    known = map(read_number, islice(NUMBER.findall(shown), _MOST_NUMBERS))
-    value = read_number(figure)
-    return not any(abs(each - value) <= _CONVERTED * value for each in _converted(known))
+def _with_units(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the first numbers that have one of the units, each after its unit."""
+    for each in islice(NUMBER.finditer(text), _MOST_NUMBERS):
+        if unit := _UNIT.match(text, each.end()):
+            yield unit.lastgroup or "", each[0]
 
 
 def follows_at_once(value: float, numbers: Iterable[float]) -> bool:
@@ -391,7 +429,7 @@ def follows_at_once(value: float, numbers: Iterable[float]) -> bool:
     known = [*islice(numbers, _MOST_NUMBERS + 1)]
     if len(known) > _MOST_NUMBERS:
         return True
-    exact = (*_operations(known), *(each + 12 for each in known if each <= 12))
+    exact = (*_operations(known), *_rests(known), *(each + 12 for each in known if each <= 12))
     other = (*_converted(known), *(each / 100 * _MOST_OF_BYTE for each in known))
     return any(abs(each - value) < 1e-9 for each in exact) or any(
         abs(each - value) <= _CONVERTED * value for each in other
@@ -427,11 +465,14 @@ def _shares(found: Iterable[float]) -> Iterable[float]:
             yield from (each * 100 / total for each in column)
 
 
-def _before_last_operation(low: float, high: float, number: float) -> Iterable[tuple[float, float]]:
+def _before_last_operation(
+    low: float, high: float, number: float, *, is_share: bool
+) -> Iterable[tuple[float, float]]:
     """Return the ranges that one operation with a number leads into low to high."""
-    yield low - number, high - number
-    yield low + number, high + number
-    yield number - low, number - high
+    if not is_share:
+        yield low - number, high - number
+        yield low + number, high + number
+        yield number - low, number - high
     if number:
         yield low * number, high * number
         yield low / number, high / number

@@ -9,7 +9,6 @@ All functions are pure and total. Their work is linear in the length of the text
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
@@ -18,7 +17,9 @@ from attrs import frozen
 
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.figures import (
+    MOST_SUMMED,
     NUMBER,
+    SHARE,
     SMALL,
     KnownNumbers,
     KnownTotals,
@@ -48,8 +49,6 @@ _PERSON = lazy_pattern(r"(?<=[\w,;:(] )[A-Z][a-z'’-]+(?: [A-Z][a-z'’-]+)+")
 """Two words or more with capital letters, that do not begin the clause."""
 _PARTIAL = lazy_pattern(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
-_SHARE = lazy_pattern(r"(?<![\d.,])(\d{1,9}(?:[.,]\d{1,9})?)\s?(?:%|percent|prozent)", re.IGNORECASE)
-_MOST_SUMMED = 10
 _CENT = 0.005
 _SHORT_RESULTS = 200
 """Characters of all results up to which even a small number of theirs is evidence."""
@@ -125,8 +124,8 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     figures = [*islice(dict.fromkeys(larger_figures(told)), _MOST_FIGURES)]
     shown = "\n".join((seen.task, seen.told, seen.given, seen.found)) if figures else ""
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
-    if wrong := tuple(figure for figure in figures if in_another_unit(figure, told, shown)):
-        return wrong
+    if figures and (wrong := in_another_unit(told, shown)):
+        return tuple(figure for figure in figures if figure in wrong)
     if not unknown or shows_content(shown):
         return ()
     if seen.results and not clauses.LETTER.search(seen.found) and not clauses.asks_total(seen.task):
@@ -138,7 +137,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
         totals, is_all = _totals(seen)
         known = totals if is_all else known
         rest = [figure for figure in unknown if not totals.supports(figure)]
-    shares = set(_SHARE.findall(told))
+    shares = set(SHARE.findall(told))
     rest = [
         each for each in rest if not (known.supports_share(each) if each in shares else known.supports(each))
     ]
@@ -162,7 +161,7 @@ def _not_summed(unknown: Sequence[str], figures: Sequence[str], known: KnownNumb
         if figure not in unknown and (each := NUMBER.search(figure))
     ]
     summed = [each for each in read if each >= SMALL]
-    sums = sums_of_some(summed) if len(summed) <= _MOST_SUMMED else column_sums(summed)
+    sums = sums_of_some(summed) if len(summed) <= MOST_SUMMED else column_sums(summed)
     counts = {each for each in read if each < SMALL and each.is_integer()}
     reached = sorted({*sums, *(count * number for count in counts for number in known.numbers)})
     return tuple(
@@ -266,9 +265,9 @@ def is_supported(answer: str, seen: Seen) -> bool:
 def _totals(seen: Seen) -> tuple[KnownTotals, bool]:
     """Return totals of the first numbers, and whether these are all, and whole."""
     shown = "\n".join((seen.task, *seen.results))
-    numbers = [*islice(NUMBER.finditer(shown), _MOST_SUMMED + 1)]
-    is_all = len(numbers) <= _MOST_SUMMED and all(each[0].isdecimal() for each in numbers)
-    first = shown if len(numbers) <= _MOST_SUMMED else shown[: numbers[_MOST_SUMMED - 1].end()]
+    numbers = [*islice(NUMBER.finditer(shown), MOST_SUMMED + 1)]
+    is_all = len(numbers) <= MOST_SUMMED and all(each[0].isdecimal() for each in numbers)
+    first = shown if len(numbers) <= MOST_SUMMED else shown[: numbers[MOST_SUMMED - 1].end()]
     return KnownTotals(first, seen.results), is_all and not _PARTIAL.search(shown)
 
 

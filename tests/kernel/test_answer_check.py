@@ -98,6 +98,13 @@ def test_what_nothing_seen_supports_is_named_once_and_in_order(answer: str, figu
         ("How heavy is it?", ("18 lb",), "About 8.2 kg", "It is 18 kg"),
         ("Wie weit ist es?", ("24 km",), "24 Kilometer", "24 Meilen"),
         ("How far are both?", ("38.6 miles", "24 miles"), "62.1 km and 38.6 km", "67.3 km"),
+        ("How far is it in km?", ("18 miles, 900 m up",), "About 29 km", "11.2 km"),
+        ("What is it after the discount?", ("649 EUR, discount 15 %",), "551.65 EUR", "634 EUR"),
+        ("What is it with VAT?", ("net 350 EUR, VAT 20 %",), "420 EUR", "370 EUR"),
+        ("What is left?", ("80 items, 25 of them sold at 25 % off",), "55 items", "57 items"),
+        ("What do they cost?", ("Nova: 399 EUR, Orbit: 549 EUR",), "150 EUR more", "499 EUR"),
+        ("How long is it?", ("Dunes (2019), 137 minutes",), "2 hours and 17 minutes", "2 hours and 37 minutes"),
+        ("What does the parcel of 2 kg cost?", ("30 pounds and 15 pounds",), "45 pounds", "74 pounds"),
         ("How did it change?", ("6.2 %, then 5.7 %",), "It fell by 0.5 percentage points", "by 0.7 %"),
         ("How long is it?", ("142 min",), "2 hours and 22 minutes", "2 hours and 27 minutes"),
     ],
@@ -1092,3 +1099,4 @@ def test_units_and_shares_are_read_in_linear_time() -> None:
     seen = Seen("How far is it?", ("24 miles",))
     assert_linear(lambda size: unsupported_figures("24 km " + "1" * size, seen), 4_000)
     assert_linear(lambda size: unsupported_figures("1,2 % " * size, seen), 200)
+    assert_linear(lambda size: unsupported_figures("12 " * size + "1" * size + " %", seen), 2_000)
