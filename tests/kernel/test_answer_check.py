@@ -103,7 +103,7 @@ def test_what_nothing_seen_supports_is_named_once_and_in_order(answer: str, figu
         ("What is it with VAT?", ("net 350 EUR, VAT 20 %",), "420 EUR", "370 EUR"),
         ("What is left?", ("80 items, 25 of them sold at 25 % off",), "55 items", "57 items"),
         ("What do they cost?", ("Nova: 399 EUR, Orbit: 549 EUR",), "150 EUR more", "499 EUR"),
-        ("How long is it?", ("Dunes (2019), 137 minutes",), "2 hours and 17 minutes", "2 hours and 37 minutes"),
+        ("How long is it?", ("Dunes (2019), 137 minutes",), "2 hours 17 minutes", "2 hours 37 minutes"),
         ("What does the parcel of 2 kg cost?", ("30 pounds and 15 pounds",), "45 pounds", "74 pounds"),
         ("How did it change?", ("6.2 %, then 5.7 %",), "It fell by 0.5 percentage points", "by 0.7 %"),
         ("How long is it?", ("142 min",), "2 hours and 22 minutes", "2 hours and 27 minutes"),
