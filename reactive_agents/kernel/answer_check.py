@@ -36,6 +36,7 @@ from reactive_agents.kernel.announcements import (
     act_of,
     asks_about_speaker,
     asks_advice,
+    asks_what,
     begins_acts,
     begins_words,
     composes,
@@ -70,6 +71,7 @@ from reactive_agents.kernel.clauses import (
     asks_total,
     beginnings_in,
     clauses_of,
+    has_thanks,
     is_unread,
     joined,
     last_clause,
@@ -549,14 +551,18 @@ def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bo
 
 
 def only_greets(text: str, task: str) -> bool:
-    """Return whether a text only greets and offers help, to a task that does not."""
+    """Return whether a text only greets, thanks and offers help, to a task that does not.
+
+    It is all thanks and "Sure!" only where something else than yes or no is asked.
+    """
     is_greeting = len(task.split()) <= LONGEST_GREETING and not REQUEST_MARK.search(task)
     if is_greeting or _HELLO.match(task.strip()) or _GREETING.search(task):
         return False
-    rest, before = text.replace("’", "'").strip(), ""
+    said = (each for each in clauses_of(text.replace("’", "'")) if not has_thanks(each))
+    rest, before = " ".join(said), ""
     while rest != before:
         before, rest = rest, _HELLO.sub("", rest, count=1).strip()
-    return _MAY_I_HELP.fullmatch(rest) is not None
+    return _MAY_I_HELP.fullmatch(rest) is not None or (bool(text.strip()) and not rest and asks_what(task))
 
 
 def is_told_at_length(text: str, seen: Seen) -> bool:

@@ -237,6 +237,31 @@ async def test_the_reason_names_what_the_answer_is_about_and_no_look_up_was(deli
 
 
 @pytest.mark.parametrize(
+    ("found", "text", "is_named"),
+    [
+        ("lamp: 39.90 EUR", "39.90 EUR, and delivery takes 3 days.", True),
+        ("lamp: 39.90 EUR, delivery in 3 days", "39.90 EUR, and delivery takes 3 days.", False),
+        ("lamp: 39.90 EUR", "39.90 EUR. I could not find out how long delivery takes.", False),
+    ],
+)
+async def test_the_reason_names_the_look_up_that_the_answer_needs_and_nothing_told(
+    found: str, text: str, is_named: bool
+) -> None:
+    def price(item: str) -> str:
+        """Return the price of an item."""
+        return found
+
+    def delivery_days(item: str) -> str:
+        """Return how many days delivery takes."""
+        return "12 days"
+
+    llm = ScriptedLLM(call("price", item="lamp"), forever(answer(text)))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(price, delivery_days).build()
+    result = await agent.run("What does the lamp cost, and how many days does delivery take?")
+    assert (result.status, "Not called: delivery_days." in result.reason) == ("completed", is_named)
+
+
+@pytest.mark.parametrize(
     ("other", "most"),
     [(call("get_weather", city="New York City"), []), (call("find_page", query="weather"), ["failed_call"])],
 )
@@ -583,6 +608,7 @@ async def test_what_can_be_told_of_a_number_without_a_call_is_an_answer(task: st
     [
         ("What is the status of order 4711?", "Done."),
         ("Wie ist der Stand der Bestellung 4711?", "Erledigt."),
+        ("What is the status of order 4711?", "The status of order 4711."),
         (
             "What is the status of order 4711?",
             "You called no tool. If this is your answer, deliver it with final-answer. "

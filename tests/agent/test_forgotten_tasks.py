@@ -40,6 +40,8 @@ async def run(task: str, *turns: Turn) -> tuple[AgentResult, ScriptedLLM]:
         ["¡Hola! ¿En qué puedo ayudarte hoy?", "Hola, ¿cómo puedo ayudarte?"],
         ["Здравствуйте! Чем я могу вам помочь?"],
         ["你好！有什么可以帮您的吗？"],
+        ["Sure! If you need any help with your notes, just let me know."],
+        ["Gerne! Wenn Sie Fragen zu den Notizen haben, bin ich für Sie da."],
     ],
 )
 @pytest.mark.parametrize("deliver", [say, answer])

@@ -95,6 +95,7 @@ _END = lazy_pattern(r"(?:^|_)(?:first|last|start|end|begin|until|min|max)(?:_|$)
 _MOST_IN_RANGE = 1_000
 _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
+_WORD = lazy_pattern(r"\w+")
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
 _TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
 _TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
@@ -110,7 +111,7 @@ _where_asked_again = applies_where(
 
 
 def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
-    """Return whether a text has no words, or only those of the question.
+    """Return whether a text has no words, or only those of the question and all that tell something.
 
     The words with which the policy ``text_answer`` asks for a call say nothing either, nor do few words over
     and over that the task does not have. "Done." says nothing where something is asked, and no call was made.
@@ -120,6 +121,11 @@ def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
     asked, said = context.input.to_do, text.strip(" .!")
     is_question = clauses.REQUEST_MARK.search(asked) is not None
     is_echo = is_question and text.strip().casefold() == asked.strip().casefold()
+    if is_question and asks_what(asked):
+        tells_as_much = clauses.telling_words(text) == clauses.telling_words(asked)
+        is_echo = is_echo or (
+            tells_as_much and {*_WORD.findall(text.casefold())} <= {*_WORD.findall(asked.casefold())}
+        )
     if is_echo or text.strip() == _NO_CALL or not text.strip(" .…") or clauses.is_stuck(text, asked):
         return True
     is_done = is_question and not state.ledger.counted.attempts and _ONLY_DONE.fullmatch(said) is not None
@@ -534,30 +540,41 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     items = (_items_left(state, context) or _looked_up_for_other(text, state, context)) if is_asked else ()
     if items:
         return describe_left(items)
-    if denies(text) or not (state.ledger.counted.attempts and _acting_in(context.toolset.offered)):
+    if denies(text) or not state.ledger.counted.attempts:
         return ""
-    from reactive_agents.kernel.ordered_acts import claims_left, only_asks_to_tell  # its tables are large
-
-    attempts = {
-        *state.ledger.counted.attempts,
-        *(each.name for each in _calls_in(context.input.history.messages)),
-    }
-    task = context.input.to_do
-    tells = clauses.REQUEST_MARK.search(task) or only_asks_to_tell(task)  # how something is
-    uncalled = () if tells else claims_left(text, context.toolset.offered, attempts, results_of(state))
-    uncalled = uncalled or _unread_condition(state, context) or _asked_and_uncalled(text, state, context)
+    uncalled = _asked_and_uncalled(text, state, context)
+    if not uncalled and _acting_in(context.toolset.offered):
+        uncalled = _claimed_and_uncalled(text, state, context) or _unread_condition(state, context)
     return f"Not called: {', '.join(uncalled)}." if uncalled else ""
 
 
+def _claimed_and_uncalled(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return the tools for what an answer says is done, and that were not called."""
+    from reactive_agents.kernel.ordered_acts import claims_left, only_asks_to_tell  # its tables are large
+
+    task = context.input.to_do
+    if clauses.REQUEST_MARK.search(task) or only_asks_to_tell(task):
+        return ()  # it tells how something is
+    before = (each.name for each in _calls_in(context.input.history.messages))
+    attempts = {*state.ledger.counted.attempts, *before}
+    return claims_left(text, context.toolset.offered, attempts, results_of(state))
+
+
 def _asked_and_uncalled(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    """Return the tools that act, and that a task and an answer are about."""
-    if not state.ledger.told.get(TEXT_ANSWER) or not state.ledger.counted.succeeded:
+    """Return the tools that a task and an answer are about, once the model was asked.
+
+    One that only looks something up is for what no result tells of.
+    """
+    is_asked = any(map(state.ledger.told.get, (TEXT_ANSWER, LEFT_OUT)))
+    if not is_asked or not state.ledger.counted.succeeded:
         return ()
     task, (unused, used) = context.input.to_do, _unused_and_used(state, context)
+    found = subjects_in("\n".join(results_of(state)))
     return tuple(
         each.name
         for each in context.toolset.offered
-        if each.name in unused and clauses.may_act(each)
+        if each.name in unused
+        if clauses.may_act(each) or clauses.read_tool(each.name, each.description).subjects.isdisjoint(found)
         if all(clauses.is_open_for(said, {each.name: unused[each.name]}, used) for said in (task, text))
     )
 
