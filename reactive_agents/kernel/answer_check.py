@@ -169,7 +169,8 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     """Return whether a text says what a tool said of its failure.
 
     A clause of it denies something, and has a word of the error, or it begins with a no where the error
-    denies something, too. What may pass, such as a timeout, is no reason to end.
+    denies something, too. Of an error without a denial it may have several words alone: "Roma was full". What
+    may pass, such as a timeout, is no reason to end.
 
     Args:
         is_repeated: whether the tool failed the time before too, so that it has not passed.
@@ -181,7 +182,10 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     clauses = clauses_of(text)
     if clauses and says_whether(clauses[0]) and denies(clauses[0]) and denies(detail):
         return True
-    return any(read_clause(each).denies and told & begins_words(each) for each in clauses)
+    if any(read_clause(each).denies and told & begins_words(each) for each in clauses):
+        return True
+    found, said = words_of(detail), [words_of(each) - UNTELLING for each in clauses]
+    return not denies(detail) and any(len(each) > 1 and each <= found for each in said)
 
 
 def is_empty(result: str) -> bool:

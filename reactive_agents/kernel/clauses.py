@@ -65,7 +65,9 @@ MANY_WORDS = 20
 _TOTAL = lazy_pattern(expression("total"), re.IGNORECASE)
 """Words of a total of several things."""
 _MEAN = lazy_pattern(expression("mean"), re.IGNORECASE)
-_OR, _AND_WORD = (lazy_pattern(expression(each), re.IGNORECASE) for each in ("or", "and"))
+_OR = lazy_pattern(expression("or"), re.IGNORECASE)
+_AND_WORD = lazy_pattern(rf"(?<![\w-]){alternatives('and')}(?![\w'’-])")
+"""Not "e-mail" and "I", which begin with words of other languages."""
 _SPARED = lazy_pattern(rf"{expression('spare')}[^,;!?\n]{{0,80}}", re.IGNORECASE)
 """What is to be left as it is, after the words that say so."""
 _FIGURE_ASKED = lazy_pattern(expression("figure_asked"), re.IGNORECASE)

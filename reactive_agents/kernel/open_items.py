@@ -25,6 +25,7 @@ _SEPARATOR = re.compile(
 )
 """What stands between two items of a list, in some twelve languages; a word stands before the last one."""
 _OR = re.compile(expression("or"), re.IGNORECASE)
+_OTHERWISE = re.compile(expression("otherwise"), re.IGNORECASE)
 _GAP = re.compile(r"\s{2,}")
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -187,7 +188,7 @@ def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
         if asks and not number:
             continue  # "Which account holds more, savings or giro?"
         given, is_edge = part.split(), number in (0, len(parts) - 1)
-        if number == at or not given or _is_known(given, known, number, len(parts)):
+        if number == at or not given or _OTHERWISE.match(part) or _is_known(given, known, number, len(parts)):
             continue
         if number == 0 and named and len(given) > size:
             given = given[1:]  # the first word of a sentence is no name

@@ -178,6 +178,8 @@ _DATA = re.compile(
     re.IGNORECASE,
 )
 """Descriptions that name what a tool returns: "Status of a claim"."""
+_ABSENT = re.compile(expression("absent"), re.IGNORECASE)
+"""Errors about what does not exist."""
 _TEXT_AFTER = re.compile(r"[:：](?!\d|//)(?:[ \t]*\n\s*\n[\s\S]*|.*)")
 """A colon with the rest of the line, or the paragraphs after it, as in a letter or a conversation."""
 
@@ -685,6 +687,11 @@ def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> 
     """Return whether a text and a result both say that what a tool does is done."""
     acts = _acts_of(tool).intersection(_past_acts(text))
     return bool(acts) and any(not acts.isdisjoint(_past_acts(each)) for each in results)
+
+
+def is_needless(tool: ToolDefinition, error: str) -> bool:
+    """Return whether something could not be deleted because it does not exist."""
+    return "delete" in _acts_of(tool) and _ABSENT.search(error) is not None
 
 
 def is_for_another_act(tool: ToolDefinition, failed: ToolDefinition, task: str, result: str) -> bool:

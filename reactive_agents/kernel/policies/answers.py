@@ -353,7 +353,7 @@ def undone_act(
     another act of the task; one beside it in its turn is no later one, except for one of several that the
     task leaves to choose from: "on a1 or a2". Any call that worked counts after a failure of a tool whose
     verb is not in the task; and in a task that is not English, a tool that worked before is not known to be
-    the one that the task orders.
+    the one that the task orders. Of several to be deleted, one that does not exist is no failure.
     """
     if not any(step.is_failed_call for step in steps):
         return None
@@ -368,7 +368,7 @@ def undone_act(
     by = ""
     made: dict[CallId | None, ReasoningStep | None] = {}
     chosen, is_choice = list[ToolDefinition](), clauses.leaves_choice(task)
-    from reactive_agents.kernel.ordered_acts import is_for_another_act  # takes a while to read
+    from reactive_agents.kernel.ordered_acts import is_for_another_act, is_needless  # takes a while to read
 
     for step in steps:
         known = step.metadata
@@ -380,6 +380,8 @@ def undone_act(
             continue
         if known.success and is_choice and clauses.may_act(tool):
             chosen.append(tool)
+        if step.is_failed_call and tool.name in counted.succeeded and is_needless(tool, step.content):
+            continue
         if step.is_failed_call and not step.is_declined_or_in_doubt and tool.name in wanted:
             if all(is_for_another_act(each, tool, task, "") for each in chosen):
                 failed, by = step, tool.name

@@ -1193,6 +1193,63 @@ def test_one_of_several_to_choose_from_may_fail_in_the_same_turn() -> None:
             assert result.status == status
 
 
+@pytest.mark.parametrize("turns", [slice(None), slice(None, None, -1)])
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("Tell Ben by e-mail or text message that I'm late.", "Ben was texted; his mailbox is full."),
+        ("Sag Ben per E-Mail oder SMS, dass ich komme.", "Ben hat eine SMS; sein Postfach ist voll."),
+        ("Tell Ben by text message and e-mail that I'm late.", ""),
+    ],
+)
+def test_one_way_of_several_may_fail_beside_another(task: str, said: str, turns: slice) -> None:
+    def send_email(to: str, body: str) -> str:
+        """Send an e-mail."""
+        raise ValueError("the mailbox is full")
+
+    def send_text(to: str, text: str) -> str:
+        """Send a text message."""
+        return "delivered"
+
+    made = [call("send_email", to="Ben", body="late"), call("send_text", to="Ben", text="late")]
+    model = ScriptedLLM(calls(*made[turns]), forever(answer(said or "Ben was texted; his mailbox is full.")))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(send_email, send_text)
+    assert builder.build().run_sync(task).status == ("completed" if said else "partial")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [("b.tmp does not exist", "completed"), ("b.tmp is read-only", "partial")]
+)
+def test_one_of_several_to_delete_need_not_exist(error: str, status: str) -> None:
+    def delete_file(path: str) -> str:
+        """Delete a file."""
+        if path == "b.tmp":
+            raise OSError(error)
+        return "deleted"
+
+    made = [call("delete_file", path="a.tmp"), call("delete_file", path="b.tmp")]
+    model = ScriptedLLM(calls(*made), forever(answer(f"a.tmp is deleted; {error}.")))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(delete_file)
+    assert builder.build().run_sync("Delete a.tmp and b.tmp.").status == status
+
+
+@pytest.mark.parametrize("said", ["Napoli is booked for 20:00; Roma was full.", "Napoli is booked at 20:00."])
+def test_where_the_task_says_what_to_do_else_a_failure_may_be_told_in_its_words(said: str) -> None:
+    def book_table(restaurant: str, day: str) -> str:
+        """Book a table."""
+        if restaurant == "Roma":
+            raise ValueError("Roma is full")
+        return "booked for 20:00"
+
+    made = [call("book_table", restaurant=each, day="tonight") for each in ("Roma", "Napoli")]
+    model = ScriptedLLM(calls(*made), forever(answer(said)))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(book_table)
+    result = builder.build().run_sync("Book a table for tonight, at Roma if possible, otherwise at Napoli.")
+    is_told = "full" in said
+    assert result.status == ("completed" if is_told else "partial")
+    assert not is_told or result.reason == "The model gave its final answer."
+
+
 def test_no_call_is_missed_for_what_others_did_or_what_a_tool_looks_at_itself() -> None:
     def list_log() -> str:
         """List the log."""
