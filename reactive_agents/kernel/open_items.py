@@ -37,6 +37,12 @@ _FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)"
 _ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[a-zA-Z.-]{0,60}[a-zA-Z]", re.ASCII)
 _DETERMINER = re.compile(rf"{alternatives('article')}\s+(?=\S)")
 """An article before an item, which is no part of what is looked up."""
+_ARTICLE = re.compile(alternatives("article"))
+_CONTRACTED = {
+    short: long.replace("+", " ")
+    for short, _, long in (each.partition("=") for each in word_set("contracted"))
+}
+"""Prepositions with an article in one word, in full."""
 _WORD = re.compile(r"\w[\w'’]*")
 _LIST_WORDS = word_set("and") | word_set("or")
 _FINITE = word_set("finite")
@@ -210,7 +216,9 @@ def _parallel(parts: list[str], item: str, known: str) -> Iterator[str]:
     words, named = item.split(), all(map(_is_name, item.split()))
     size = len(words)
     for one, other in pairwise(parts):
-        said, given = one.split(), other.split()
+        said, given = (
+            " ".join(_CONTRACTED.get(word, word) for word in each.split()).split() for each in (one, other)
+        )
         ats = [
             at for at in range(1, len(said)) if " ".join(said[at : at + size]).casefold() == item.casefold()
         ]
@@ -225,7 +233,9 @@ def _parallel(parts: list[str], item: str, known: str) -> Iterator[str]:
         else:
             continue
         chosen = given[start : start + size]
-        if given[start - 1 : start] != [before] or len(chosen) < size or not _alike(words, chosen):
+        beside = given[start - 1 : start]
+        is_like = beside == [before] or all(map(_ARTICLE.fullmatch, (before, *beside)))
+        if not is_like or len(chosen) < size or not _alike(words, chosen):
             continue
         if (named or said[at + size :][:1] == given[start + size :][:1]) and not _is_in(chosen, known):
             yield " ".join(chosen)
