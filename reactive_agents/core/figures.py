@@ -61,6 +61,8 @@ _LONGEST_NUMBER = 300
 _MILLION = 1e6
 _LONGEST_COUNT = 60.0
 """The largest unit of which the rest is told too."""
+_YEARS = range(1900, 2200)
+"""Numbers that may be years, of which the next one is known too."""
 _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
 _CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
@@ -289,11 +291,12 @@ class KnownNumbers:
             so_far = [*accumulate(found, lambda before, each: (before + each)[:_MOST_NUMBERS], initial=none)]
             # in other units, or as a share, a number is not computed with: of one result all would follow
             more = {*_converted(so_far[-1])}.union(*map(_shares, {*found, *so_far}))
+            more |= {each + step for each in numbers if each in _YEARS for step in (-1, 1)}
             columns = ([*self._each], self._every, self._others)
             added = ([each for each in column if each not in self._shares] for column in columns)
             sums = {total for column in added for total in column_sums(column)}
             self._computed = sorted({*_operations(numbers, self._shares), *sums})
-            self._reached = sorted({*self._computed, *_rests(numbers), *more})
+            self._reached = sorted({*self._computed, *_rests({*numbers, *sums}), *_minutes(numbers), *more})
         if has_between(self._reached, low, high):
             return True
         return any(
@@ -383,11 +386,14 @@ def _operations(numbers: Sequence[float], shares: Container[float] = ()) -> Iter
                 yield a / b * 100
 
 
-def _rests(numbers: Sequence[float]) -> Iterable[float]:
+def _rests(numbers: Iterable[float]) -> Iterable[float]:
     """Yield the smaller unit beside a larger one: "2 hours and 22 minutes"."""
-    for a in numbers:
-        yield from (a % unit for unit in _UNITS if a > unit <= _LONGEST_COUNT)
-        yield from (a / b % 1 * 60 for b in numbers if b)
+    return (each % unit for each in numbers for unit in _UNITS if each > unit <= _LONGEST_COUNT)
+
+
+def _minutes(numbers: Sequence[float]) -> Iterable[float]:
+    """Yield the minutes beside whole hours of a quotient."""
+    return (a / b % 1 * 60 for a in numbers for b in numbers if b)
 
 
 def in_another_unit(text: str, shown: str) -> frozenset[str]:
@@ -429,7 +435,12 @@ def follows_at_once(value: float, numbers: Iterable[float]) -> bool:
     known = [*islice(numbers, _MOST_NUMBERS + 1)]
     if len(known) > _MOST_NUMBERS:
         return True
-    exact = (*_operations(known), *_rests(known), *(each + 12 for each in known if each <= 12))
+    exact = (
+        *_operations(known),
+        *_rests(known),
+        *_minutes(known),
+        *(each + 12 for each in known if each <= 12),
+    )
     other = (*_converted(known), *(each / 100 * _MOST_OF_BYTE for each in known))
     return any(abs(each - value) < 1e-9 for each in exact) or any(
         abs(each - value) <= _CONVERTED * value for each in other

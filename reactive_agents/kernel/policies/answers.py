@@ -496,8 +496,10 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
     Before any call, also what a question names which the answer is about figures that it cannot know.
     """
     task, offered = context.input.to_do, _offered(state, context)
+    if context.input.calls.attempts:
+        return ()  # what the calls of earlier passes were about is not known here
     named = clauses.claimed_in(text, task, offered)
-    if not named and not (state.ledger.counted.attempts or context.input.calls.attempts):
+    if not named and not state.ledger.counted.attempts:
         named = _told_unseen(text, clauses.looked_up_by(task, offered), state, context)
     if not named:
         return ()
