@@ -43,6 +43,7 @@ from reactive_agents.kernel.policies.answers import (
     call_missing,
     is_foreseen,
     items_left,
+    looked_up_for_other,
     said_before,
     undone_act,
 )
@@ -395,16 +396,19 @@ def call_missing_in(
 def items_left_in(
     result: results.ReasoningResult, strategy_input: StrategyInput, services: StrategyServices
 ) -> tuple[str, ...]:
-    """Return the items that no call of a run was for, of :func:`items_left`."""
+    """Return the items that no call of a run was for, of :func:`items_left`.
+
+    Where there are none, what the answer tells of, of :func:`looked_up_for_other`.
+    """
     if strategy_input.plan_id is not None:
         return ()
-    return items_left(
-        order_in(strategy_input.task_description),
-        definitions_in(services.kernel.tools),
-        result.steps,
-        result.tool_results.values(),
-        strategy_input.history.messages,
-    )
+    task, offered = order_in(strategy_input.task_description), definitions_in(services.kernel.tools)
+    found, history = result.tool_results, strategy_input.history.messages
+    items = items_left(task, offered, result.steps, found.values(), history)
+    if items or strategy_input.earlier is not None:
+        return items
+    told = said_before(strategy_input.settings.system_prompt, strategy_input.memory, history)
+    return looked_up_for_other(result.output or "", task, offered, result.steps, found, told)
 
 
 def undone_act_in(

@@ -511,15 +511,33 @@ def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str
     return tuple(each for each in named if each.casefold() not in known)
 
 
-def _looked_up_for_other(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    """Return what an answer tells of, where something else was looked up instead."""
-    offered, counted = context.toolset.offered, state.ledger.counted
-    if not (counted.succeeded and _is_first(context)) or not _acting_in(offered).isdisjoint(counted.attempts):
+def looked_up_for_other(
+    text: str,
+    task: str,
+    tools: Sequence[ToolDefinition],
+    steps: Sequence[ReasoningStep],
+    results: Mapping[str, str],
+    told: str,
+) -> tuple[str, ...]:
+    """Return what a text tells of, where only something else was looked up instead.
+
+    Args:
+        results: the full texts of the results of the steps, by their keys.
+        told: what was said before the task.
+    """
+    calls = _calls_made(steps, results)
+    if not calls or not _acting_in(tools).isdisjoint(each.tool for each in calls):
         return ()
     from reactive_agents.kernel.ordered_acts import replaced_left  # takes a while to read
 
-    calls = _calls_made(state.steps, tool_results(state.scratchpad))
-    return replaced_left(context.input.to_do, text, offered, calls, _said_before(context))
+    return replaced_left(task, text, tools, calls, told)
+
+
+def _looked_up_for_other(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    if not _is_first(context):
+        return ()
+    results, offered, told = tool_results(state.scratchpad), context.toolset.offered, _said_before(context)
+    return looked_up_for_other(text, context.input.to_do, offered, state.steps, results, told)
 
 
 def _is_first(context: KernelContext) -> bool:
@@ -540,9 +558,7 @@ def without_call(text: str, state: KernelState, context: KernelContext) -> str:
     That is an item of a list that the model was asked about, an act that the answer says is done, or what an
     act depends on.
     """
-    is_asked = state.ledger.told.get(LEFT_OUT)
-    items = (_items_left(state, context) or _looked_up_for_other(text, state, context)) if is_asked else ()
-    if items:
+    if state.ledger.told.get(LEFT_OUT) and (items := _items_left(state, context)):
         return describe_left(items)
     if denies(text) or not state.ledger.counted.attempts:
         return ""
