@@ -101,6 +101,23 @@ async def test_what_was_done_or_denied_costs_nothing_more(strategy: str, turns: 
     assert result.metadata.model_calls == len(turns)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "turns"),
+    [
+        (PLAN, [planned(GOT), say("Order 1010: 10.50"), satisfied("s2")]),
+        ("reflexion", [LOOK, *([answer("Order 1010: 10.50")] * 2), ACCEPTED]),
+        ("reactive", [LOOK, answer("Order 1010: 10.50")]),
+        ("direct", [LOOK, say("Order 1010: 10.50")]),
+    ],
+)
+async def test_the_reason_of_every_strategy_names_what_another_look_up_stands_for(
+    strategy: str, turns: list[Turn]
+) -> None:
+    result, _ = await run(strategy, "What is the total of order 1010?", *turns)
+    assert result.status == "completed"
+    assert "No call was made for: 1010." in result.reason
+
+
 async def test_a_plan_that_leaves_an_act_out_is_asked_about_it_in_its_answer() -> None:
     task, claim = "Refund order 1001 with 3.50.", "Order 1001 was refunded with 3.50."
     turns = planned(GOT), say(claim), satisfied("s2")
