@@ -65,8 +65,8 @@ _YEARS = range(1900, 2200)
 """Numbers that may be years, of which the next one is known too."""
 _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
-_CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
-"""Those between units of two systems, for figures of results."""
+_CONVERSIONS = (2.54, 3.28084)
+"""Those between units of two systems, for figures of results, besides :data:`_IN_OTHER_UNIT`."""
 _MOST_OF_BYTE = 255
 """The full brightness of many lamps, of which a task gives a share."""
 _IN_OTHER_UNIT: Mapping[str, tuple[str, Callable[[float], float]]] = {
@@ -286,17 +286,15 @@ class KnownNumbers:
             if any(has_between(self._sums, low * n - part, high * n - part) for n in terms):
                 return True
         if self._reached is None:
-            found = [tuple(self._values(text)[0] for text in _counted(each)) for each in self._results]
-            none = tuple[float, ...]()
-            so_far = [*accumulate(found, lambda before, each: (before + each)[:_MOST_NUMBERS], initial=none)]
-            # in other units, or as a share, a number is not computed with: of one result all would follow
-            more = {*_converted(so_far[-1])}.union(*map(_shares, {*found, *so_far}))
+            found = (self._values(text)[0] for each in self._results for text in _counted(each))
+            # in other units a number is not computed with: of one result all would follow
+            more = {*_converted(islice(found, _MOST_NUMBERS))}
             more |= {each + step for each in numbers if each in _YEARS for step in (-1, 1)}
             columns = ([*self._each], self._every, self._others)
             added = ([each for each in column if each not in self._shares] for column in columns)
             sums = {total for column in added for total in column_sums(column)}
             self._computed = sorted({*_operations(numbers, self._shares), *sums})
-            self._reached = sorted({*self._computed, *_rests({*numbers, *sums}), *_minutes(numbers), *more})
+            self._reached = sorted({*self._computed, *_rests(numbers, sums), *more})
         if has_between(self._reached, low, high):
             return True
         return any(
@@ -386,14 +384,10 @@ def _operations(numbers: Sequence[float], shares: Container[float] = ()) -> Iter
                 yield a / b * 100
 
 
-def _rests(numbers: Iterable[float]) -> Iterable[float]:
+def _rests(numbers: Sequence[float], sums: Iterable[float] = ()) -> Iterable[float]:
     """Yield the smaller unit beside a larger one: "2 hours and 22 minutes"."""
-    return (each % unit for each in numbers for unit in _UNITS if each > unit <= _LONGEST_COUNT)
-
-
-def _minutes(numbers: Sequence[float]) -> Iterable[float]:
-    """Yield the minutes beside whole hours of a quotient."""
-    return (a / b % 1 * 60 for a in numbers for b in numbers if b)
+    yield from (each % unit for each in (*numbers, *sums) for unit in _UNITS if each > unit <= _LONGEST_COUNT)
+    yield from (a / b % 1 * 60 for a in numbers for b in numbers if b)
 
 
 def in_another_unit(text: str, shown: str) -> frozenset[str]:
@@ -438,7 +432,6 @@ def follows_at_once(value: float, numbers: Iterable[float]) -> bool:
     exact = (
         *_operations(known),
         *_rests(known),
-        *_minutes(known),
         *(each + 12 for each in known if each <= 12),
     )
     other = (*_converted(known), *(each / 100 * _MOST_OF_BYTE for each in known))
@@ -459,21 +452,10 @@ def column_sums(numbers: Sequence[float]) -> Iterable[float]:
 def _converted(numbers: Iterable[float]) -> Iterable[float]:
     """Return numbers in the units of another system."""
     for each in numbers:
-        yield each * 1.8 + 32  # degrees of Fahrenheit
-        yield (each - 32) / 1.8
+        yield from (convert(each) for _, convert in _IN_OTHER_UNIT.values())
         for unit in _CONVERSIONS:
             yield each * unit
             yield each / unit
-
-
-def _shares(found: Iterable[float]) -> Iterable[float]:
-    """Return the percentages of larger numbers, and of every second, third …"""
-    numbers = [each for each in found if each >= SMALL][:_MOST_NUMBERS]
-    for stride in range(1, _LONGEST_STRIDE + 1):
-        for start in range(stride):
-            column = numbers[start::stride]
-            total = sum(column)
-            yield from (each * 100 / total for each in column)
 
 
 def _before_last_operation(
