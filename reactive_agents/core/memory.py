@@ -52,7 +52,7 @@ class MemoryEntry(Value):
     Attributes:
         content: one line of text.
         source: where it comes from, such as the name of the tool.
-        task_id: the task in which it was stored; empty for none.
+        task_id: the task in which it was stored or renewed last; empty for none.
         importance: 0 to 1, as when it was last seen; it decays with time.
         created_at: when it was first stored.
         seen_at: when it was last stored; the same text again is not a new entry.

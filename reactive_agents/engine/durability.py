@@ -221,7 +221,8 @@ def _stricter(own: InDoubt | None, parent: RunJournal | None) -> InDoubt:
     The stricter of the two holds: who has to settle calls of a run has to settle those of its sub-runs too.
     """
     given = own, None if parent is None else parent.in_doubt
-    return next((each for each in _STRICTEST if each in given), "tell")
+    holding: list[InDoubt] = [each for each in _STRICTEST if each in given]
+    return holding[0] if holding else "tell"
 
 
 async def _described_run(
@@ -356,15 +357,15 @@ async def _ended(
     record: RunRecord, journal: RunJournal, status: RunStatus, text: str
 ) -> Result[None, errors.RecordErrors]:
     """Store the outcome of a run, with the stores that it is still to be written to."""
-    owes, named = journal.owes, (journal.run_id, journal.holder, status, text)
+    owes, run_id, holder = journal.owes, journal.run_id, journal.holder
     if not owes:  # a custom record need not know of them
-        return await ask_record(record, RunRecord.end, None, *named)
-    ended = await ask_record(record, RunRecord.end, None, *named, owes=owes)
+        return await ask_record(record, RunRecord.end, None, run_id, holder, status, text)
+    ended = await ask_record(record, RunRecord.end, None, run_id, holder, status, text, owes=owes)
     if isinstance(ended, Success):
         _log.warning(
             "The run %s has ended, but could not be written to: %s. It is written there when run, resume,"
             " recover or a worker can do so.",
-            journal.run_id,
+            run_id,
             ", ".join(owes),
         )
     return ended

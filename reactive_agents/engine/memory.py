@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -17,15 +18,16 @@ from reactive_agents.core.ids import SessionId
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import replaced
+from reactive_agents.effects import attempt_foreign
 from reactive_agents.engine.context import OWNER, ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
-from reactive_agents.kernel.service_calls import call_outside_record, call_service, is_built_in
+from reactive_agents.kernel.service_calls import call_outside_record, call_service, is_built_in, once
 from reactive_agents.ports import MemoryService
 
 if TYPE_CHECKING:
-    from reactive_agents.core.memory import SessionSnapshot
+    from reactive_agents.core.memory import FlushReport, SessionSnapshot
     from reactive_agents.core.results import ReasoningResult
 
 _log = logging.getLogger("reactive_agents")
@@ -68,18 +70,10 @@ async def memory_flush(
     stopped_early = services.handle.control.stopped is not None and not services.handle.kernel_states
     if context.reasoning is None or stopped_early:
         return Success(context)  # nothing was done, and the input was perhaps not checked
-    from reactive_agents.core.memory import FlushReport
-
-    flushed = await call_service(
-        "memory",
-        memory,
-        MemoryService.flush,
-        FlushReport,
-        _owned(context.task),
-        context.reasoning,
-        llm=_model_to_spare(services),
-        model=context.selected_model,
-    )
+    journal, llm = services.journal, _model_to_spare(services)
+    flush = partial(_flush, memory, _owned(context.task), context.reasoning, llm, context.selected_model)
+    continued = journal is not None and journal.run.attempt > 1
+    flushed = await once("memory.flush", partial(flush, is_again=continued))
     if not isinstance(flushed, Success):
         await _owe(context, services, flushed=False)
         return Failure(context.failure_of("memory-flush")(flushed.failure()))
@@ -95,6 +89,31 @@ async def memory_flush(
         return Failure(context.failure_of("memory-flush")(saved.failure()))
     services.events.publish(events.MemorySnapshotSaved, context.agent_id, context.session_id)
     return Success(context)
+
+
+async def _flush(
+    memory: MemoryService,
+    task: Task,
+    result: ReasoningResult,
+    llm: MeteredLLM | None = None,
+    model: str | None = None,
+    *,
+    is_again: bool,
+) -> Result[FlushReport, errors.MemoryErrors | errors.ServiceFailed]:
+    """Store a run in memory, but not a second time after a crash if memory can tell.
+
+    Args:
+        is_again: whether it may have been stored before.
+    """
+    from reactive_agents.core.memory import FlushReport  # of agents with memory
+
+    holds = getattr(memory, "holds", None) if is_again else None
+    known = None if holds is None else await attempt_foreign(holds, bool, task)
+    if isinstance(known, Success) and known.unwrap():
+        return Success(FlushReport(0, 0))
+    return await call_outside_record(
+        "memory", memory, MemoryService.flush, FlushReport, task, result, llm=llm, model=model
+    )
 
 
 async def _owe(context: ExecutionContext, services: EngineServices, *, flushed: bool) -> None:
@@ -113,10 +132,8 @@ async def store_owed(
     Args:
         result: ``None`` if only the snapshot of the run is missing.
     """
-    from reactive_agents.core.memory import FlushReport
-
     if result is not None:
-        flushed = await call_outside_record("memory", memory, MemoryService.flush, FlushReport, task, result)
+        flushed = await _flush(memory, task, result, is_again=True)
         if isinstance(flushed, Failure) or flushed.unwrap().skipped:
             return flushed
     return await call_outside_record("memory", memory, MemoryService.snapshot, None, snapshot)

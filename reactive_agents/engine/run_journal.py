@@ -215,8 +215,12 @@ class RunJournal:
     def owes(self) -> tuple[OwedStore, ...]:
         """The stores that something could not be written to, each once."""
         owed = [each for each in self._entries.values() if each.key.startswith(OWED)]
-        own = (each for each in owed if not each.number or not self.is_shared(each))
-        return tuple(dict.fromkeys(map(store_of, own)))
+        stores: list[OwedStore] = [store_of(each) for each in owed if not self._is_of_origin(each)]
+        return tuple(dict.fromkeys(stores))
+
+    def _is_of_origin(self, entry: RunEntry) -> bool:
+        """Return whether an entry is shared; this attempt's own have no number."""
+        return entry.number > 0 and self.is_shared(entry)
 
     @property
     def size(self) -> int:
@@ -308,10 +312,15 @@ class RunJournal:
         Args:
             written: what is written, each of a type of its own.
         """
+        if self.record is None:
+            return
+        key = f"{OWED}{store}:{_branch_of(self).name('o')}"
+        known = self._entries.get(key)
+        if known is not None and not self._is_of_origin(known):
+            self._arrive(known.at)
+            return
         body: JsonObject = {name: encode(value) for name, value in written.items()}
-        key = f"{OWED}{store}:{sha256(data_to_json(body).encode(errors='backslashreplace')).hexdigest()[:16]}"
-        if key not in self._entries:
-            await self.keep(key, "service", body)
+        await self.keep(key, "service", body)
 
     async def settle(self) -> None:
         """Wait until all entries are stored, or raise ``RunStopped``."""

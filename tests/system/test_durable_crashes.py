@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.durable_crashes import STRATEGIES
+from tests.support.owed_crashes import CASES
 from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +43,18 @@ def test_each_strategy_killed_at_boundaries(tmp_path: Path, strategy: str) -> No
     print(counts)
     assert counts["resumed"] == counts["kills"] > 20 // int(EVERY)
     assert counts["repeated"] == counts["events_lost"] == 0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_killed_beside_the_writes_to_its_stores(tmp_path: Path, case: str) -> None:
+    """Session, cost, memory and audit have it once, also if their disk was full as the run ended."""
+    command = [sys.executable, "-m", "tests.support.owed_crashes", str(tmp_path / case), EVERY, case]
+    (tmp_path / case).mkdir()
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    counts = json.loads(ended.stdout)
+    print(counts)
+    assert counts["kills"] >= counts["boundaries"] // int(EVERY) > 20 // int(EVERY) - 1
 
 
 JUDGED = """

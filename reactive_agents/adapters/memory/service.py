@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from threading import Lock
 
 import anyio.to_thread
@@ -163,6 +164,13 @@ class SqliteMemory:
         if isinstance(flushed, Success):
             self._drop_notes(task.id)
         return flushed
+
+    @effect
+    async def holds(self, task: Task) -> Result[bool, MemoryErrors]:
+        """Return whether a run has stored its memories, perhaps just before a crash."""
+        return await self._database.read(
+            "holds", partial(store.holds_task, agent_id=task.agent_id, task_id=task.id)
+        )
 
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:

@@ -33,7 +33,7 @@ from reactive_agents.adapters.sqlite import microseconds as microseconds
 from reactive_agents.adapters.sqlite import moment_of as moment_of
 from reactive_agents.core import memory
 from reactive_agents.core.codec import to_json
-from reactive_agents.core.ids import AgentId
+from reactive_agents.core.ids import AgentId, TaskId
 
 HALF_LIFE: Mapping[memory.MemoryKind, timedelta] = {
     "working": timedelta(hours=1),
@@ -164,15 +164,17 @@ def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntr
         return entry
     renewed = evolve(
         known,
+        task_id=entry.task_id,
         importance=reinforced(known.importance, entry.importance),
         seen_at=max(known.seen_at, moment_of(microseconds(entry.seen_at))),
         successes=known.successes + entry.successes,
         executions=known.executions + entry.executions,
     )
     connection.execute(
-        "UPDATE memories SET importance = ?, seen_at = ?, fades_at = ?, successes = ?, executions = ? "
-        "WHERE id = ?",
+        "UPDATE memories SET task_id = ?, importance = ?, seen_at = ?, fades_at = ?, successes = ?,"
+        " executions = ? WHERE id = ?",
         (
+            renewed.task_id,
             renewed.importance,
             microseconds(renewed.seen_at),
             fades_at(renewed),
@@ -182,6 +184,12 @@ def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntr
         ),
     )
     return renewed
+
+
+def holds_task(connection: Transaction, agent_id: AgentId, task_id: TaskId) -> bool:
+    """Return whether a task was the last one to store or renew an entry."""
+    chosen = "SELECT 1 FROM memories WHERE agent_id = ? AND task_id = ? LIMIT 1"
+    return connection.execute(chosen, (agent_id, task_id)).fetchone() is not None
 
 
 def get(connection: Transaction, entry_id: memory.MemoryId) -> memory.MemoryEntry | None:
