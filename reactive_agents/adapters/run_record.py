@@ -373,6 +373,11 @@ class SqliteRunRecord:
         self._unread: set[str] = set()
         self._leases: LeaseRenewal[_Held] = LeaseRenewal("run-leases", self._renew)
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether tasks, answers and results are encrypted."""
+        return self._seal.has_key
+
     async def aclose(self) -> None:
         """Close the file; the next use opens it again."""
         await self._file.aclose()

@@ -111,6 +111,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
         )
         for guardrail in _guardrail(config.guardrails, components)
         for _ in _first(_wrong_components(config, components, tools))
+        for _ in _first(_recorded_in_clear(config, components, tools, handoffs))
         for shape in _shape(components.output_type)
         for _ in _check_answers(handoffs, shape)
     )
@@ -390,6 +391,25 @@ def _wrong_components(
     strategies = (*StrategyRegistry().names(), *(name for name, _ in components.strategies))
     yield _unknown_name("reasoning.default_strategy", reasoning.default_strategy, strategies)
     yield _unknown_name("reasoning.kernel", reasoning.kernel, (*BUILT_IN_KERNELS, *kernels))
+
+
+def _recorded_in_clear(
+    config: AgentConfig, components: AgentComponents, tools: ToolSettings, handoffs: tuple[Handoff, ...]
+) -> Iterator[InvalidConfig | None]:
+    """Yield the agents with a key whose runs this agent, which has none, would record."""
+    if config.durability is None or components.record_key is not None:
+        return
+    from reactive_agents.adapters.run_record import KEY_VARIABLE  # by durable agents
+
+    if KEY_VARIABLE in os.environ:
+        return
+    for agent in (*(each.agent for each in tools.tools), *(each.agent for each in handoffs)):
+        if isinstance(agent, ReactiveAgent) and agent.container.settings().durability is not None:
+            record = agent.container.memory.record().value_or(None)
+            if getattr(record, "is_encrypted", False):
+                got = f"no key, and the agent {agent.name!r}, whose runs are encrypted"
+                expected = "a key here too, since its runs are recorded here, or that agent without one"
+                yield InvalidConfig("durability", got, expected)
 
 
 def _unknown_name(option: str, name: str, known: tuple[str, ...]) -> InvalidConfig | None:

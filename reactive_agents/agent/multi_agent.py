@@ -124,7 +124,7 @@ def agent_tool(
         ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]
     chosen = name or agent_tool_name(agent.name)
     text = description or f"Run the agent {agent.name} on a task and get its answer."
-    return tool(
+    made = tool(
         name=chosen,
         description=text,
         timeout_s=timeout_s,
@@ -133,6 +133,7 @@ def agent_tool(
         retries=retries,
         resumable=True,
     )(ask)
+    return evolve(made, agent=agent)
 
 
 def _answer(result: TaskResult[Any]) -> str:

@@ -113,6 +113,8 @@ async def conduct_durably(
             chosen = await _record_of_sub_run(record, parent, parent.record, run_id)
             if isinstance(chosen, Failure):
                 return _not_begun(engine, task, run_id, chosen.failure(), parent)
+            if record is not None and _is_encrypted(record) and not _is_encrypted(chosen.unwrap()):
+                raise RunStopped(_in_clear(parent.run_id, engine.settings.name))
             record = chosen.unwrap()
     if record is None:
         raise RuntimeError("A durable run has no record.")
@@ -223,6 +225,16 @@ def _stricter(own: InDoubt | None, parent: RunJournal | None) -> InDoubt:
     given = own, None if parent is None else parent.in_doubt
     holding: list[InDoubt] = [each for each in _STRICTEST if each in given]
     return holding[0] if holding else "tell"
+
+
+def _is_encrypted(record: RunRecord) -> bool:
+    """Return whether a record is encrypted; a custom one says so by ``is_encrypted``."""
+    return bool(getattr(record, "is_encrypted", False))
+
+
+def _in_clear(run_id: RunId, agent: str) -> errors.RunRefused:
+    problem = f"has a run of {agent!r}, which encrypts its runs, and would record it in clear: give it a key"
+    return errors.RunRefused(run_id, f"{problem} too, or {agent!r} none")
 
 
 async def _described_run(

@@ -527,6 +527,38 @@ async def test_of_an_agent_and_its_caller_the_stricter_setting_for_calls_in_doub
     assert asked == (["pay"] if holds == "ask" else [])
 
 
+@pytest.mark.parametrize("hands_over", [False, True])
+async def test_an_agent_with_a_key_is_refused_below_a_caller_that_would_record_it_in_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hands_over: bool
+) -> None:
+    secret = ReactiveAgents.create().with_name("secret").with_llm(ScriptedLLM(*[answer("A pear.")] * 2))
+    secret = secret.with_reasoning().with_durability(tmp_path / "own.db", recover=False, key=b"k" * 32)
+    built = secret.build()
+
+    def caller(*turns: Any, **durability: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        one = one.with_handoffs(later) if hands_over else one.with_tools(agent_tool(built))
+        return one.with_durability(tmp_path / "r.db", recover=False, **durability).build()
+
+    later = handoff(lambda: built, name="secret")  # found in the run alone
+    name = "transfer-to-secret" if hands_over else "secret"
+    turns = call(name, **({} if hands_over else {"task": "Name a fruit."})), *[answer("A pear.")] * 2
+    if hands_over:
+        agent = caller(*turns)
+        with pytest.raises(AgentError, match="'secret', which encrypts its runs"):
+            await agent.run("Name a fruit.", run_id="r")
+        assert b"pear" not in (tmp_path / "r.db").read_bytes()
+        assert (await agent.runs.find("r")).state == "interrupted"
+        assert "pear" in ((await caller(*turns, key=b"o" * 32).runs.resume("r")).output or "")
+        return
+    with pytest.raises(AgentError, match="'secret', whose runs are encrypted"):
+        caller()
+    monkeypatch.setenv("REACTIVE_AGENTS_RUNS_KEY", "A" * 43)
+    assert (await caller(*turns).run("Name a fruit.", run_id="r")).output == "A pear."
+    with closing(sqlite3.connect(tmp_path / "r.db")) as file:
+        assert all(task.startswith("sealed:") for (task,) in file.execute("SELECT task FROM runs"))
+
+
 async def keep_error(context: RunContext, made: ToolCall, run: Any) -> ToolResult:
     """Return the result of a call as it is."""
     result: ToolResult = await run(made.arguments)

@@ -94,6 +94,7 @@ class Tool(Generic[_P, _R, _D]):
         signature: the signature of the function when it became a tool.
         given_description: replaces the docstring's description.
         given_schema: replaces the schema of the function's annotations.
+        agent: the agent that the function runs, if it is ``agent_tool``.
         was_done: returns after a crash whether the call with an idempotency key took effect.
         requires_approval, risk, output, idempotent, volatile, external, resumable, return_direct, retries: as
             in the definition.
@@ -115,6 +116,7 @@ class Tool(Generic[_P, _R, _D]):
     signature: ToolSignature = field(kw_only=True, repr=False)
     given_description: str | None = field(default=None, kw_only=True, repr=False)
     given_schema: ArgumentSchema | None = field(default=None, kw_only=True, repr=False)
+    agent: Any = field(default=None, kw_only=True, repr=False)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function itself, without validation, approval or timeout."""
