@@ -47,8 +47,12 @@ from reactive_agents.core.run_record import (
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.engine.durability import cancel_left, engine_definition, task_difference
-from reactive_agents.engine.recorded_answers import recorded_outcome
+from reactive_agents.engine.durability import (
+    cancel_left,
+    engine_definition,
+    outcome_of_record,
+    task_difference,
+)
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.run_journal import arguments_in_doubt, order_note
 from reactive_agents.engine.services import RunOverrides
@@ -226,7 +230,7 @@ class Runs(Generic[R]):
                 )
             before = run.state
             await anyio.sleep(_POLL_S)
-        outcome = recorded_outcome(run, self.engine.ports.output_shape)
+        outcome = await outcome_of_record(self._record, run, self.engine.ports.output_shape)
         if isinstance(outcome, errors.RunRefused):
             raise AgentError(outcome)
         return self._present(result_or_raise(outcome))

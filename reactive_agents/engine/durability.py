@@ -46,9 +46,11 @@ from reactive_agents.engine.recorded_answers import (
     cancelled_run,
     data_of,
     ended_runs,
+    lacks_history,
     recorded_outcome,
     store_of,
     stored_outcome,
+    with_history,
 )
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_journal import (
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts
     from reactive_agents.kernel.events import EventReader
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 
 _log = logging.getLogger("reactive_agents")
@@ -144,7 +147,7 @@ async def conduct_durably(
         if parent is not None:
             parent.reached[run_id] = None
             _count_ended_run(engine, claim.run)
-        return _ended_run(engine, task, claim.run, overrides)
+        return await _ended_run(engine, record, task, claim.run, overrides)
     try:
         read = await _earlier_entries(record, claim, run, accept_changes=accept_changes)
     except GeneratorExit:  # no await is allowed from here on
@@ -337,7 +340,7 @@ async def _conducted(
             await journal.keep(f"{ACCEPTED}{journal.run.attempt}", "service", differences, later=True)
             BRANCH.set(RunBranch(journal))  # whose time is that of the recorded answers
         outcome = await engine.conduct_phases(task, run_id, overrides, streaming=streaming, journal=journal)
-        await to_the_end(partial(end, *stored_outcome(outcome)))
+        await to_the_end(partial(end, *stored_outcome(outcome, journal.begun)))
         return outcome
     except RunStopped as stopped:
         if not stopped.error.run_id:  # what reads the entries does not know it
@@ -568,13 +571,31 @@ def _not_begun(
     return refused_run(engine, task, run_id, interrupted)
 
 
-def _ended_run(
-    engine: ExecutionEngine, task: Task, run: RecordedRun, overrides: RunOverrides
+async def outcome_of_record(
+    record: RunRecord, run: RecordedRun, shape: Maybe[Shape[Any]]
+) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
+    """Return the outcome of an ended run as it was, with its history.
+
+    Args:
+        shape: the current output type.
+    """
+    outcome = recorded_outcome(run, shape)
+    if not isinstance(outcome, Success) or not lacks_history(run):
+        return outcome
+    read = await ask_record(record, RunRecord.entries, tuple, run.run_id)
+    if isinstance(read, Failure):
+        return errors.RunRefused(run.run_id, f"cannot be read: {read.failure().message}")
+    return Success(with_history(outcome.unwrap(), run, read.unwrap()))
+
+
+async def _ended_run(
+    engine: ExecutionEngine, record: RunRecord, task: Task, run: RecordedRun, overrides: RunOverrides
 ) -> Result[TaskResult, TaskFailed]:
     difference, readers = task_difference(run.task, task), overrides.readers
     if difference:
         return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference), readers)
-    outcome = recorded_outcome(run, overrides.services.get("output_shape", engine.ports.output_shape))
+    shape = overrides.services.get("output_shape", engine.ports.output_shape)
+    outcome = await outcome_of_record(record, run, shape)
     if isinstance(outcome, errors.RunRefused):
         return refused_run(engine, task, run.run_id, outcome, readers)
     events = _started(engine.settings, engine.ports, run.task, run.run_id)

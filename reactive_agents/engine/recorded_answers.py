@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from attrs import evolve
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
@@ -172,11 +173,29 @@ def call_of(entry: RunEntry) -> str:
 # --- the outcome of a run -------------------------------------------------------------------------------
 
 
-def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, str]:
-    """Return the status of an ended run, and its outcome as JSON text."""
+BEGUN = "sessions.begin1"
+"""The key of the entry of what a run was shown of its session."""
+_SHOWN = '{"shown":'
+"""Begins an outcome whose history is the end of that of its entry, with the number of its messages."""
+
+
+def stored_outcome(
+    outcome: Result[TaskResult, TaskFailed], begun: RunEntry | None = None
+) -> tuple[RunStatus, str]:
+    """Return the status of an ended run, and its outcome as JSON text.
+
+    Args:
+        begun: the entry that has the history of the run, which is then not stored again.
+    """
     ended = end_of(outcome)
     if isinstance(ended, TaskResult):
-        return ended.status, data_to_json({"result": encode(ended)})
+        result = cast(dict[str, Any], encode(ended))
+        shown = len(ended.history)
+        if shown and begun is not None:
+            value: Any = data_of(begun).get("value") or {}
+            if value.get("messages", [])[-shown:] == result["history"]:
+                return ended.status, data_to_json({"shown": shown, "result": {**result, "history": []}})
+        return ended.status, data_to_json({"result": result})
     status: RunStatus = "cancelled" if ended.status == "cancelled" else "failed"
     return status, data_to_json({"failed": encode(ended)})
 
@@ -189,7 +208,7 @@ def end_of(outcome: Result[TaskResult, TaskFailed]) -> TaskResult | TaskFailed:
 def recorded_outcome(
     run: RecordedRun, shape: Maybe[Shape[Any]] = Nothing
 ) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
-    """Return the outcome of an ended run.
+    """Return the outcome of an ended run, without the history that :data:`BEGUN` has.
 
     Args:
         shape: the current output type, which an earlier version of the agent may not have had.
@@ -212,6 +231,21 @@ def recorded_outcome(
         if isinstance(read, Success):
             return Failure(read.unwrap())
     return errors.RunRefused(run.run_id, f"has a result that cannot be read: {read.failure().message}")
+
+
+def lacks_history(run: RecordedRun) -> bool:
+    """Return whether the history of an ended run is in its entry alone."""
+    return run.result.startswith(_SHOWN)
+
+
+def with_history(result: TaskResult, run: RecordedRun, entries: Iterable[RunEntry]) -> TaskResult:
+    """Return the result of a run with its history, out of its entries."""
+    shown: int = json.loads(run.result)["shown"]
+    for entry in entries:
+        if entry.key == BEGUN:
+            read: Any = outcome_in(data_of(entry), "value", History, ServiceErrors)
+            return evolve(result, history=read.unwrap().messages[-shown:])
+    return result
 
 
 def cancelled_run(run: RecordedRun, at: datetime, metadata: TaskResultMetadata) -> TaskFailed:

@@ -52,6 +52,7 @@ from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, eff
 from reactive_agents.engine.execution_control import ControlRequest, ExecutionControl
 from reactive_agents.engine.recorded_answers import (
     APPROVAL_RULE,
+    BEGUN,
     OWED,
     PUBLISHED,
     SERVICES,
@@ -226,6 +227,11 @@ class RunJournal:
     def size(self) -> int:
         """The number of entries so far."""
         return len(self._entries)
+
+    @property
+    def begun(self) -> RunEntry | None:
+        """The entry of what the run was shown of its session, if it has one."""
+        return self._entries.get(BEGUN)
 
     def is_shared(self, entry: RunEntry) -> bool:
         """Return whether an entry belongs to the run that this one was forked from."""

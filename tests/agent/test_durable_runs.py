@@ -1073,6 +1073,35 @@ async def test_a_run_whose_sessions_cannot_be_used_goes_on_when_they_can(
     assert len(await again.sessions.read("s")) > 1
 
 
+async def test_a_turn_of_a_session_stores_its_history_once_and_has_it_in_its_result(tmp_path: Path) -> None:
+    def described(*turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        one = one.with_sessions(tmp_path / "s.db").with_durability(tmp_path / "r.db", recover=False)
+        return one.build()
+
+    said = "A plum of the first turn."
+    await described(*[answer(said)] * 2).run("Name a fruit.", session="s")
+    first = await described(*[answer("A pear.")] * 2).run("Name another.", run_id="r", session="s")
+    assert said in [each.content for each in first.history]
+    entries = "FROM run_entries WHERE run = (SELECT id FROM runs WHERE run_id = 'r')"
+    with closing(sqlite3.connect(tmp_path / "r.db")) as file:
+        stored = file.execute(f"SELECT result FROM runs WHERE run_id = 'r' UNION ALL SELECT body {entries}")
+        assert sum(text.count(said) for (text,) in stored) == 1
+    later = described()
+    assert await later.run("Name another.", run_id="r", session="s") == first
+    assert await later.runs.resume("r") == await later.runs.wait("r") == first
+    replayed = await later.runs.replay("r")
+    assert replayed.difference == ""
+    assert replayed.outcome is not None
+    assert replayed.outcome.unwrap().history == first.history
+    with sqlite_file(tmp_path / "r.db") as file:  # as an earlier version stored it
+        (text,) = file.execute("SELECT result FROM runs WHERE run_id = 'r'").fetchone()
+        (begun,) = file.execute(f"SELECT body {entries} AND key = 'sessions.begin1'").fetchone()
+        result = {**json.loads(text)["result"], "history": json.loads(begun)["value"]["messages"]}
+        file.execute("UPDATE runs SET result = ? WHERE run_id = 'r'", (json.dumps({"result": result}),))
+    assert await described().runs.resume("r") == first
+
+
 class Noted:
     """A service, with a list of the calls of its methods."""
 
