@@ -123,9 +123,12 @@ def _content_of_caller(services: EngineServices) -> RunContent | None:
 
 
 async def release_content(services: EngineServices) -> None:
-    """End the hold of a run on its content; a failure is logged."""
-    content = services.handle.content
-    if content is None:
+    """End the hold of a run on its content; a failure is logged.
+
+    The content of a turn that its session does not have yet stays.
+    """
+    content, journal = services.handle.content, services.journal
+    if content is None or (journal is not None and "sessions" in journal.owes):
         return
     released = await with_patience(content.release(), services)
     if released is None:

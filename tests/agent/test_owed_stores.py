@@ -13,13 +13,14 @@ import pytest
 from dependency_injector.providers import Object
 from returns.maybe import Some
 
-from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents import Image, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support import contents
 from tests.support.sqlite_files import audited, sqlite_file
 
 pytestmark = pytest.mark.anyio
@@ -255,3 +256,26 @@ async def test_what_a_sub_run_owes_is_written_after_the_next_run_of_its_agent(tm
     assert audited(tmp_path / "audit.db") == ["start", "start", "run", "run"]
     with sqlite_file(tmp_path / "runs.db") as file:
         assert file.execute("SELECT 1 FROM runs WHERE wanted <> '' OR holder <> ''").fetchall() == []
+
+
+async def test_the_image_of_a_turn_that_is_owed_stays_until_its_session_has_it(tmp_path: Path) -> None:
+    def described(*turns: Any, fills: Sequence[str] = ()) -> ReactiveAgent:
+        @tool(idempotent=True)
+        def look() -> str:
+            """Look."""
+            fill_disk(tmp_path, fills)
+            return "seen"
+
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(look)
+        one = one.with_sessions(tmp_path / "sessions.db").with_content(model_takes=["image"], unheld_bytes=0)
+        return one.with_durability(tmp_path / "runs.db", recover=False).build()
+
+    task = ["Look at it.", Image.from_bytes(contents.PNG)]
+    first = described(call("look"), answer("It is seen."), fills=["sessions"])
+    await first.run(task, run_id="order-1", session="s")
+    empty_disk(tmp_path, ["sessions"])
+    await described().runs.recover()
+    with sqlite_file(tmp_path / "sessions.db") as file:
+        held = file.execute("SELECT holder FROM content_holders").fetchall()
+        assert file.execute("SELECT count(*) FROM contents").fetchone() == (1,)
+    assert held == [("session:1",)]
