@@ -28,7 +28,7 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.tools import FINAL_ANSWER
-from reactive_agents.core.values import OMITTED, Value
+from reactive_agents.core.values import LIVE, OMITTED, Value
 
 if TYPE_CHECKING:
     from reactive_agents.core.config import MemoryScope
@@ -245,7 +245,12 @@ class SessionTurn(Value):
 
 @frozen(eq=False, repr=False)
 class SessionInfo(Value):
-    """A session in a list; ``title``: the beginning of its first task, or a new name."""
+    """A session in a list.
+
+    Attributes:
+        title: the beginning of its first task, or a new name.
+        is_held: whether a run of another process, or of this one, has its turn or waits for it.
+    """
 
     session: SessionId
     user: str | None
@@ -254,6 +259,7 @@ class SessionInfo(Value):
     messages: int
     created_at: datetime
     updated_at: datetime
+    is_held: bool = field(default=False, metadata=LIVE)
 
 
 def owner_of(user: str | None, session: str | None, scope: MemoryScope = "user") -> str:

@@ -739,7 +739,7 @@ class Turns:
             raise
         if int(turn) != info.turns:
             return
-        if (self._agent, info.session) in self._busy:
+        if info.is_held or (self._agent, info.session) in self._busy:
             raise web.Problem(409, "response_in_progress", "Another response is continuing it.")
         self.held = (self._agent, info.session)
         self._busy.add(self.held)
@@ -773,7 +773,8 @@ class Turns:
             raise missing if problem.status == 404 else problem from None
         if turn > info.turns:
             raise missing
-        if turn == info.turns and (self._agent, info.session) not in self._busy:
+        is_busy = info.is_held or (self._agent, info.session) in self._busy  # held: by another process too
+        if turn == info.turns and not is_busy:
             return root, turn
         fork = secrets.token_hex(8)
         try:

@@ -285,6 +285,40 @@ async def test_two_responses_go_on_from_one_each_in_its_own_way() -> None:
     assert "Blue it is." not in said[3]
 
 
+async def test_a_response_that_another_process_goes_on_from_is_gone_on_from_apart(tmp_path: Path) -> None:
+    began, go = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        began.set()
+        await go.wait()
+        return ""
+
+    made: dict[str, Any] = {}
+
+    async def ask(client: AsyncOpenAI, said: str, previous: Any) -> None:
+        made[said] = await client.responses.create(
+            model="clerk", input=said, previous_response_id=previous and previous.id
+        )
+
+    turns = say("Red or blue?"), call("wait"), say("Red it is.")
+    one = durable(tmp_path, *turns, tools=[wait])
+    other = durable(tmp_path, say("Blue it is."), say("You chose blue."), tools=[wait])
+    async with speaking(one) as here, speaking(other) as there, anyio.create_task_group() as group:
+        await ask(here, "Ask me.", None)
+        group.start_soon(ask, here, "Red.", made["Ask me."])
+        await began.wait()
+        with pytest.raises(openai.ConflictError):
+            await there.with_options(max_retries=0).responses.delete(made["Ask me."].id)
+        await ask(there, "Blue.", made["Ask me."])
+        await ask(there, "Which?", made["Blue."])
+        go.set()
+    assert made["Red."].output_text == "Red it is."
+    texts = [each.content for each in other.container.models.llm().requests[-1].messages]
+    assert ("Blue it is." in texts, "Red." in texts) == (True, False)
+
+
 async def test_a_conversation_is_kept_by_its_name_for_its_user() -> None:
     served = agent(say("Hello Ada."), say("You are Ada."), say("I do not know."))
     async with speaking(served) as client:

@@ -264,15 +264,19 @@ class SqliteSessions:
         of_turns = "FROM conversation_turns WHERE conversation = conversations.id"
         statement = (
             f'SELECT session, "user", title, (SELECT count(*) {of_turns}),'
-            f" (SELECT coalesce(sum(message_count), 0) {of_turns}), created_us, updated_us"
+            f" (SELECT coalesce(sum(message_count), 0) {of_turns}), created_us, updated_us,"
+            " EXISTS (SELECT 1 FROM conversation_tickets AS held WHERE held.agent = conversations.agent"
+            " AND held.session = conversations.session AND valid_until_us >= ?)"
             f" FROM conversations WHERE {chosen} ORDER BY updated_us DESC, id DESC LIMIT ?"
         )
 
         def work(file: sql.Transaction) -> tuple[SessionInfo, ...]:
-            rows = file.execute(statement, (*values, sql.row_limit(limit)))
+            rows = file.execute(statement, (self._shared_now(), *values, sql.row_limit(limit)))
             return tuple(
-                SessionInfo(named, owner, title, turns, messages, moment_of(created), moment_of(updated))
-                for named, owner, title, turns, messages, created, updated in rows
+                SessionInfo(
+                    named, owner, title, turns, messages, moment_of(created), moment_of(updated), bool(held)
+                )
+                for named, owner, title, turns, messages, created, updated, held in rows
             )
 
         return await self._file.read("list", work)
