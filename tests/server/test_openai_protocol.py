@@ -17,6 +17,7 @@ from openai import AsyncOpenAI
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.json import json_bytes
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import Task
@@ -24,7 +25,7 @@ from reactive_agents.server import create_app, openai_protocol, runs
 from reactive_agents.server.openai_protocol import Turns
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.contents import PNG
-from tests.support.servers import bearer, keys_in, listening
+from tests.support.servers import asking, bearer, keys_in, listening
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -658,3 +659,43 @@ async def test_a_run_is_cancelled_when_its_client_leaves(how: str) -> None:
         await until(lambda: not app.state.service.runs_under_way)
         assert app.state.service.ended == {"cancelled": 1}
         assert app.state.service.uses.open_streams == 0
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+async def test_a_request_with_a_key_gets_its_answer_after_its_client_left(path: str) -> None:
+    begun, go = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await go.wait()
+        return ""
+
+    async def receive() -> dict[str, Any]:
+        if sent:
+            return {"type": "http.request", "body": sent.pop()}
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        statuses.append(message.get("status"))
+
+    asked = {"model": "clerk", "input": "Do it.", "messages": [{"role": "user", "content": "Do it."}]}
+    sent, statuses = [json_bytes(asked)], list[Any]()
+    headers = {"host": "localhost", "content-type": "application/json", "idempotency-key": "order-7"}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    app: Any = create_app(agent(call("wait"), say("Done."), tools=[wait]))
+    async with asking(app) as client:
+        await app(scope, receive, send)
+        assert statuses[0] == 499
+        go.set()
+        again = await client.post(path, content=json_bytes(asked), headers=headers)
+    assert "Done." in again.text
+    assert app.state.service.started == 1
