@@ -380,7 +380,7 @@ class Runs(Generic[R]):
         await self._order(run_id, "cancel", by)
 
     async def stop(self, run_id: str, reason: str = "", *, by: str = "") -> None:
-        """End a run as ``partial`` with the results so far, in whatever process it is.
+        """End a run as ``partial`` with the results so far, in any process.
 
         The model call or tool under way is cut off. A run that no process has ends so when it is continued,
         before its first new call.
@@ -588,7 +588,9 @@ class Runs(Generic[R]):
 async def give_order(
     record: RunRecord, run_id: RunId, order: RunOrder, clock: Clock, by: str = PROGRAM, reason: str = ""
 ) -> Result[None, errors.RunRefused | errors.RecordErrors]:
-    """Order a run to pause, stop, cancel or continue; fails with the reason why it cannot.
+    """Order a run to pause, stop, cancel or continue.
+
+    Fails with the reason why it cannot.
 
     Args:
         by: who asks for it, for the audit log.

@@ -182,7 +182,7 @@ _DONE = {"cancel": "Cancelled", "stop": "Stopped", "pause": "Paused", "resume": 
 
 
 async def audit_requests(services: EngineServices) -> None:
-    """Append an entry for each accepted request to cancel, stop, pause or resume the run.
+    """Append an entry for each accepted request to control the run.
 
     They come at any time, so that a durable run does not record that they were appended.
     """

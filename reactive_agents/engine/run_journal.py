@@ -355,13 +355,19 @@ class RunJournal:
             control.resume(by=None)
 
     async def _stop_at_end(self) -> None:
-        """Stop a run that was to be stopped before this attempt, at its first step that is not recorded."""
+        """Stop a run at its first step that is not recorded.
+
+        It was ordered to stop before this attempt.
+        """
         if self.run.order == "stop" and self.control is not None:
             self.control.stop(by=None)
             await self.control.hold("")
 
     async def with_note(self, request: ControlRequest) -> ControlRequest:
-        """Return a request of another process with who made it and why, as far as the record says it."""
+        """Return a request of another process with who made it and why.
+
+        As far as the record says it.
+        """
         if request.by is not None or self.record is None:
             return request
         read = await ask_record(self.record, RunRecord.entries, tuple, self.run_id)

@@ -570,7 +570,10 @@ class RunRecord(Protocol):
         ...
 
     def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
-        """Order a run to pause, go on, or be stopped or cancelled for good; ``False`` when it ended."""
+        """Order a run to pause or go on, or to stop or be cancelled, for good.
+
+        ``False`` when it ended, or is being ended.
+        """
         ...
 
     def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:

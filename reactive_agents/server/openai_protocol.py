@@ -418,7 +418,7 @@ class OpenAIProtocol:
         settings: ModelSettings | None,
         run_id: RunId,
     ) -> tuple[runs.LiveRun, bool, AgentResponse]:
-        """Return the run of a response, whether it ends with this request, and the response."""
+        """Return the run of a response, as :meth:`_begin` does, and the response."""
         agent, user = self._service.agents[name], principal.acts_for(body.user)
         with self._turn(name) as turns:
             known = await self._stored(principal, run_id) if request.headers.get("idempotency-key") else None
@@ -512,7 +512,10 @@ class OpenAIProtocol:
     async def _begin(
         self, principal: Principal, name: str, asked: runs.RunRequest
     ) -> tuple[runs.LiveRun, bool]:
-        """Return the run, and whether it ends with this request: one with a key may be repeated."""
+        """Return the run, and whether it ends with this request.
+
+        A request with a key may be repeated, so that its run goes on.
+        """
         live = await self._service.start_here(principal, name, asked)
         return live, live.asked is asked and asked.key is None
 
