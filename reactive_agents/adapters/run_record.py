@@ -706,7 +706,7 @@ class SqliteRunRecord:
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
-        """Order a run to pause, stop, end or continue; ``False`` if it is too late."""
+        """Order a run to pause, stop, cancel or continue; ``False`` if it is too late."""
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()

@@ -31,10 +31,11 @@ from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers.layers import find_orders
 from reactive_agents.core import events
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import RunCancelled, root_cause
 from reactive_agents.core.governance import ApprovalDecision
 from reactive_agents.core.ids import CallId, RunId
-from reactive_agents.core.json import json_bytes
+from reactive_agents.core.json import JsonObject, json_bytes
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.redaction import joined_texts
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun
@@ -86,6 +87,7 @@ class Translation:
     _texts: list[str] = field(factory=list)
     _thinking: str | None = None
     _calls: dict[tuple[RunId, CallId], str] = field(factory=dict)
+    _actions: dict[tuple[RunId, str], list[str]] = field(factory=dict)
     _call_ids: set[str] = field(factory=set)
     _sent_results: set[str] = field(factory=set)
     _subagents: set[RunId] = field(factory=set)
@@ -127,12 +129,21 @@ class Translation:
                 found += self._retract(keep=policy in _KEPT_TEXTS)
             case events.ModelStreamRestarted() if is_main:
                 found += self._retract(keep=False)
+            case events.ReasoningStepCompleted(action=str(action)):
+                match from_json(action, JsonObject).value_or(None):
+                    case {"tool": str(name), "arguments": dict(arguments)}:
+                        self._actions.setdefault((event.run_id, name), []).append(json.dumps(arguments))
             case events.ToolCallStarted(tool_name=name, call_id=call, arguments=arguments):
                 found += self._close()
-                found += self._call(event.run_id, call, name, json.dumps(arguments), whose)
+                shown = json.dumps(arguments)
+                if shown in (intended := self._actions.get((event.run_id, name), [])):
+                    intended.remove(shown)
+                found += self._call(event.run_id, call, name, shown, whose)
             case events.ToolCallCompleted(tool_name=name, call_id=call):
-                if (event.run_id, call) not in self._calls:  # it was refused before it began
-                    found += [*self._close(), *self._call(event.run_id, call, name, "{}", whose)]
+                if (event.run_id, call) not in self._calls:  # it was refused, or answered, before it began
+                    intended = self._actions.get((event.run_id, name)) or ["{}"]
+                    found += self._close()
+                    found += self._call(event.run_id, call, name, intended.pop(0), whose)
                 shown = result_text(event.result) if event.success else event.error
                 made = self._calls.pop((event.run_id, call))
                 if made not in self._sent_results:

@@ -123,6 +123,19 @@ async def test_an_answer_streams_with_its_tool_calls_and_what_it_took() -> None:
     assert sum(each.total_tokens for each in end.usage) > 0
 
 
+async def test_a_call_that_is_not_made_is_shown_with_its_arguments() -> None:
+    """One that was made before, beside another one, and one of an unknown tool."""
+    again = calls(call("moons", planet="Mars"), call("moons", planet="Mars"), call("stars", sky="north"))
+    model = ScriptedLLM(call("moons", planet="Mars"), again, answer("Phobos and Deimos."))
+    async with served(model, moons) as client:
+        found = await stream(client, body(user("Which moons has Mars?")))
+    begun = {e.tool_call_id: e.tool_call_name for e in found if isinstance(e, ui.ToolCallStartEvent)}
+    given = {e.tool_call_id: json.loads(e.delta) for e in found if isinstance(e, ui.ToolCallArgsEvent)}
+    assert [name for name in begun.values() if name == "stars"] == ["stars"]
+    expected = {"moons": {"planet": "Mars"}, "stars": {"sky": "north"}}
+    assert [given[each] for each in begun] == [expected[name] for name in begun.values()]
+
+
 async def test_a_run_without_an_answer_says_why() -> None:
     """Interfaces show texts, not results."""
     model = ScriptedLLM(*[call("moons", planet="Mars")] * 2)
