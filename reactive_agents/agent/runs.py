@@ -388,6 +388,7 @@ class Runs(Generic[R]):
         Args:
             reason: a sentence that becomes part of the result's ``reason``.
         """
+        _refuse(wrong_value("reason", reason, str, "a sentence as a text"))
         await self._order(run_id, "stop", by, reason)
 
     async def pause(self, run_id: str, *, by: str = "") -> None:

@@ -296,6 +296,28 @@ async def test_the_audit_log_says_who_ended_or_paused_a_run_from_another_process
     assert (await running.runs.replay("r1")).difference == ""
 
 
+async def test_a_run_that_was_handed_over_is_stopped_from_another_process_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    work, path = Work(), tmp_path / "r.db"
+    model = ScriptedLLM(call("step", number=1))
+    billing = ReactiveAgents.create().with_name("billing").with_llm(model).with_reasoning()
+    desk = ReactiveAgents.create().with_name("desk").with_llm(ScriptedLLM(call("transfer-to-billing")))
+    desk = desk.with_reasoning().with_handoffs(billing.with_tools(work.step).build())
+    running = desk.with_durability(path, recover=False).build()
+    results: list[TaskResult] = []
+
+    async def run() -> None:
+        results.append(await running.run("Do it.", run_id="r1"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await work.begun.wait()
+        await agent(path, ScriptedLLM()).runs.stop("r1", "enough is done")
+    assert [each.metadata.terminated_by for each in results] == ["stopped"]
+    assert results[0].reason == "The run was stopped: enough is done."
+
+
 async def test_a_queued_run_that_is_stopped_asks_no_model(tmp_path: Path) -> None:
     llm = ScriptedLLM()
     one = agent(tmp_path / "r.db", llm)
