@@ -31,7 +31,7 @@ from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
 from reactive_agents.adapters.run_record import RUNS, SqliteRunRecord
 from reactive_agents.adapters.sqlite import version_of
-from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
+from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog
 from reactive_agents.core.conversation import SessionKey, SessionTurn
 from reactive_agents.core.errors import BudgetExceeded
 from reactive_agents.core.governance import AuditEntry, SpendingRecord
@@ -328,23 +328,24 @@ async def test_recorded_runs_are_read_and_go_on(tmp_path: Path, version: int) ->
 
 _KILLED = """
 import os, sqlite3, sys
-from reactive_agents.adapters.run_record import RUNS
+from pkgutil import resolve_name
 from reactive_agents.adapters.sqlite import Store, migrate
-*earlier, last = RUNS.versions
+store = resolve_name(sys.argv[2])
+*earlier, last = store.versions
 for place in range(len(last) + 1):
     if not os.fork():
         killed = (*last[:place], lambda _: os._exit(9), *last[place:])
         file = sqlite3.connect(sys.argv[1], isolation_level=None)
         file.execute("PRAGMA journal_mode = WAL")
         file.execute("PRAGMA cache_size = 1")  # so that pages are written before the end
-        migrate(file, Store("runs", (*earlier, killed)))
+        migrate(file, Store(store.name, (*earlier, killed)))
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 9
 """
 
 
-def kill_migrations(path: Path) -> None:
+def kill_migrations(path: Path, store: str) -> None:
     """Begin a migration of a file as often as it has statements, killed before another one each time."""
-    subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=True)
+    subprocess.run([sys.executable, "-c", _KILLED, str(path), store], check=True)
 
 
 async def test_a_record_whose_migration_is_killed_anywhere_opens_with_all_entries(tmp_path: Path) -> None:
@@ -352,7 +353,7 @@ async def test_a_record_whose_migration_is_killed_anywhere_opens_with_all_entrie
     query = "SELECT * FROM run_entries ORDER BY run, number"
     with closing(sqlite3.connect(path)) as file:
         before = file.execute(query).fetchall()
-    kill_migrations(path)
+    kill_migrations(path, "reactive_agents.adapters.run_record:RUNS")
     with closing(sqlite3.connect(path)) as file:
         assert (version_of(file, RUNS), file.execute(query).fetchall()) == (3, before)
     record = SqliteRunRecord(path, clock=FakeClock())
@@ -384,6 +385,23 @@ async def test_runs_in_a_file_with_their_log_are_read_and_go_on(tmp_path: Path) 
     assert (await attempt(record.order(waiting.run_id, "cancel"))).unwrap()
     assert (await attempt(record.delete(before=START.replace(year=9000)))).unwrap() == 2
     await record.aclose()
+
+
+async def test_runs_of_a_tool_are_found_in_a_log_from_before_its_calls_had_an_index(tmp_path: Path) -> None:
+    path = sample("run_log_2.db", tmp_path)
+    before = path.read_bytes()
+    log = SqliteRunLog(path, read_only=True)
+    (adding,) = (await attempt(log.runs(LoggedRunFilter(tool="add")))).unwrap()
+    await log.aclose()
+    assert (adding.run_id, path.read_bytes()) == ("run-1", before)
+    kill_migrations(path, "reactive_agents.adapters.telemetry.run_log:RUN_LOG")
+    log = SqliteRunLog(path)
+    (await attempt(log.check())).unwrap()
+    assert [run.run_id for run in (await attempt(log.runs(LoggedRunFilter()))).unwrap()] == ["run-2", "run-1"]
+    assert (await attempt(log.runs(LoggedRunFilter(tool="add")))).unwrap() == (adding,)
+    await log.aclose()
+    with closing(sqlite3.connect(path)) as file:
+        assert version_of(file, RUN_LOG) == RUN_LOG.newest
 
 
 # --- cost and audit -------------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ _INDEXES = (
         for column in ("user", "agent", "status", "session")
     ),
 )
+_BY_TOOL = "CREATE INDEX run_events_by_tool ON run_events (subject, run_id) WHERE kind = 'ToolCallCompleted'"
 RUN_LOG = sqlite.Store(
     "run log",
     (
@@ -100,6 +101,7 @@ RUN_LOG = sqlite.Store(
             " DELETE FROM run_texts WHERE run_id = OLD.run_id; END",
         ),
         ("CREATE INDEX logged_runs_by_parent ON logged_runs (parent) WHERE parent IS NOT NULL", *_INDEXES),
+        (_BY_TOOL,),
     ),
     postgres=(
         (
@@ -119,6 +121,7 @@ RUN_LOG = sqlite.Store(
             " FOR EACH ROW EXECUTE FUNCTION logged_run_deleted()",
         ),
         _INDEXES,
+        (_BY_TOOL,),
     ),
 )
 """Logged runs, their events, and the messages and tools of their requests, each once for a run."""
@@ -365,14 +368,14 @@ class SqliteRunLog:
         in_file = not text or not self._seal.has_key
 
         def work(file: sql.Transaction) -> tuple[LoggedRun, ...]:
+            called = _CALLED_OFTEN if _is_called_often(file, chosen.tool) else _CALLED_SELDOM
             wanted: dict[str, object] = {
                 "agent = ?": chosen.agent,
                 '"user" = ?': chosen.user,
                 "session = ?": chosen.session,
                 "status = ?": chosen.status,
                 "replace(tags, ?, '') <> tags": None if chosen.tagged is None else json.dumps(chosen.tagged),
-                "EXISTS (SELECT 1 FROM run_events AS used WHERE used.run_id = logged_runs.run_id"
-                " AND kind = 'ToolCallCompleted' AND subject = ?)": chosen.tool,
+                called: chosen.tool,
                 "started_us >= ?": None if chosen.since is None else sqlite.microseconds(chosen.since),
                 "started_us < ?": None if chosen.before is None else sqlite.microseconds(chosen.before),
                 "cost_usd >= ?": chosen.least_cost_usd,
@@ -614,6 +617,21 @@ def _run_of(row: tuple[Any, ...], seal: Seal) -> LoggedRun:
         _readable(detail, seal),
         *rest,
     )
+
+
+_CALLED_OFTEN = (
+    "EXISTS (SELECT 1 FROM run_events AS used WHERE used.run_id = logged_runs.run_id"
+    " AND kind = 'ToolCallCompleted' AND subject = ?)"
+)
+"""Looks at the latest runs until enough of them have called the tool."""
+_CALLED_SELDOM = "run_id IN (SELECT run_id FROM run_events WHERE kind = 'ToolCallCompleted' AND subject = ?)"
+"""Looks at the calls of the tool alone, of all runs."""
+_OFTEN = 1_000
+
+
+def _is_called_often(file: sql.Transaction, tool: str | None) -> bool:
+    some = "SELECT 1 FROM run_events WHERE kind = 'ToolCallCompleted' AND subject = ? LIMIT 1 OFFSET ?"
+    return tool is not None and file.execute(some, (tool, _OFTEN)).fetchone() is not None
 
 
 def _readable(text: str, seal: Seal) -> str:

@@ -447,6 +447,10 @@ async def work_of_operations(path: Path, size: int) -> dict[str, int]:
             [(run, agent, parent, session, user, at) for run, agent, parent, session, user, at in rows],
         )
 
+        tools = [(run, 1, "final-answer" if number % 2 else "fetch") for run, *_, number in rows]
+        tools += [("r5", 2, "seldom"), ("x", 2, "seldom"), ("x", 3, "seldom")]
+        file.executemany("INSERT INTO run_events VALUES (?, ?, 1, 'ToolCallCompleted', ?, '{}')", tools)
+
     (await log._file.write("fill", fill)).unwrap()
     work, works = await counted_work(log._file)
 
@@ -455,13 +459,18 @@ async def work_of_operations(path: Path, size: int) -> dict[str, int]:
     assert len(await work("the latest", log.runs(LoggedRunFilter(limit=5)))) == 5
     for names in ({"agent": "rare"}, {"session": "rare"}, {"user": "rare"}, {"parent": "x"}):
         assert len(await work(str(names), log.runs(LoggedRunFilter(**names, limit=5)))) == 1  # type: ignore[arg-type]
+    for name, some in (("seldom", 2), ("fetch", 5), ("unknown", 0)):
+        assert len(await work(name, log.runs(LoggedRunFilter(tool=name, limit=5)))) == some
     assert await work("no such status", log.runs(LoggedRunFilter(status="failed"))) == ()
     assert await work("forget", log.forget("rare")) == 2
     await log.aclose()
     return works
 
 
-def test_an_operation_on_a_log_of_many_runs_takes_no_more_than_on_one_of_few(tmp_path: Path) -> None:
+def test_an_operation_on_a_log_of_many_runs_takes_no_more_than_on_one_of_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "_OFTEN", 50)
     few = anyio.run(work_of_operations, tmp_path / "few.db", 200)
     many = anyio.run(work_of_operations, tmp_path / "many.db", 1_600)
     grown = {name: work / few[name] for name, work in many.items()}
