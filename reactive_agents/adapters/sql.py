@@ -224,4 +224,4 @@ def open_database(
         return PostgresDatabase(
             str(place), store, error, patience_s=patience_s, read_only=read_only, more=more
         )
-    return sqlite.SqliteFile(place, store, error, patience_s=patience_s, read_only=read_only, traced=traced)
+    return sqlite.shared_file(place, store, error, patience_s=patience_s, read_only=read_only, traced=traced)

@@ -539,6 +539,36 @@ class SqliteFile(Generic[_E]):
         self._one_at_a_time, self._works = threading.Lock(), _Works()
 
 
+_SHARED: weakref.WeakValueDictionary[tuple[object, ...], SqliteFile[Any]] = weakref.WeakValueDictionary()
+
+
+def shared_file(
+    path: DatabasePath,
+    store: Store,
+    error: Callable[[str, str], _E],
+    *,
+    patience_s: float = DEFAULT_PATIENCE_S,
+    read_only: bool = False,
+    traced: bool = False,
+) -> SqliteFile[_E]:
+    """Return the :class:`SqliteFile` of a store that this process has, or a new one.
+
+    So agents that are built for each request share one connection for each store of a file, which is closed
+    when the last of them is gone, or any of them closes it. Data in memory is not shared. Arguments as for
+    the class; those with others have another connection.
+    """
+    if is_postgres(path) or str(path) == IN_PROCESS:
+        return SqliteFile(path, store, error, patience_s=patience_s, read_only=read_only, traced=traced)
+    key = (str(place_of(path).absolute()), id(store), error, patience_s, read_only, traced)
+    with _FORKS.changing:
+        file = _SHARED.get(key)
+        if file is None:
+            file = _SHARED[key] = SqliteFile(
+                path, store, error, patience_s=patience_s, read_only=read_only, traced=traced
+            )
+        return file
+
+
 class _Forks:
     """Closes all files before a fork; the parent opens them again on use.
 

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import pytest
 import trio.testing
 from returns.result import Failure, Result, Success
 
+from reactive_agents import ReactiveAgent, ReactiveAgents
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
@@ -44,6 +46,7 @@ from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
+from reactive_agents.testing import ScriptedLLM, say
 from reactive_agents.testing.core import START, FakeClock
 from tests.support.fakes import refuse_thread
 from tests.support.memories import an_entry
@@ -783,6 +786,115 @@ async def test_a_file_is_used_where_the_system_gives_no_thread(
         "note", lambda each: each.execute("INSERT INTO notes VALUES ('b')").rowcount
     ) == Success(1)
     await file.aclose()
+
+
+# --- files that agents share ------------------------------------------------------------------------------
+
+
+def open_below(folder: Path) -> list[str]:
+    """The files below a folder that this process has open."""
+    found: list[str] = []
+    for each in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{each}"))
+    return sorted(name.removeprefix(f"{folder}/") for name in found if name.startswith(f"{folder}/"))
+
+
+needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files")
+
+
+@needs_proc
+def test_agents_that_are_built_for_each_request_and_not_closed_open_each_file_once(tmp_path: Path) -> None:
+    agents: list[ReactiveAgent[str]] = []
+
+    def serve(number: int) -> None:
+        builder = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hi.")))
+        builder = builder.with_memory(tmp_path / "memory.db").with_sessions(tmp_path / "sessions.db")
+        builder = builder.with_durability(tmp_path / "runs.db").with_cost(tmp_path / "cost.db")
+        agents.append(builder.build())
+        anyio.run(partial(agents[-1].run, "Say hi.", session=f"s{number}"))
+
+    serve(0)
+    once = open_below(tmp_path)
+    assert {"memory.db", "sessions.db", "runs.db", "cost.db"} <= {*once}
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(serve, range(1, 13)))
+    assert open_below(tmp_path) == once
+    agents.clear()
+    until_blocking(lambda: gc.collect() >= 0 and not open_below(tmp_path))  # leases are renewed for a moment
+
+
+@needs_proc
+async def test_a_shared_file_that_one_closes_is_opened_again_by_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    file, other = (sqlite.shared_file(path, NOTES, MemoryUnavailable) for _ in range(2))
+    add_note = "INSERT INTO notes VALUES ('a')"
+    for each in (file, other):
+        assert await each.write("note", lambda to: to.execute(add_note).rowcount) == Success(1)
+    assert open_below(tmp_path).count("notes.db") == 1
+    await file.aclose()
+    assert open_below(tmp_path) == []
+    assert await other.write("note", lambda to: to.execute(add_note).rowcount) == Success(1)
+    assert await sql.rows(other, "notes", str, "SELECT note FROM notes") == Success(("a",) * 3)
+    await other.aclose()
+
+
+def test_only_what_is_opened_alike_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "notes.db"
+    file = sqlite.shared_file(path, NOTES, MemoryUnavailable)
+    monkeypatch.chdir(tmp_path)
+    assert sqlite.shared_file("notes.db", NOTES, MemoryUnavailable) is file
+    assert sqlite.shared_file(path, NOTES, MemoryUnavailable, read_only=True) is not file
+    assert sqlite.shared_file(path, MEMORY, MemoryUnavailable) is not file
+    assert sqlite.shared_file(tmp_path / "other.db", NOTES, MemoryUnavailable) is not file
+    in_process = [sqlite.shared_file(sqlite.IN_PROCESS, NOTES, MemoryUnavailable) for _ in range(2)]
+    assert in_process[0] is not in_process[1]
+
+
+FORKED = """
+import os, sys, threading
+import anyio
+from reactive_agents.adapters.sqlite import Store, shared_file
+from reactive_agents.core.errors import MemoryUnavailable
+
+NOTES = Store("notes", (("CREATE TABLE notes (note TEXT)",),))
+before = shared_file(sys.argv[1], NOTES, MemoryUnavailable)
+
+def note(file, times):
+    async def main():
+        for _ in range(times):
+            done = await file.write("note", lambda to: to.execute("INSERT INTO notes VALUES ('a')").rowcount)
+            done.unwrap()
+    anyio.run(main)
+
+note(before, 1)
+threads = [threading.Thread(target=note, args=(before, 20)) for _ in range(3)]
+for each in threads:
+    each.start()
+children = []
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        connection = before._connection
+        note(shared_file(sys.argv[1], NOTES, MemoryUnavailable), 10)
+        note(before, 10)
+        os._exit(0 if connection is None else 9)
+    children.append(child)
+for each in threads:
+    each.join()
+for child in children:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+note(before, 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_fork_does_not_use_the_connection_that_threads_of_its_parent_share(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    subprocess.run([sys.executable, "-c", FORKED, str(path)], check=True)
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM notes").fetchone() == (1 + 3 * 20 + 3 * 20 + 1,)
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_threads_that_wait_for_a_while_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ class SqliteModelProfiles:
     """Stores profiles; any number of processes may write to one file."""
 
     def __init__(self, path: sqlite.DatabasePath) -> None:
-        self._file = sqlite.SqliteFile(path, PROFILES, _failed)
+        self._file = sqlite.shared_file(path, PROFILES, _failed)
 
     @effect
     async def save(self, profile: ModelProfile) -> Result[ModelProfile, ServiceFailed]:

@@ -85,7 +85,7 @@ class CachedLLM:
     def __init__(self, inner: LLM, path: sqlite.DatabasePath, *, address: str = "") -> None:
         self.inner = inner
         self._address = address
-        self._file = sqlite.SqliteFile(path, RESPONSES, _failed)
+        self._file = sqlite.shared_file(path, RESPONSES, _failed)
         self._flights: dict[str, _Flight] = {}
 
     def __getattr__(self, name: str) -> Any:

@@ -455,7 +455,7 @@ class KnownTools:
     """
 
     def __init__(self, path: sqlite.DatabasePath) -> None:
-        self._file = sqlite.SqliteFile(path, KNOWN_TOOLS, _failed)
+        self._file = sqlite.shared_file(path, KNOWN_TOOLS, _failed)
 
     @effect
     async def changes(self, tools: Sequence[ListedTool]) -> Result[tuple[str, ...], errors.ServiceFailed]:
