@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from dependency_injector.providers import Object
 from returns.result import Failure, Success
 
@@ -57,6 +58,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call
 from reactive_agents.testing.core import START
 from tests.support.embedders import ToyEmbedder
+from tests.support.spending import check_totals
 
 pytestmark = pytest.mark.anyio
 
@@ -405,6 +407,27 @@ async def test_runs_of_a_tool_are_found_in_a_log_from_before_its_calls_had_an_in
 
 
 # --- cost and audit -------------------------------------------------------------------------------------
+
+
+async def test_usage_from_before_sums_were_kept_is_summed_up(tmp_path: Path) -> None:
+    path = sample("cost_2.db", tmp_path)
+    kill_migrations(path, "reactive_agents.adapters.governance.cost_tracker:COST")
+    with closing(sqlite3.connect(path)) as file:
+        assert version_of(file, COST) == 2
+    big = RunUsage("big", Usage(10, 5, 15), 0.25, 1)
+    used = (big, RunUsage("small", Usage(2, 1, 3, reported=False), 0.5))
+    clerk = AgentId("clerk")
+    records = [
+        SpendingRecord(RunId("run-1"), TaskId("t1"), clerk, used, START, "ann"),
+        SpendingRecord(RunId("run-2"), TaskId("t2"), clerk, (big,), START + timedelta(days=1), "ann"),
+        SpendingRecord(RunId("run-3"), TaskId("t3"), AgentId("idle"), (), START + timedelta(days=1)),
+    ]
+    tracker = SqliteCostTracker(path, clock=FakeClock())
+    await check_totals(tracker, records)
+    assert (await attempt(tracker.forget("ann"))).unwrap() == 2
+    assert (await attempt(tracker.prune(START + timedelta(days=1)))).unwrap() == 1
+    await check_totals(tracker, [evolve(records[1], user=None), records[2]])
+    await tracker.aclose()
 
 
 @pytest.mark.parametrize("name", ["cost.db", "cost_and_audit.db", "cost_one_model_a_run.db"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from operator import add
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
@@ -40,6 +41,116 @@ _SPLIT = (
     "DROP TABLE spending",
 )
 
+# --- Sums of runs, kept by triggers: totals do not look at each run ---
+
+
+_HALF = 2**32
+_SUMMED = ("nano_usd", "unpriced_calls", "input_tokens", "output_tokens", "total_tokens")
+_KEPT = (
+    "runs",
+    "unreported",
+    # each in two halves, since a sum of SQLite is an error over 2^63
+    *(f"{column}_{half}" for column in _SUMMED for half in ("high", "low")),
+)
+_SUMS_TABLE = (
+    "CREATE TABLE spending_sums (kind TEXT NOT NULL, name TEXT NOT NULL, day TEXT NOT NULL,"
+    f" part INTEGER NOT NULL, {', '.join(f'{each} INTEGER NOT NULL' for each in _KEPT)},"
+    " PRIMARY KEY (kind, day, name, part))"
+)
+"""Sums of an agent, user, model or day: those of all its runs (``day`` is empty), and those of each day.
+
+On a server, the runs of a sum are in 16 parts, since those that end at once would wait for each other.
+"""
+_NONE = ", ".join("0" for _ in _SUMMED for _ in range(2))
+
+
+def _halves(of: str, *, sign: str = "") -> str:
+    return ", ".join(f"{sign}({of.format(each)} {how} {_HALF})" for each in _SUMMED for how in "/%")
+
+
+def _added(kinds: tuple[tuple[str, str], ...], sums: str, source: str, *, schema: str, part: str) -> str:
+    """Return the statement that adds sums to the rows of kinds, each with its name."""
+    rows = " UNION ALL ".join(
+        f"SELECT '{kind}', {name}, {day}, {part}, {sums} {source}"
+        for kind, name in kinds
+        for day in ("run.day", "''")
+    )
+    added = ", ".join(f"{each} = spending_sums.{each} + excluded.{each}" for each in _KEPT)
+    return (
+        f"INSERT INTO {schema}spending_sums SELECT * FROM ({rows}) AS new_sums WHERE true"
+        f" ORDER BY 1, 2, 3 ON CONFLICT (kind, day, name, part) DO UPDATE SET {added};"
+    )
+
+
+_KINDS = (("agent", "run.agent"), ("day", "run.day"), ("user", "run.user_id"))
+
+
+def _changes(schema: str = "", part: str = "0") -> dict[str, str]:
+    """Return the statements after each change of a table, by the change."""
+    user, of_run = (("user", "run.user_id"),), f"FROM {schema}spending_runs AS run WHERE run.run_id = "
+    changes: dict[str, str] = {}
+    for change, row, sign in (("INSERT", "NEW", ""), ("DELETE", "OLD", "-")):
+        at, halves = part.format(f"{row}.run_id"), _halves(f"{row}.{{}}", sign=sign)
+        unreported = f"{sign}(1 - {row}.reported)"
+        changes[f"{change} ON spending_runs"] = _added(
+            _KINDS,
+            f"{sign}1, 0, {_NONE}",
+            f"FROM (SELECT {row}.agent AS agent, {row}.day AS day, {row}.user_id AS user_id) AS run",
+            schema=schema,
+            part=at,
+        )
+        changes[f"{change} ON spending_models"] = "".join(
+            _added(kinds, f"{runs}, {unreported}, {halves}", f"{of_run}{row}.run_id", schema=schema, part=at)
+            for kinds, runs in ((_KINDS, "0"), ((("model", f"{row}.model"),), f"{sign}1"))
+        )
+    moved = ""
+    for row, sign in (("OLD", "-"), ("NEW", "")):
+        run = f"FROM (SELECT {row}.user_id AS user_id, {row}.day AS day) AS run"
+        used = f"{run} JOIN {schema}spending_models AS used ON used.run_id = {row}.run_id"
+        at, halves = part.format(f"{row}.run_id"), _halves("used.{}", sign=sign)
+        moved += _added(user, f"{sign}1, 0, {_NONE}", run, schema=schema, part=at)
+        sums = ", ".join(f"coalesce(sum({each}), 0)" for each in halves.split(", "))
+        sums = f"0, {sign}coalesce(sum(1 - used.reported), 0), {sums}"
+        moved += _added(user, sums, f"{used} GROUP BY run.user_id, run.day", schema=schema, part=at)
+    changes["UPDATE OF user_id ON spending_runs"] = moved
+    return changes
+
+
+def _filled(part: str = "0") -> Iterator[str]:
+    """Return the statements that sum up what is stored so far."""
+    at = part.format("run.run_id")
+    sums = ", ".join(f"coalesce(sum({each}), 0)" for each in _halves("used.{}").split(", "))
+    for kind, name in (*_KINDS, ("model", "used.model")):
+        join = "JOIN" if kind == "model" else "LEFT JOIN"
+        for day in ("run.day", "''"):
+            yield (
+                f"INSERT INTO spending_sums SELECT '{kind}', {name}, {day}, {at}, count(DISTINCT run.run_id),"
+                f" coalesce(sum(1 - used.reported), 0), {sums} FROM spending_runs AS run"
+                f" {join} spending_models AS used ON used.run_id = run.run_id GROUP BY 1, 2, 3, 4"
+            )
+
+
+_PART = "ascii(right({}, 1)) % 16"
+
+
+def _on_server() -> Iterator[str]:
+    schema = "reactive_agents."
+    for number, (change, body) in enumerate(_changes(schema, _PART).items()):
+        yield (
+            f"CREATE FUNCTION spending_summed_{number}() RETURNS trigger LANGUAGE plpgsql AS"
+            f" $$ BEGIN {body} RETURN NULL; END $$"
+        )
+        yield (
+            f"CREATE TRIGGER spending_summed_{number} AFTER {change}"
+            f" FOR EACH ROW EXECUTE FUNCTION spending_summed_{number}()"
+        )
+
+
+_IN_FILE = tuple(
+    f"CREATE TRIGGER spending_summed_{number} AFTER {change} BEGIN {body} END"
+    for number, (change, body) in enumerate(_changes().items())
+)
+
 COST = sqlite.Store(
     "cost",
     (
@@ -54,6 +165,7 @@ COST = sqlite.Store(
             _split_by_model,
         ),
         ("ALTER TABLE spending_runs ADD COLUMN user_id TEXT NOT NULL DEFAULT ''",),
+        (f"{_SUMS_TABLE} WITHOUT ROWID", *_filled(), *_IN_FILE),
     ),
     postgres=(
         (
@@ -67,6 +179,7 @@ COST = sqlite.Store(
             " reported bigint NOT NULL, PRIMARY KEY (run_id, model))",
         ),
         ("ALTER TABLE spending_runs ADD COLUMN user_id text COLLATE \"C\" NOT NULL DEFAULT ''",),
+        (_SUMS_TABLE.replace("INTEGER", "bigint"), *_filled(_PART), *_on_server()),
     ),
 )
 """Tokens and money of each run, by model."""
@@ -75,26 +188,30 @@ _INSERT_RUN = "INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLIC
 _INSERT_MODEL = "INSERT INTO spending_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "UPDATE spending_runs SET user_id = '' WHERE user_id = ?"
 _OLDEST = "SELECT run_id FROM spending_runs WHERE at_us < ? ORDER BY at_us LIMIT ?"
+_DELETE_EMPTY = "DELETE FROM spending_sums WHERE runs = 0"
 _DELETED_AT_ONCE = 500
-_HALF = 2**32
-_SUMMED = ("nano_usd", "unpriced_calls", "input_tokens", "output_tokens", "total_tokens")
-_SUMS = ", ".join(
+_COUNTED = ", ".join(
     (
-        "count(DISTINCT runs.run_id), coalesce(min(reported), 1)",
-        # each in two halves, since a sum of SQLite is an error over 2^63
-        *(f"coalesce(sum({each} / {_HALF}), 0), coalesce(sum({each} % {_HALF}), 0)" for each in _SUMMED),
+        "count(DISTINCT runs.run_id), coalesce(sum(1 - reported), 0)",
+        *(f"coalesce(sum({each}), 0)" for each in _halves("{}").split(", ")),
     )
 )
-_BY_COST = "coalesce(sum(nano_usd / 1.0), 0) DESC, 1"
-_FROM = "FROM spending_runs runs {} JOIN spending_models models USING (run_id) WHERE at_us >= ?"
-_QUERIES: dict[Grouping, str] = {
-    "model": f"SELECT model, {_SUMS} {_FROM.format('')} GROUP BY model ORDER BY {_BY_COST}",
-    "agent": f"SELECT agent, {_SUMS} {_FROM.format('LEFT')} GROUP BY agent ORDER BY {_BY_COST}",
-    "user": f"SELECT user_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY user_id ORDER BY {_BY_COST}",
-    "day": f"SELECT day, {_SUMS} {_FROM.format('LEFT')} GROUP BY day ORDER BY 1",
-    "run": f"SELECT run_id, {_SUMS} {_FROM.format('LEFT')} GROUP BY run_id ORDER BY {_BY_COST}",
+_GROUPED: dict[Grouping, str] = {
+    "model": "model",
+    "agent": "agent",
+    "user": "user_id",
+    "day": "day",
+    "run": "runs.run_id",
 }
-_EVER = -(2**63)
+_OF_RUNS = (
+    f"SELECT {{0}}, {_COUNTED} FROM spending_runs runs {{1}} JOIN spending_models models"
+    " ON models.run_id = runs.run_id WHERE at_us >= ? AND at_us < ? GROUP BY {0}"
+)
+_OF_SUMS = (
+    f"SELECT name, {', '.join(f'sum({each})' for each in _KEPT)} FROM spending_sums"
+    " WHERE kind = ? AND day {} GROUP BY name HAVING sum(runs) > 0"
+)
+_EVER, _NEVER = -(2**63), 2**63 - 1
 
 
 @frozen
@@ -161,8 +278,7 @@ class SqliteCostTracker:
             return Failure(_failed(wrong, "totals"))
 
         def work(connection: sql.Transaction) -> tuple[SpendingTotal, ...]:
-            earliest = _EVER if since is None else _microseconds(since)
-            return tuple(map(_total, connection.execute(_QUERIES[by], (earliest,))))
+            return tuple(map(_total, _rows_of(connection, by, since)))
 
         return await self._file.read("totals", work)
 
@@ -172,6 +288,7 @@ class SqliteCostTracker:
 
         def work(connection: sql.Transaction) -> int:
             named = connection.execute(_FORGET, (sqlite.storable(user),))
+            connection.execute(f"{_DELETE_EMPTY} AND kind = 'user' AND name = ?", (sqlite.storable(user),))
             return int(named.rowcount)
 
         return await self._file.erase("forget", work)
@@ -192,6 +309,8 @@ class SqliteCostTracker:
             names = [name for (name,) in rows]
             for table in ("spending_models", "spending_runs") if names else ():
                 connection.execute(f"DELETE FROM {table} WHERE run_id IN ({sql.marks(names)})", names)
+            if len(names) < _DELETED_AT_ONCE:
+                connection.execute(_DELETE_EMPTY)
             return len(names)
 
         deleted, some = 0, _DELETED_AT_ONCE
@@ -217,7 +336,7 @@ def is_cost_database(path: sqlite.DatabasePath) -> Result[bool, ServiceFailed]:
 
 
 def _wrong_grouping(by: object) -> str:
-    known = list(_QUERIES)
+    known = list(_GROUPED)
     return "" if by in known else f"The argument by: got {by!r}, expected one of {', '.join(known)}."
 
 
@@ -256,12 +375,43 @@ def _model_rows(spending: SpendingRecord) -> Iterator[tuple[str | int, ...]]:
         )
 
 
+def _rows_of(connection: sql.Transaction, by: Grouping, since: datetime | None) -> list[tuple[Any, ...]]:
+    """Return the name, the number of runs and of unreported ones and the sums of each group, in order."""
+    first, after = (_EVER, _NEVER) if since is None else (_microseconds(since), _NEVER)
+    found: list[tuple[Any, ...]] = []
+    if by != "run":
+        day = "" if since is None else f"{since.astimezone(UTC):%Y-%m-%d}"
+        kept = _OF_SUMS.format("> ?" if day or by == "day" else "= ?")
+        found = connection.execute(kept, (by, day)).fetchall()
+        after = _EVER if since is None else _microseconds(_end_of_day(since))
+    if first < after:  # of the runs of the first day only some count
+        of_runs = _OF_RUNS.format(_GROUPED[by], "" if by == "model" else "LEFT")
+        found += connection.execute(of_runs, (first, after)).fetchall()
+    summed: dict[str, list[int]] = {}
+    for name, *row in found:
+        before = summed.get(name)
+        summed[name] = [*map(int, row)] if before is None else [*map(add, before, map(int, row))]
+    rows = [
+        (
+            name,
+            runs,
+            unreported,
+            *(high * _HALF + low for high, low in zip(sums[::2], sums[1::2], strict=True)),
+        )
+        for name, (runs, unreported, *sums) in summed.items()
+    ]
+    return sorted(rows, key=lambda row: (row[0] if by == "day" else -row[3], row[0]))
+
+
+def _end_of_day(moment: datetime) -> datetime:
+    """Return the first moment of the next UTC day; the last that there is on the last day."""
+    begin = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return begin + timedelta(days=1) if begin.date() < date.max else datetime.max.replace(tzinfo=UTC)
+
+
 def _total(row: tuple[Any, ...]) -> SpendingTotal:
-    name, runs, reported, *halves = row
-    nano, unpriced, inputs, outputs, total = (
-        int(high) * _HALF + int(low) for high, low in zip(halves[::2], halves[1::2], strict=True)
-    )
-    return SpendingTotal(name, runs, Usage(inputs, outputs, total, bool(reported)), usd(nano), unpriced)
+    name, runs, unreported, nano, unpriced, inputs, outputs, total = row
+    return SpendingTotal(name, runs, Usage(inputs, outputs, total, not unreported), usd(nano), unpriced)
 
 
 def _microseconds(moment: datetime) -> int:

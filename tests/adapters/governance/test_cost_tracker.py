@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -15,7 +16,7 @@ from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.governance import cost_tracker
-from reactive_agents.adapters.governance.cost_tracker import SpendingTotal, SqliteCostTracker
+from reactive_agents.adapters.governance.cost_tracker import Grouping, SpendingTotal, SqliteCostTracker
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -23,6 +24,8 @@ from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import CostTracker
 from reactive_agents.testing.core import START, FakeClock
+from tests.support.spending import use_at_random
+from tests.support.sqlite_files import counted_work, sqlite_file
 
 pytestmark = pytest.mark.anyio
 
@@ -274,3 +277,41 @@ async def test_the_usage_of_old_runs_is_pruned(
     assert [each.name for each in (await attempt(tracker.totals("model"))).unwrap()] == ["big"]
     refused = (await attempt(tracker.prune(datetime(2026, 1, 1)))).failure()
     assert "before: got 2026-01-01T00:00:00, expected a moment with a time zone" in refused.message
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_totals_are_those_of_all_runs_that_are_kept(tmp_path: Path, seed: int) -> None:
+    tracker = SqliteCostTracker(tmp_path / "costs.db", clock=FakeClock())
+    await use_at_random(tracker, Random(seed))
+    await tracker.aclose()
+    with sqlite_file(tmp_path / "costs.db") as file:
+        assert file.execute("SELECT count(*) FROM spending_sums").fetchone() == (0,)
+
+
+async def work_of_totals(path: Path, days: int) -> dict[str, int]:
+    """Return the instructions of SQLite for totals of 96 runs a day."""
+    tracker = SqliteCostTracker(path, clock=FakeClock())
+
+    def fill(file: Any) -> None:
+        runs = [(f"r{number}", START + timedelta(minutes=15 * number)) for number in range(96 * days)]
+        at = [(name, f"{at:%Y-%m-%d}", int(at.timestamp() * 1e6)) for name, at in runs]
+        file.executemany("INSERT INTO spending_runs VALUES (?, 't', 'a', ?, ?, 0, 'u')", at)
+        rows = [(name, model) for name, _ in runs for model in ("big", "small")]
+        file.executemany("INSERT INTO spending_models VALUES (?, ?, 1, 0, 1, 1, 1, 1)", rows)
+
+    (await tracker._file.write("fill", fill)).unwrap()
+    work, works = await counted_work(tracker._file)
+    last_days = START + timedelta(days=days - 2)
+    groupings: tuple[Grouping, ...] = ("model", "agent", "user")
+    for by in groupings:
+        assert sum(total.runs for total in await work(f"{by}, all", tracker.totals(by))) >= 96 * days
+        await work(f"{by}, late", tracker.totals(by, since=last_days))
+    await tracker.aclose()
+    return works
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_totals_of_many_runs_take_no_more_than_those_of_few(tmp_path: Path) -> None:
+    few, many = await work_of_totals(tmp_path / "few.db", 4), await work_of_totals(tmp_path / "many.db", 32)
+    grown = {name: work / few[name] for name, work in many.items()}
+    assert {name: times for name, times in grown.items() if times > 1.2} == {}

@@ -11,8 +11,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 
 import anyio
 import anyio.to_thread
@@ -25,7 +27,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters import postgres, sql
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
-from reactive_agents.adapters.governance.cost_tracker import COST
+from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
 from reactive_agents.adapters.memory.database import MEMORY, VECTORS
 from reactive_agents.adapters.memory.factory import open_memory
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
@@ -43,12 +45,13 @@ from reactive_agents.core.errors import (
     RunInterrupted,
     SessionUnavailable,
 )
-from reactive_agents.core.governance import AuditEntry
+from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun, RunEntry, RunFilter
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.studio.logged_runs import RunLibrary
 from reactive_agents.studio.records import StudioRecords
@@ -56,6 +59,7 @@ from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answe
 from reactive_agents.testing.core import START
 from tests.support.command_line import command as run_command
 from tests.support.postgres import Proxy, Server, running_server
+from tests.support.spending import a_record, check_totals, use_at_random
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -185,6 +189,55 @@ async def test_a_user_is_forgotten_in_every_table_of_an_agent(place: str, server
     assert held <= {"entries", "spending_runs", "spending_models", "periods"}
     assert "quagga" not in str([texts[name] for name in held - {"entries"}])
     assert "bob" in texts["conversations"]
+
+
+async def test_totals_of_usage_are_kept_by_triggers(place: str, server: Server) -> None:
+    tracker = SqliteCostTracker(place, clock=FakeClock())
+    await use_at_random(tracker, Random(1))
+    await tracker.aclose()
+    assert server.run(database_of(place), "SELECT count(*) FROM reactive_agents.spending_sums") == [(0,)]
+
+
+async def test_usage_of_runs_that_end_at_once_is_summed_up(place: str) -> None:
+    trackers = [SqliteCostTracker(place, clock=FakeClock()) for _ in range(3)]
+    records = [a_record(Random(number), number) for number in range(60)]
+    async with anyio.create_task_group() as group:
+        for number, record in enumerate(records):
+            group.start_soon(attempt, trackers[number % 3].record(record))
+    await check_totals(trackers[0], records)
+    for tracker in trackers:
+        await tracker.aclose()
+
+
+OLD_USAGE = """
+import sys
+import anyio
+from attrs import evolve
+from reactive_agents.adapters import sql
+from reactive_agents.adapters.governance.cost_tracker import COST
+from reactive_agents.core.errors import MemoryUnavailable
+
+def write(connection):
+    run = ("run-1", "t", "a", "2026-01-01", 1767225600000000, 0, "ann")
+    connection.execute("INSERT INTO spending_runs VALUES (?, ?, ?, ?, ?, ?, ?)", run)
+    connection.execute("INSERT INTO spending_models VALUES ('run-1', 'big', 500000000, 0, 1, 2, 3, 1)")
+
+store = evolve(COST, versions=COST.versions[:2], postgres=COST.postgres[:2])
+database = sql.open_database(sys.argv[1], store, lambda said, _: MemoryUnavailable(said))
+anyio.run(database.write, "add", write).unwrap()
+"""
+
+
+async def test_usage_from_before_sums_were_kept_is_summed_up(place: str, server: Server) -> None:
+    await anyio.run_process([sys.executable, "-c", OLD_USAGE, place])
+    tracker = SqliteCostTracker(place, clock=FakeClock())
+    used = (RunUsage("big", Usage(1, 2, 3), 0.5),)
+    await check_totals(
+        tracker, [SpendingRecord(RunId("run-1"), TaskId("t"), AgentId("a"), used, START, "ann")]
+    )
+    (await attempt(tracker.prune(START + timedelta(days=1)))).unwrap()
+    await tracker.aclose()
+    assert server.run(database_of(place), "SELECT count(*) FROM reactive_agents.spending_sums") == [(0,)]
 
 
 def test_the_commands_take_the_address_of_every_store(place: str) -> None:
