@@ -31,7 +31,13 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; reading the body of its response is limited."""
-        response = await super().handle_async_request(request)
+        is_opened = request.method == "POST" and "MCP-Protocol-Version" in request.headers
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.TransportError as error:
+            if not is_opened:
+                raise
+            return _broken_off(error)
         if response.headers.get("Content-Encoding", "identity") != "identity":
             await response.aclose()
             return _failure("the server sent a compressed body, which was not asked for")
@@ -44,6 +50,8 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
             body = await response.aread()
         except httpx2.StreamError as error:
             return _failure(str(error))
+        except httpx2.TransportError as error:
+            return _broken_off(error)
         finally:
             await response.aclose()
         if response.status_code < 400 or response.status_code == 404 or b'"jsonrpc"' in body:
@@ -51,6 +59,10 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
         status = f"{response.status_code} {response.reason_phrase}".rstrip()
         text = shortened(" ".join(response.text.split()), _SHOWN_CHARS)
         return _failure(f"the server answered {status}{': ' if text else ''}{text}")
+
+
+def _broken_off(error: httpx2.TransportError) -> httpx2.Response:
+    return _failure(f"the connection failed ({type(error).__name__}): {error}".rstrip(": "))
 
 
 def _failure(message: str) -> httpx2.Response:

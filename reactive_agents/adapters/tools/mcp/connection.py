@@ -52,7 +52,7 @@ _EXIT_CODE_S = 3.0
 _MOST_PAGES = 100
 _SHOWN_CHARS = 1_000
 _SESSION_FORGOTTEN = "Session terminated"  # the library's message for an HTTP server that was restarted
-_EVENTS_REFUSED = "SSE stream failed"  # its message for a response with a too large event
+_EVENTS_ENDED = "SSE stream "  # begins its messages for a response that ended without a result
 
 
 @attrs.define(eq=False)
@@ -225,13 +225,13 @@ def _exit(session: Session) -> str:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether the session has ended, not just a request been refused."""
+    """Return whether the session has ended, not just a request failed."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
     if not isinstance(error, MCPError):
         return False
-    closed = error.code == CONNECTION_CLOSED and not error.message.startswith(_EVENTS_REFUSED)
+    closed = error.code == CONNECTION_CLOSED and not error.message.startswith(_EVENTS_ENDED)
     return closed or error.message == _SESSION_FORGOTTEN
 
 
@@ -366,10 +366,11 @@ async def call_tool(
     *,
     timeout_s: float,
     report: ProgressReport | None = None,
-) -> Result[tuple[Json, tuple[Content, ...]], ToolFailed | ToolTimedOut]:
+) -> Result[tuple[Json, tuple[Content, ...]], ToolFailed | ToolTimedOut] | None:
     """Return the tool's value as JSON, and the images, audio and documents in it.
 
-    A call that is cancelled or times out is cancelled at the server too.
+    Returns ``None`` if the server has forgotten the session, and did not run the call. A call that is
+    cancelled or times out is cancelled at the server too.
 
     Args:
         name: the server's name of the tool; failures have the name in the call.
@@ -390,7 +391,8 @@ async def call_tool(
             answer = await client.call_tool(name, arguments, progress_callback=told)
     except MCPError as error:
         if is_lost(error):
-            return Failure(ToolFailed(call.name, await connection.discard(session)))
+            gone = await connection.discard(session)
+            return None if error.message == _SESSION_FORGOTTEN else Failure(ToolFailed(call.name, gone))
         return Failure(ToolFailed(call.name, shown(server, error), type(error).__name__))
     except Exception as error:  # noqa: BLE001 - a server is arbitrary code; the library raises whatever it breaks
         return Failure(ToolFailed(call.name, shown(server, _innermost(error)), type(error).__name__))

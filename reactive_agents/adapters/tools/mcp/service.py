@@ -331,6 +331,17 @@ class McpTools:
     async def _run(
         self, entry: _Entry, call: ToolCall, scope: ToolScope
     ) -> Result[ToolResult, errors.ToolErrors]:
+        for _ in range(2):
+            made = await self._made(entry, call, scope)
+            if made is not None:
+                return made
+        forgotten = f"the server {entry.tool.server.name!r} forgets its sessions at once"
+        return Failure(errors.ToolFailed(call.name, forgotten))
+
+    async def _made(
+        self, entry: _Entry, call: ToolCall, scope: ToolScope
+    ) -> Result[ToolResult, errors.ToolErrors] | None:
+        """Make a call; ``None`` if the server has forgotten the session."""
         session = None
         with anyio.move_on_after(self._remaining_s(scope)):
             session = await attempt(entry.connection.session())
@@ -349,6 +360,8 @@ class McpTools:
             timeout_s=timeout_s,
             report=scope.report,
         )
+        if called is None:
+            return None
         if isinstance(called, Failure):
             return Failure(called.failure())
         duration_ms = (self._clock.monotonic() - begun) * 1000

@@ -81,7 +81,7 @@ def call(name: str) -> dict[str, Any]:
     """Return the answer to a call."""
     match name:
         case "fine" if "TEST_SHAPE" in os.environ:
-            return {"result": {"content": [{"type": "text", "text": "it is 7"}], "structuredContent": {"n": "7"}}}
+            return {"result": {"content": [], "structuredContent": {"n": "7"}}}
         case "fine" if "TEST_CONTENT" in os.environ:
             return {"result": {"content": json.loads(os.environ["TEST_CONTENT"])}}
         case "fine" | "described":

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -24,6 +25,7 @@ from reactive_agents.adapters.tools.mcp.bounded_http import BoundedStream
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 from tests.support.mcp_server import http_server
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.system]
 
@@ -144,12 +146,126 @@ async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_pat
                 group.start_soon(call)
                 await log.has("slow begun")
                 os.kill(pid, signal.SIGKILL)
-            assert errors[0].detail == "the server 'web' is gone; the next call tries it again"
+            dropped = (
+                "the connection failed (RemoteProtocolError): Server disconnected without sending a response."
+            )
+            assert errors == [ToolFailed("slow", dropped, "MCPError")]
             down = await failure(tools, "echo", text="x")
             assert isinstance(down, ToolFailed)
-            assert "did not start: ConnectError" in down.detail
+            assert down.detail.startswith("the connection failed (ConnectError): ")
             with http_server("--port", str(urlsplit(url).port)):
                 assert await value(tools, "echo", text="x") == "x"
+
+
+class _Fleeting(BaseHTTPRequestHandler):
+    """A server by hand that drops a response, or forgets its sessions."""
+
+    protocol_version = "HTTP/1.1"
+    drops = ""
+    sessions = 0
+    calls: ClassVar[list[str]] = []
+    dropped = threading.Event()
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        match asked:
+            case {"method": "initialize"}:
+                type(self).sessions += 1
+                about = {"serverInfo": {"name": "fleeting", "version": "1"}, "capabilities": {"tools": {}}}
+                self.reply(asked, {"protocolVersion": "2025-06-18", **about})
+            case {"method": "tools/list"}:
+                hints = {"readOnlyHint": True}
+                names = ("drop", "wait")
+                listed = [
+                    {"name": each, "inputSchema": {"type": "object"}, "annotations": hints} for each in names
+                ]
+                self.reply(asked, {"tools": listed})
+            case {"method": "tools/call", "params": {"name": name}}:
+                self.calls.append(name)
+                if self.drops == "session" and self.headers["Mcp-Session-Id"] == "1":
+                    self.reply(asked, None, status=404)
+                elif name == "drop" and self.drops != "session":
+                    self.drop()
+                else:
+                    self.dropped.wait(20)
+                    self.reply(asked, {"content": [{"type": "text", "text": "waited"}]})
+            case {"id": _}:
+                self.reply(asked, None, status=400)
+            case _:
+                self.reply(asked, None, status=202)
+
+    def reply(self, asked: Any, result: object, status: int = 200) -> None:
+        body = (
+            b""
+            if result is None
+            else json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+        )
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Mcp-Session-Id", str(self.sessions))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def drop(self) -> None:
+        if self.drops != "response":
+            self.send_response(200)
+            self.send_header("Content-Type", self.drops)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b": begun\n\n" if "event" in self.drops else b"{")
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def fleeting(drops: str) -> Iterator[tuple[McpServer, type[_Fleeting]]]:
+    """A server that drops responses of a kind, or its first session."""
+    handler = type("Fleeting", (_Fleeting,), {"drops": drops, "calls": [], "dropped": threading.Event()})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield (
+                McpServer("web", url=f"http://127.0.0.1:{server.server_port}/mcp", trust_hints=True),
+                handler,
+            )
+        finally:
+            handler.dropped.set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("drops", ["response", "application/json", "text/event-stream"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_response_that_breaks_off_fails_its_own_call_alone(drops: str) -> None:
+    with fleeting(drops) as (server, handler):
+        async with opened(server) as tools:
+            waited: list[Any] = []
+
+            async def wait() -> None:
+                waited.append(await value(tools, "wait"))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(wait)
+                await until(lambda: handler.calls == ["wait"])
+                error = await failure(tools, "drop")
+                handler.dropped.set()
+            assert isinstance(error, ToolFailed)
+            assert "the connection failed" in error.detail or "SSE stream ended" in error.detail
+            assert (waited, handler.sessions) == (["waited"], 1)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_call_whose_session_the_server_has_forgotten_is_made_in_a_new_one() -> None:
+    """As after a restart of the server, which has not run the call."""
+    with fleeting("session") as (server, handler):
+        handler.dropped.set()
+        async with opened(server) as tools:
+            assert await value(tools, "wait") == "waited"
+    assert (handler.calls, handler.sessions) == (["wait", "wait"], 2)
 
 
 class _Endless(BaseHTTPRequestHandler):
