@@ -243,7 +243,7 @@ def fleeting(drops: str) -> Iterator[tuple[McpServer, type[_Fleeting]]]:
 async def test_a_response_that_breaks_off_fails_its_own_call_alone(drops: str) -> None:
     with fleeting(drops) as (server, handler):
         async with opened(server) as tools:
-            waited: list[Any] = []
+            waited, error = list[Any](), None
 
             async def wait() -> None:
                 waited.append(await value(tools, "wait"))
