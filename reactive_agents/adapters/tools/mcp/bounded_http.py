@@ -54,11 +54,18 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
             return _broken_off(error)
         finally:
             await response.aclose()
+        if "Mcp-Session-Id" in request.headers and _is_unknown_session(response.status_code, body):
+            return httpx2.Response(404)  # as the library expects it
         if response.status_code < 400 or response.status_code == 404 or b'"jsonrpc"' in body:
-            return response  # 404 is a session that the server has forgotten
+            return response
         status = f"{response.status_code} {response.reason_phrase}".rstrip()
         text = shortened(" ".join(response.text.split()), _SHOWN_CHARS)
         return _failure(f"the server answered {status}{': ' if text else ''}{text}")
+
+
+def _is_unknown_session(status: int, body: bytes) -> bool:
+    """Return whether a server refused a request since it does not know the session."""
+    return status == 404 or (status == 400 and b"session id" in body.lower())
 
 
 def _broken_off(error: httpx2.TransportError) -> httpx2.Response:

@@ -52,7 +52,7 @@ _EXIT_CODE_S = 3.0
 _MOST_PAGES = 100
 _SHOWN_CHARS = 1_000
 _SESSION_FORGOTTEN = "Session terminated"  # the library's message for an HTTP server that was restarted
-_EVENTS_ENDED = "SSE stream "  # begins its messages for a response that ended without a result
+_CLOSED = "Connection closed"  # its message for a session that has ended; servers use its code for much else
 
 
 @attrs.define(eq=False)
@@ -231,8 +231,9 @@ def is_lost(error: BaseException) -> bool:
 
     if not isinstance(error, MCPError):
         return False
-    closed = error.code == CONNECTION_CLOSED and not error.message.startswith(_EVENTS_ENDED)
-    return closed or error.message == _SESSION_FORGOTTEN
+    return error.message == _SESSION_FORGOTTEN or (
+        error.code == CONNECTION_CLOSED and error.message == _CLOSED
+    )
 
 
 # --- the client of the MCP library --------------------------------------------------------------------------
@@ -392,7 +393,8 @@ async def call_tool(
     except MCPError as error:
         if is_lost(error):
             gone = await connection.discard(session)
-            return None if error.message == _SESSION_FORGOTTEN else Failure(ToolFailed(call.name, gone))
+            is_forgotten = server.url is not None and error.message == _SESSION_FORGOTTEN
+            return None if is_forgotten else Failure(ToolFailed(call.name, gone))
         return Failure(ToolFailed(call.name, shown(server, error), type(error).__name__))
     except Exception as error:  # noqa: BLE001 - a server is arbitrary code; the library raises whatever it breaks
         return Failure(ToolFailed(call.name, shown(server, _innermost(error)), type(error).__name__))

@@ -87,7 +87,7 @@ def call(name: str) -> dict[str, Any]:
         case "fine" | "described":
             return {"result": {"content": [{"type": "text", "text": "fine"}]}}
         case "refused":
-            return {"error": {"code": -32602, "message": "not today"}}
+            return {"error": {"code": int(os.environ.get("TEST_CODE", "-32602")), "message": "not today"}}
         case "pid":
             return {"result": {"content": [{"type": "text", "text": str(os.getpid())}]}}
         case "die":

@@ -162,6 +162,7 @@ class _Fleeting(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     drops = ""
+    refusal: ClassVar[tuple[Any, int] | None] = None
     sessions = 0
     calls: ClassVar[list[str]] = []
     dropped = threading.Event()
@@ -182,9 +183,9 @@ class _Fleeting(BaseHTTPRequestHandler):
                 self.reply(asked, {"tools": listed})
             case {"method": "tools/call", "params": {"name": name}}:
                 self.calls.append(name)
-                if self.drops == "session" and self.headers["Mcp-Session-Id"] == "1":
-                    self.reply(asked, None, status=404)
-                elif name == "drop" and self.drops != "session":
+                if self.refusal is not None and self.headers["Mcp-Session-Id"] == "1":
+                    self.reply(asked, *self.refusal)
+                elif name == "drop":
                     self.drop()
                 else:
                     self.dropped.wait(20)
@@ -195,11 +196,9 @@ class _Fleeting(BaseHTTPRequestHandler):
                 self.reply(asked, None, status=202)
 
     def reply(self, asked: Any, result: object, status: int = 200) -> None:
-        body = (
-            b""
-            if result is None
-            else json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
-        )
+        kind = "error" if status >= 400 else "result"
+        answer = {"jsonrpc": "2.0", "id": asked.get("id"), kind: result}
+        body = b"" if result is None else json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -221,9 +220,10 @@ class _Fleeting(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def fleeting(drops: str) -> Iterator[tuple[McpServer, type[_Fleeting]]]:
-    """A server that drops responses of a kind, or its first session."""
-    handler = type("Fleeting", (_Fleeting,), {"drops": drops, "calls": [], "dropped": threading.Event()})
+def fleeting(drops: str = "", refusal: Any = None) -> Iterator[tuple[McpServer, type[_Fleeting]]]:
+    """A server that drops responses of a kind, or refuses the calls of its first session."""
+    own = {"drops": drops, "refusal": refusal, "calls": [], "dropped": threading.Event()}
+    handler = type("Fleeting", (_Fleeting,), own)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -258,10 +258,18 @@ async def test_a_response_that_breaks_off_fails_its_own_call_alone(drops: str) -
             assert (waited, handler.sessions) == (["waited"], 1)
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        (None, 404),
+        ({"code": -32001, "message": "Session not found"}, 404),
+        ({"code": -32000, "message": "Bad Request: No valid session ID provided"}, 400),
+    ],
+)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_call_whose_session_the_server_has_forgotten_is_made_in_a_new_one() -> None:
+async def test_a_call_whose_session_the_server_has_forgotten_is_made_in_a_new_one(refusal: Any) -> None:
     """As after a restart of the server, which has not run the call."""
-    with fleeting("session") as (server, handler):
+    with fleeting(refusal=refusal) as (server, handler):
         handler.dropped.set()
         async with opened(server) as tools:
             assert await value(tools, "wait") == "waited"

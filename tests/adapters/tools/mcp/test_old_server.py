@@ -34,6 +34,14 @@ async def test_a_refusal_is_a_failure_with_its_words(tools: McpTools) -> None:
     assert await failure(tools, "empty") == ToolFailed("empty", "the server did not say why")
 
 
+async def test_a_refusal_with_the_code_of_a_closed_connection_ends_nothing() -> None:
+    """Servers use it for all kinds of errors."""
+    async with opened(old(env={"TEST_CODE": "-32000"})) as tools:
+        before = await value(tools, "pid")
+        assert await failure(tools, "refused") == ToolFailed("refused", "not today", "MCPError")
+        assert await value(tools, "pid") == before
+
+
 async def test_an_answer_that_is_none_is_a_failure(tools: McpTools) -> None:
     error = await failure(tools, "malformed")
     assert isinstance(error, ToolFailed)
