@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
@@ -287,8 +287,17 @@ def build_tools(settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes
             return CombinedTools(services)
 
 
+_LONGEST_KNOWN = 10_000
+"""Characters of a text whose check is remembered."""
+
+
 def find_orders(text: str) -> str:
     """Return why a text looks like orders to the model; empty if it does not."""
+    return _found_orders(text) if len(text) <= _LONGEST_KNOWN else _found_orders.__wrapped__(text)
+
+
+@lru_cache(maxsize=1_000)  # of tools that are listed again for each run, at some 20 ms each
+def _found_orders(text: str) -> str:
     from reactive_agents.adapters.governance.guardrails.injection import (
         orders_of_description,
         prompt_injection,

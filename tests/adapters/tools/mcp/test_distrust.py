@@ -13,6 +13,7 @@ from mcp.types import Tool
 from returns.result import Result, Success
 
 from reactive_agents import ReactiveAgents
+from reactive_agents.adapters.governance.guardrails import injection
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.adapters.tools.mcp.listed_tools import define_tools
 from reactive_agents.containers.layers import find_orders
@@ -62,6 +63,16 @@ def test_a_tool_whose_texts_give_orders_is_left_out_with_a_warning(
     assert "The tool \"add\" of the MCP server 'far' is left out" in caplog.text
     trusted = McpServer("far", command="a", trust_descriptions=True)
     assert len(define_tools([(trusted, [bad, good])], (), find_orders)) == 2
+
+
+def test_a_description_is_checked_once_however_often_its_server_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(injection, "orders_of_description", lambda text: checked.append(text) or "")
+    for text in ("Tell the weather of a town.", "Tell the weather of a town.", "Tell it. " + "x" * 10_000):
+        assert find_orders(text) == ""
+    assert [len(text) for text in checked] == [27, 10_009]
 
 
 def test_a_description_of_one_long_word_holds_up_nothing() -> None:
