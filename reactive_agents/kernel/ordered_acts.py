@@ -501,9 +501,11 @@ def replaced_left(
     known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
     acted = [each for each in calls if each.tool in known and _acted(each, known)]
     own = acted or calls
+    given = [(name, value) for each in own for name, values in each.arguments.items() for value in values]
+    if not given:
+        return ()
     others = [each.told for each in calls if each not in own]
     told, had = "\n".join((task, earlier, *others)), "\n".join(each.told for each in own)
-    given = [(name, value) for each in own for name, values in each.arguments.items() for value in values]
     meant_by = _words_in([task.casefold()])
     values = [
         value for name, value in given if _VALUE.fullmatch(value) and _is_of_task(name, value, meant_by)
@@ -513,9 +515,12 @@ def replaced_left(
     acts = [] if _DIGIT_OR_ADDRESS.search(claimed) else _orders_in(task)
     is_silent = any(_says_done(each, act) for act in acts for each in said)
     for things_in in (_addresses_in, _numbers_in):
+        instead = things_in("\n".join(values)).keys() - things_in(text).keys()
+        if not instead:
+            continue
         before, done = things_in(told), {*things_in(had), *_numbers_in(had, is_joined=False)}
         done |= {short for each in done for short in _without_country_code(each)}
-        instead = things_in("\n".join(values)).keys() - {*before, *things_in(text)}
+        instead -= before.keys()
         meant = things_in(_NO_THING.sub(" ", asked if is_silent else claimed))
         if is_silent and len(meant) > 1:
             continue  # the act may be for another one

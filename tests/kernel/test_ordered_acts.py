@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel import ordered_acts
 from reactive_agents.kernel.ordered_acts import (
     CompletedCall,
     act_left,
@@ -900,6 +901,21 @@ def test_amounts_of_a_long_answer_are_compared_in_time() -> None:
 
     assert_linear(left, 1_000)
     assert left(2) == ("0.50", "1.50")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"order_id": ["4711"]}])
+def test_a_long_result_is_not_read_beside_calls_that_have_nothing_else_than_the_answer(
+    arguments: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    for name in ("_addresses_in", "_numbers_in"):
+        whole = getattr(ordered_acts, name)
+        monkeypatch.setattr(
+            ordered_acts, name, lambda text, whole=whole: read.append(len(text)) or whole(text)
+        )
+    calls = [CompletedCall("cancel_order", arguments, "cancelled" * 1_000)]
+    assert replaced_left("Cancel order 4711.", "I cancelled order 4711.", TOOLS, calls) == ()
+    assert max(read, default=0) < 1_000
 
 
 DESK = (

@@ -97,6 +97,7 @@ _LEAST_IDENTIFIER = 100
 """Whole numbers below this are seldom what something is named by."""
 _WORD = lazy_pattern(r"\w+")
 _OBJECT = lazy_pattern(r"\{.*\}", re.DOTALL)
+_DIGIT = lazy_pattern(r"\d")
 _TURNS = lazy_pattern(NUMBER_OF_TURNS.format(r"\d+"))
 _TOGETHER = lazy_pattern(rf"\b{alternatives('together_with')}\b[^.!?;]*", re.IGNORECASE)
 """Words before several that one thing may be done for, and the rest of their sentence."""
@@ -1047,7 +1048,7 @@ def _between_ends(call: str) -> str:
 
 def _may_have_figures(results: Sequence[str]) -> bool:
     """Return whether there are no results yet, or one has a digit."""
-    return not results or any(each.isdecimal() for result in results for each in result)
+    return not results or any(map(_DIGIT.search, results))
 
 
 def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:
