@@ -555,9 +555,9 @@ def _tells(clauses: Sequence[str], tools: Iterable[ToolWords], seen: Seen) -> bo
 
 
 def only_greets(text: str, task: str) -> bool:
-    """Return whether a text only greets, thanks and offers help, to a task that does not.
+    """Return whether a text only greets, thanks and offers help.
 
-    It is all thanks and "Sure!" only where something else than yes or no is asked.
+    The task does not greet. The text may be all thanks and "Sure!" where no yes or no is asked for.
     """
     is_greeting = len(task.split()) <= LONGEST_GREETING and not REQUEST_MARK.search(task)
     if is_greeting or _HELLO.match(task.strip()) or _GREETING.search(task):

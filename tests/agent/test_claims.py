@@ -99,6 +99,7 @@ async def test_an_address_that_needs_no_call_is_not_asked_about(task: str, text:
     assert (result.status, result.output, asked) == ("completed", text, [])
 
 
+PRICED = "The price of the lamp is 39.90."
 CLAIM = "The lamp costs 39.90 EUR, and DE12 has it."
 PAY = "Was kostet die Lampe? Überweise das an DE12."
 
@@ -621,6 +622,13 @@ async def test_a_question_is_not_answered_by_done_or_by_the_guidance(
 ) -> None:
     result, asked = await pay(task, deliver(text))
     assert (result.status, asked[0]) == ("partial", "empty_reply")
+
+
+async def test_a_question_of_yes_or_no_is_answered_in_its_own_words() -> None:
+    result, asked = await run(
+        "Is the price of the lamp 39.90?", call("get_price", item="lamp"), answer(PRICED)
+    )
+    assert (result.status, result.output, asked) == ("completed", PRICED, [])
 
 
 async def test_done_is_an_answer_after_a_call_and_to_an_order() -> None:

@@ -112,22 +112,27 @@ _where_asked_again = applies_where(
 
 
 def says_nothing(text: str, state: KernelState, context: KernelContext) -> bool:
-    """Return whether a text has no words, or only those of the question and all that tell something.
+    """Return whether a text has no words, or only those of the question.
 
-    The words with which the policy ``text_answer`` asks for a call say nothing either, nor do few words over
-    and over that the task does not have. "Done." says nothing where something is asked, and no call was made.
+    All that tell something: "The gate of flight OS 112." The words with which the policy ``text_answer`` asks
+    for a call say nothing either, nor do few words over and over that the task does not have. "Done." says
+    nothing where something is asked, and no call was made.
     """
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return False
     asked, said = context.input.to_do, text.strip(" .!")
     is_question = clauses.REQUEST_MARK.search(asked) is not None
-    is_echo = is_question and text.strip().casefold() == asked.strip().casefold()
-    if is_question and asks_what(asked):
-        tells_as_much = clauses.telling_words(text) == clauses.telling_words(asked)
-        is_echo = is_echo or (
-            tells_as_much and {*_WORD.findall(text.casefold())} <= {*_WORD.findall(asked.casefold())}
-        )
-    if is_echo or text.strip() == _NO_CALL or not text.strip(" .…") or clauses.is_stuck(text, asked):
+    is_echo = text.strip().casefold() == asked.strip().casefold() or (
+        asks_what(asked)
+        and clauses.telling_words(text) == clauses.telling_words(asked)
+        and {*_WORD.findall(text.casefold())} <= {*_WORD.findall(asked.casefold())}
+    )
+    if (
+        (is_question and is_echo)
+        or text.strip() == _NO_CALL
+        or not text.strip(" .…")
+        or clauses.is_stuck(text, asked)
+    ):
         return True
     is_done = is_question and not state.ledger.counted.attempts and _ONLY_DONE.fullmatch(said) is not None
     return is_done and asks_what(asked) and len(clauses.clauses_of(asked)) == 1
