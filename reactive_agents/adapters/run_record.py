@@ -633,7 +633,7 @@ class SqliteRunRecord:
                 if released is not None:
                     _end_sub_runs(file, run_id, now)
                     if owes:
-                        file.execute("UPDATE runs SET holder = wanted WHERE run_id = ?", (run_id,))
+                        file.execute("UPDATE runs SET holder = ? WHERE run_id = ?", (_FREE, run_id))
                 return released
 
             written = await self._file.write_soon("end", work, of=run_id, durable=True)
@@ -647,13 +647,13 @@ class SqliteRunRecord:
         """Note what an ended run still owes, and give up its lease."""
         await attempt(self.settle(run_id, holder))
         self._leases.let_go(holder)
-        wanted = _wanted_of(owes)
+        values = (_wanted_of(owes), _FREE if owes else "", holder, run_id)
 
         def work(file: sql.Transaction) -> RunOrder | None:
             statement = (
                 "UPDATE runs SET wanted = ?, holder = ?, lease_until_us = 0 WHERE holder = ? AND run_id = ?"
             )
-            return "" if file.execute(statement, (wanted, wanted, holder, run_id)).rowcount else None
+            return "" if file.execute(statement, values).rowcount else None
 
         noted = await self._file.write_soon("owe", work, of=run_id, durable=True)
         if isinstance(noted, Failure):
@@ -1074,22 +1074,32 @@ class _Candidate(NamedTuple):
 
 _OWES = "substr({}.wanted, 1, 5) = 'owes:'"
 """The condition that a run owes; its order, which no process would carry out, names the stores."""
+_FREE = "owes"
+"""The holder of a run that owes and that no process has, by which it is found."""
 
 
 def _wanted_of(owes: Iterable[OwedStore]) -> str:
-    """Return the order of an ended run, and its holder: what it owes."""
+    """Return the order of an ended run: what it owes."""
     names = ",".join(owes)
     return f"owes:{names}" if names else ""
 
 
 def _owing(
-    file: sql.Transaction, agent_id: AgentId, now: int, session: str | None = None
+    file: sql.Transaction,
+    agent_id: AgentId,
+    now: int,
+    session: str | None = None,
+    *,
+    held: str = "holder > ''",
 ) -> list[_Candidate]:
     """Return the ended runs of an agent that owe and that no process holds.
 
     They are found by the index of holders, since few runs have one; that of agents has all runs.
+
+    Args:
+        held: the condition of their holders; by default, processes may be gone that had them.
     """
-    of_agent = f"holder > '' AND agent || '' = ? AND {_OWES.format('runs')}"
+    of_agent = f"{held} AND agent || '' = ? AND {_OWES.format('runs')}"
     chosen = {of_agent: agent_id, "session || '' = ?": session}
     where, values = sql.where(chosen)
     free = (row for row in _candidates(file, where, *values) if not _is_held(row, now))
@@ -1098,9 +1108,10 @@ def _owing(
 
 def _owing_before(file: sql.Transaction, run: RecordedRun, now: int) -> tuple[RunId, ...]:
     """Return the oldest runs of the agent that owe, those of the run's session first."""
-    every = _owing(file, run.agent_id, now)
+    free = f"holder = '{_FREE}'"  # the others are found by recovery
+    every = _owing(file, run.agent_id, now, held=free)
     session = run.task.session if every else None
-    of_session = [] if session is None else _owing(file, run.agent_id, now, session)
+    of_session = [] if session is None else _owing(file, run.agent_id, now, session, held=free)
     found = (*of_session[:_OWING_AT_ONCE], *every[:_OWING_AT_ONCE])
     return tuple(dict.fromkeys(each.run_id for each in found))
 
@@ -1349,7 +1360,7 @@ def _release(
 ) -> RunOrder | None:
     """Release the lease of the held run, with further changes of the run."""
     released = file.execute(
-        f"UPDATE runs SET {changes} holder = CASE WHEN {_OWES.format('runs')} THEN wanted ELSE '' END,"
+        f"UPDATE runs SET {changes} holder = CASE WHEN {_OWES.format('runs')} THEN '{_FREE}' ELSE '' END,"
         " lease_until_us = 0, updated_us = ? WHERE holder = ? AND holder <> ''",
         (*values, now, holder),
     )
