@@ -130,9 +130,10 @@ class Redactor:
         return self._value(value, MOST_LEVELS)
 
     def prepare(self, values: Iterable[Json]) -> None:
-        """Redact data that is long, as in a worker thread, for who soon redacts it on the event loop.
+        """Redact data that is redacted again soon, as in a worker thread.
 
-        ``redact`` of each text then takes no time, and neither does ``redact_json`` of the same object, once.
+        On the event loop ``redact`` of each text then takes no time, and neither does ``redact_json`` of the
+        same object, once.
         The values are kept until they are released.
         """
         for value in values:
@@ -165,7 +166,10 @@ class Redactor:
     def _suspects(
         self, text: str, places: _Places, signs: set[str]
     ) -> Iterable[tuple[SecretPattern, _Places | None]]:
-        """Return the patterns that may match in the text, and the places if only near their heads."""
+        """Return the patterns that may match in the text.
+
+        Beside each are the places of signs if it matches only near its heads.
+        """
         if self._special:
             disguised = DISGUISE.search(text) is not None
             for pattern in self._special:
@@ -282,7 +286,10 @@ class _Places(dict[str, list[int]]):
         return found
 
     def starts(self, heads: Iterable[tuple[str, int]]) -> list[int] | None:
-        """Return where matches with such heads may begin; ``None`` if there are many places."""
+        """Return where matches with such heads may begin.
+
+        ``None`` if there are so many places that a search of the whole text is quicker.
+        """
         given = [(self[head], before + 1) for head, before in heads]
         if _SPARSE * sum(len(places) * size for places, size in given) > len(self._plain):
             return None

@@ -118,7 +118,7 @@ _IS = rf"{_QUOTE}\s{{0,4}}(?:(?::=|=>|[:=]){{1,2}}|%3[AD])(?:\s|%20|\+){{0,4}}{_
 def _pattern(
     kind: str, look: str, signs: str, is_secret: _Judge = _always, *, heads: str = ""
 ) -> SecretPattern:
-    """Return a pattern of signs with what may stand before them in a match, as in ``key=<5``.
+    """Return a pattern, from signs with what may be before them, as ``key=<5``.
 
     Args:
         heads: what to begin at, where it is not one of the signs.

@@ -128,7 +128,10 @@ class RunEvents:
                 await reader.ready()
 
     async def prepare(self, values: Iterable[Json]) -> None:
-        """Redact what is long of the next events in a thread, so that the event loop goes on meanwhile."""
+        """Redact what is long of the next events in a thread.
+
+        The event loop goes on meanwhile. What was prepared before is released.
+        """
         redactor = self._redactor
         self.release()
         if redactor is not None and redactor.works_in_threads and self.are_read():

@@ -22,7 +22,7 @@ import pytest
 import trio.testing
 from returns.result import Failure, Result, Success
 
-from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents import ReactiveAgents
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
@@ -805,14 +805,15 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="coun
 
 @needs_proc
 def test_agents_that_are_built_for_each_request_and_not_closed_open_each_file_once(tmp_path: Path) -> None:
-    agents: list[ReactiveAgent[str]] = []
+    agents: list[object] = []
 
     def serve(number: int) -> None:
         builder = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hi.")))
         builder = builder.with_memory(tmp_path / "memory.db").with_sessions(tmp_path / "sessions.db")
         builder = builder.with_durability(tmp_path / "runs.db").with_cost(tmp_path / "cost.db")
-        agents.append(builder.build())
-        anyio.run(partial(agents[-1].run, "Say hi.", session=f"s{number}"))
+        agent = builder.build()
+        agents.append(agent)
+        anyio.run(partial(agent.run, "Say hi.", session=f"s{number}"))
 
     serve(0)
     once = open_below(tmp_path)

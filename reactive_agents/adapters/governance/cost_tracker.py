@@ -179,7 +179,8 @@ COST = sqlite.Store(
             " reported bigint NOT NULL, PRIMARY KEY (run_id, model))",
         ),
         ("ALTER TABLE spending_runs ADD COLUMN user_id text COLLATE \"C\" NOT NULL DEFAULT ''",),
-        (_SUMS_TABLE.replace("INTEGER", "bigint"), *_filled(_PART), *_on_server()),
+        # the triggers first: they lock the tables, so that no run is recorded while these are summed up
+        (_SUMS_TABLE.replace("INTEGER", "bigint"), *_on_server(), *_filled(_PART)),
     ),
 )
 """Tokens and money of each run, by model."""
@@ -376,7 +377,10 @@ def _model_rows(spending: SpendingRecord) -> Iterator[tuple[str | int, ...]]:
 
 
 def _rows_of(connection: sql.Transaction, by: Grouping, since: datetime | None) -> list[tuple[Any, ...]]:
-    """Return the name, the number of runs and of unreported ones and the sums of each group, in order."""
+    """Return the rows of totals, in order.
+
+    Each has the name of the group, the numbers of its runs and of unreported calls, and its sums.
+    """
     first, after = (_EVER, _NEVER) if since is None else (_microseconds(since), _NEVER)
     found: list[tuple[Any, ...]] = []
     if by != "run":
@@ -404,7 +408,10 @@ def _rows_of(connection: sql.Transaction, by: Grouping, since: datetime | None) 
 
 
 def _end_of_day(moment: datetime) -> datetime:
-    """Return the first moment of the next UTC day; the last that there is on the last day."""
+    """Return the first moment of the next UTC day.
+
+    On the last day that there is, its last moment.
+    """
     begin = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return begin + timedelta(days=1) if begin.date() < date.max else datetime.max.replace(tzinfo=UTC)
 
