@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import cache, partial
 from math import isfinite
 from pathlib import Path
@@ -49,6 +49,7 @@ _log = logging.getLogger("reactive_agents")
 _REFUSED = ("sampling/createMessage", "elicitation/create", "roots/list")
 _ENDS_BY_ITSELF_S = 5.0
 _EXIT_CODE_S = 3.0
+_PROBE_S = 5.0
 _MOST_PAGES = 100
 _SHOWN_CHARS = 1_000
 _SESSION_FORGOTTEN = "Session terminated"  # the library's message for an HTTP server that was restarted
@@ -64,6 +65,7 @@ class Session:
         settled: set when it is ready for calls, or has failed to start.
         ended: set when it has ended completely.
         client: the client while calls can be made.
+        is_silent: whether nothing has been heard since a call timed out.
     """
 
     output: stdio.ServerOutput = attrs.field(factory=stdio.ServerOutput)
@@ -74,6 +76,7 @@ class Session:
     client: Client | None = None
     tools: tuple[Tool, ...] = ()
     problem: str = ""
+    is_silent: bool = False
 
     @property
     def usable(self) -> bool:
@@ -105,11 +108,13 @@ class Connection:
     async def session(self) -> Result[Session, ServiceFailed]:
         """Return the session with the server, starting the server if it is not running.
 
+        After a call has timed out, a program that does not answer a listing either is started again.
+
         Fails with ``ServiceFailed`` if it does not list its tools within ``start_timeout_s`` seconds, or is
         closed.
         """
         async with self._starting:
-            if self._session is not None and self._session.usable:
+            if self._session is not None and self._session.usable and await _answers(self._session):
                 return Success(self._session)
             await self._end()
             if not self._open:
@@ -182,6 +187,16 @@ async def _live(server: McpServer, session: Session) -> None:
         session.client = None
         for event in (session.ending, session.settled, session.ended):
             event.set()
+
+
+async def _answers(session: Session) -> bool:
+    if not session.is_silent or session.client is None:
+        return True
+    with anyio.move_on_after(_PROBE_S) as probe:
+        with suppress(Exception):  # a refusal is an answer too
+            await session.client.list_tools()
+        session.is_silent = False
+    return not probe.cancelled_caught
 
 
 async def list_tools(server: McpServer, client: Client) -> tuple[Tool, ...]:
@@ -399,6 +414,7 @@ async def call_tool(
     except Exception as error:  # noqa: BLE001 - a server is arbitrary code; the library raises whatever it breaks
         return Failure(ToolFailed(call.name, shown(server, _innermost(error)), type(error).__name__))
     if answer is None:
+        session.is_silent = server.url is None  # over HTTP calls do not wait for each other
         return Failure(ToolTimedOut(call.name, timeout_s))
     if answer.is_error:
         said = shown(server, result_text(answer)) or "the server did not say why"

@@ -71,6 +71,7 @@ def listing(cursor: str | None) -> dict[str, Any]:
                 "cancelled",
                 "unanswered",
                 "die",
+                "hang",
                 "breed",
             )
         ]
@@ -90,6 +91,9 @@ def call(name: str) -> dict[str, Any]:
             return {"error": {"code": int(os.environ.get("TEST_CODE", "-32602")), "message": "not today"}}
         case "pid":
             return {"result": {"content": [{"type": "text", "text": str(os.getpid())}]}}
+        case "hang":
+            time.sleep(3_600)
+            return {}
         case "die":
             os._exit(7)
         case "breed":

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 
 import anyio
 import pytest
+from attrs import evolve
 
-from reactive_agents.adapters.tools.mcp import McpTools
+from reactive_agents.adapters.tools.mcp import McpTools, connection
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
-from tests.adapters.tools.mcp.servers import CLOCK, failure, is_gone, old, opened, run, value
+from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, failure, is_gone, old, opened, run, value
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +26,7 @@ async def tools(anyio_backend: str) -> AsyncIterator[McpTools]:
 async def test_it_is_understood(tools: McpTools) -> None:
     names = [definition.name for definition in tools.definitions()]
     assert names[:4] == ["fine", "refused", "empty", "half"]  # of two pages
-    assert len(names) == len(set(names)) == 16
+    assert len(names) == len(set(names)) == 17
     assert await value(tools, "fine", anything="goes") == "fine"
 
 
@@ -72,6 +73,24 @@ async def test_a_server_that_no_longer_listens_is_started_again(tools: McpTools)
     assert await value(tools, "deaf") == "fine"
     assert "is gone" in (await failure(tools, "fine")).message
     assert await value(tools, "fine") == "fine"
+
+
+async def test_a_server_that_answers_nothing_after_a_call_timed_out_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "_ENDS_BY_ITSELF_S", 0.1)
+
+    async def timed_out(name: str) -> bool:
+        scope = evolve(SCOPE, deadline=CLOCK.monotonic() + 0.3)
+        return isinstance((await run(tools, name, scope=scope)).failure(), ToolTimedOut)
+
+    async with opened(old()) as tools:
+        before = await value(tools, "pid")
+        assert await timed_out("never")
+        assert await value(tools, "pid") == before  # it answers other calls
+        assert await timed_out("hang")
+        monkeypatch.setattr(connection, "_PROBE_S", 0.1)
+        assert await value(tools, "pid") != before
 
 
 def test_an_event_loop_that_ends_while_servers_are_closed_ends_them() -> None:
