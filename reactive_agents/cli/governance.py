@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from datetime import datetime
-from enum import StrEnum
 from os.path import isfile
 from typing import Annotated, cast
 
@@ -171,16 +170,6 @@ UNNAMED = "(unnamed)"
 NUMBERS = ("runs", "tokens in", "tokens out", "US dollars", "unpriced calls")
 
 
-class CostGrouping(StrEnum):
-    """The field by which totals are grouped."""
-
-    model = "model"
-    agent = "agent"
-    user = "user"
-    day = "day"
-    run = "run"
-
-
 cost = output.command_group(
     "Show the cost of past runs by model, agent, user, day or run.", invoke_without_command=True
 )
@@ -204,8 +193,8 @@ def prune_cost(before: output.OlderThan, path: PathOption = "cost.db") -> None:
 def totals(
     context: typer.Context,
     by: Annotated[
-        CostGrouping, option("--by -b", "The field to group by.", show_default=True)
-    ] = CostGrouping.model,
+        cost_tracker.Grouping, option("--by -b", "The field to group by.", show_default=True)
+    ] = "model",
     path: PathOption = "cost.db",
     since: Annotated[
         datetime | None,
@@ -218,25 +207,24 @@ def totals(
 ) -> None:
     """Show the cost of past runs by model, agent, user, day or run."""
     if context.invoked_subcommand is not None:
-        if (by, path, since) != (CostGrouping.model, "cost.db", None):
+        if (by, path, since) != ("model", "cost.db", None):
             raise typer.BadParameter(f"give the options after {context.invoked_subcommand}.")
         return
-    grouping: cost_tracker.Grouping = by.value
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE)
     totals = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path)),
-        lambda tracker: tracker.totals(grouping, since=since),
+        lambda tracker: tracker.totals(by, since=since),
     )
     if output.is_json():
         document: JsonObject = {
-            "by": grouping,
+            "by": by,
             "since": since.isoformat() if since is not None else None,
             "groups": encode(totals),
             "cost_usd": sum_usd(total.cost_usd for total in totals),
         }
         output.print_json(document)
     elif sys.stdout.isatty():
-        output.print_table((grouping, *NUMBERS), [_row(total) for total in totals], right=NUMBERS)
+        output.print_table((by, *NUMBERS), [_row(total) for total in totals], right=NUMBERS)
     else:
         for total in totals:
             typer.echo(output.printable(_cost_line(total)))

@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,6 +29,7 @@ from reactive_agents.cli import run as running
 from reactive_agents.cli.output import argument, option
 from reactive_agents.cli.runs import ask_record, runs
 from reactive_agents.core.codec import from_json
+from reactive_agents.core.config import QueueEngineName
 from reactive_agents.core.errors import InvalidConfig, RunInterrupted, RunRefused
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.governance import ApprovalDecision, described_request
@@ -55,13 +55,6 @@ ByOption = Annotated[str, option("--by NAME", "Who decides, for the audit log; n
 OrderedByOption = Annotated[str, option("--by NAME", "Who asks for it, for the audit log.")]
 COMMAND_LINE = "the command line"
 StepOption = Annotated[int, option("--at STEP", "The step to run again.", min=1)]
-
-
-class Engine(StrEnum):
-    """An engine that hands queued runs to workers."""
-
-    RECORD = "record"
-    DBOS = "dbos"
 
 
 @runs.command()
@@ -335,8 +328,8 @@ def worker(
     ] = 10.0,
     until_idle: Annotated[bool, option("--until-idle", "End when nothing is due.")] = False,
     engine: Annotated[
-        Engine, option("--engine NAME", "Who assigns the runs: record or dbos.")
-    ] = Engine.RECORD,
+        QueueEngineName, option("--engine NAME", "Who assigns the runs: record or dbos.")
+    ] = "record",
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Run queued and interrupted runs."""
@@ -396,10 +389,10 @@ def _agent(
     tools: str | None,
     allow_tools_from: str | None,
     *,
-    engine: Engine | None = None,
+    engine: QueueEngineName = "record",
 ) -> ReactiveAgent:
     if output.is_python_name(config):
-        dbos = engine if engine == Engine.DBOS else None
+        dbos = engine if engine == "dbos" else None
         return running.python_agent(
             config, runs=file, model=model, tools=tools, allow_tools_from=allow_tools_from, engine=dbos
         )
@@ -408,7 +401,7 @@ def _agent(
     configured = (
         running.read_config_file(config, allow_tools_from)
         .map(lambda known: running.durable(running.adjusted(known, model, tools=tools), file))
-        .map(lambda known: _with_dbos(known) if engine == Engine.DBOS else known)
+        .map(lambda known: _with_dbos(known) if engine == "dbos" else known)
     )
     built = configured.bind(lambda known: running.build_agent(known, SilentView(), config))
     return output.value_or_exit(built)

@@ -43,13 +43,8 @@ _WORDS: Final = frozenset({"stop", "thinking", "reasoning"})
 """Names that are also common words: they count only if marked as names."""
 _OTHERS_WITH_CLAUDE: Final = ("bedrock", "vertex_ai", "openrouter", "azure_ai")
 _MARK: Final = {"type": "ephemeral"}
-_OPTIONS: Final = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "seed": "seed",
-    "stop": "stop",
-    "max_tokens": "num_predict",
-}
+_OPTIONS: Final = {name: name for name in ("temperature", "top_p", "seed", "stop")}
+_OPTIONS["max_tokens"] = "num_predict"
 """The arguments that are options of Ollama, with its names."""
 _SHOWN: Final = {"thinking": "thinking_budget"}
 _OTHER_LIMIT: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}

@@ -90,21 +90,17 @@ PROVIDERS: tuple[Provider, ...] = (
 
 _BY_NAME: dict[str, Provider] = {provider.name: provider for provider in PROVIDERS}
 _BY_NAME["ollama_chat"] = _BY_NAME["ollama"]  # litellm's name for its better protocol
-_FAMILIES: tuple[tuple[str, str], ...] = (
-    ("gpt-", "openai"),
-    ("chatgpt-", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("claude-", "anthropic"),
-    ("gemini-", "gemini"),
-    ("mistral-", "mistral"),
-    ("magistral-", "mistral"),
-    ("deepseek-", "deepseek"),
-    ("grok-", "xai"),
-    ("command-", "cohere"),
-    ("kimi-", "moonshot"),
-)
+_FAMILIES: dict[str, tuple[str, ...]] = {
+    "openai": ("gpt-", "chatgpt-", "o1", "o3", "o4"),
+    "anthropic": ("claude-",),
+    "gemini": ("gemini-",),
+    "mistral": ("mistral-", "magistral-"),
+    "deepseek": ("deepseek-",),
+    "xai": ("grok-",),
+    "cohere": ("command-",),
+    "moonshot": ("kimi-",),
+}
+"""The providers of models that are named without one, by the beginnings of their names."""
 
 
 def default_model(provider: str) -> str | None:
@@ -165,7 +161,7 @@ def qualified_model(provider: str, model: str) -> str:
         return model if model.startswith(f"{provider}/") else f"{provider}/{model}"
     if "/" in model:
         return model
-    family = next((owner for start, owner in _FAMILIES if model.startswith(start)), "")
+    family = next((owner for owner, starts in _FAMILIES.items() if model.startswith(starts)), "")
     return f"{family}/{model}" if family else model
 
 

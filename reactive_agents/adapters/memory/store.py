@@ -98,6 +98,8 @@ _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.memory_vocabulary USING fts5vocab(main, memory_words, row)"
 )
 
+_BY_AGENT = "agent_id = coalesce(?, agent_id)"
+"""The condition on rows of an agent, or of all for ``None``."""
 MOST_MATCHES = 1_000
 """Entries that are compared for one query."""
 
@@ -367,12 +369,9 @@ def forget(connection: Transaction, what: memory.Forgetting) -> int:
         case memory.ForgetUser(user=user, agent_id=agent_id):
             return sum(forget_owner(connection, memory.user_owner(user), agent_id))
         case memory.ForgetOlder(before=before, agent_id=agent_id):
-            bounds = (microseconds(before), agent_id)
-            entries = _delete(
-                connection, "memories", "seen_at < ? AND agent_id = coalesce(?, agent_id)", *bounds
-            )
-            sessions = _delete(
-                connection, "sessions", "ended_at < ? AND agent_id = coalesce(?, agent_id)", *bounds
+            entries, sessions = (
+                _delete(connection, table, f"{age} < ? AND {_BY_AGENT}", microseconds(before), agent_id)
+                for table, age in (("memories", "seen_at"), ("sessions", "ended_at"))
             )
         case _:
             assert_never(what)
@@ -390,8 +389,7 @@ def forget_owner(connection: Transaction, owner: str, agent_id: AgentId | None =
     """Delete the data of an owner; return the number of entries and sessions."""
     owned = (owner, agent_id)
     entries, sessions = (
-        _delete(connection, table, "owner = ? AND agent_id = coalesce(?, agent_id)", *owned)
-        for table in ("memories", "sessions")
+        _delete(connection, table, f"owner = ? AND {_BY_AGENT}", *owned) for table in ("memories", "sessions")
     )
     _forget_plans(connection, *owned)
     if entries:
@@ -400,9 +398,7 @@ def forget_owner(connection: Transaction, owner: str, agent_id: AgentId | None =
 
 
 def _forget_plans(connection: Transaction, owner: str, agent_id: AgentId | None) -> None:
-    rows = connection.execute(
-        "SELECT id, data FROM plans WHERE agent_id = coalesce(?, agent_id)", (agent_id,)
-    ).fetchall()
+    rows = connection.execute(f"SELECT id, data FROM plans WHERE {_BY_AGENT}", (agent_id,)).fetchall()
     for plan_id in [plan_id for plan_id, data in rows if json.loads(data).get("owner") == owner]:
         _delete(connection, "step_transitions", "plan_id = ?", plan_id)
         _delete(connection, "plan_steps", "plan_id = ?", plan_id)
