@@ -7,7 +7,7 @@ run ends or its time is over.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from threading import Lock
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -54,10 +54,14 @@ class _Pending(Generic[_Request, _Decision]):
     """A request, and its first decision, which may come from any thread.
 
     Attributes:
+        missing: creates the decision of a request without an answer from the reason.
+        asking: the words before the reason why a handler has no answer.
         interrupted: the exception of a handler that ends the process, instead of a decision.
     """
 
     request: _Request
+    missing: Callable[[str], _Decision]
+    asking: str
     decision: _Decision | None = None
     interrupted: BaseException | None = None
     _wake: Callable[[], object] | None = None
@@ -91,7 +95,6 @@ class _Pending(Generic[_Request, _Decision]):
 
 
 _Desk: TypeAlias = dict[tuple[RunId, str], _Pending[_Request, _Decision]]
-_Handle: TypeAlias = Callable[[_Pending[Any, Any]], Coroutine[Any, Any, None]]
 
 
 @define(eq=False, repr=False, slots=False)
@@ -126,29 +129,19 @@ class LocalRequestDesk:
         The request is pending from this call on, even before the effect is awaited.
         """
         seconds = self._timeout_s
-        late = ApprovalDecision(False, f"no decision came within {seconds:g} seconds.")
-        handle = None
-        if self._handler is not None:
-            handle = partial(
-                _handle,
-                self._handler,
-                _decision_of,
-                lambda reason: ApprovalDecision(False, f"asking for approval {reason}"),
-            )
-        key = (request.run_id, request.approval_id)
-        return _take(self._approvals, key, _Pending(request), handle, seconds, late)
+        key, late = (request.run_id, request.approval_id), f"no decision came within {seconds:g} seconds."
+        pending = _Pending(request, partial(ApprovalDecision, False), "asking for approval")
+        return _take(self._approvals, key, pending, self._handler, _decision_of, seconds, late)
 
     def reply(self, request: PersonRequest) -> Effect[Reply, errors.ServiceFailed]:
         """Return the reply to a question or an external call, as :meth:`decide` does."""
-        seconds, handle = request.timeout_s, None
-        asked = isinstance(request, QuestionRequest)
-        late = Reply(missing=f"no {'answer' if asked else 'result'} came within {seconds:g} seconds.")
-        handler: Callable[[Any], Any] | None = self._answer if asked else self._execute
-        if handler is not None:
-            decision_of = _answer_of if asked else _result_of
-            handle = partial(_handle, handler, decision_of, lambda reason: Reply(missing=f"asking {reason}"))
-        pending: _Pending[Any, Reply] = _Pending(request)
-        return _take(self._others, (request.run_id, request.request_id), pending, handle, seconds, late)
+        seconds, is_question = request.timeout_s, isinstance(request, QuestionRequest)
+        handler: Callable[[Any], Any] | None = self._answer if is_question else self._execute
+        decision_of = _answer_of if is_question else _result_of
+        late = f"no {'answer' if is_question else 'result'} came within {seconds:g} seconds."
+        pending: _Pending[Any, Reply] = _Pending(request, lambda reason: Reply(missing=reason), "asking")
+        key = (request.run_id, request.request_id)
+        return _take(self._others, key, pending, handler, decision_of, seconds, late)
 
     def ask_here(self, decide: ApprovalHandler, answer: QuestionHandler, execute: CallHandler) -> None:
         """Take handlers for the kinds of requests that have none."""
@@ -240,9 +233,10 @@ def _take(
     desk: _Desk[_Request, _Decision],
     key: tuple[RunId, str],
     pending: _Pending[_Request, _Decision],
-    handle: _Handle | None,
+    handler: Callable[[Any], Any] | None,
+    decision_of: Callable[[Any], _Decision],
     timeout_s: float,
-    late: _Decision,
+    late: str,
 ) -> Effect[_Decision, errors.ServiceFailed]:
     """Add a request, and return the effect that awaits its decision."""
     if desk.setdefault(key, pending) is not pending:
@@ -255,16 +249,17 @@ def _take(
         try:
             with anyio.move_on_after(timeout_s):
                 async with anyio.create_task_group() as group:
-                    if handle is not None:
-                        group.start_soon(handle, pending)
+                    if handler is not None:
+                        group.start_soon(_handle, handler, decision_of, pending)
                     await pending.wait()
                     group.cancel_scope.cancel()
         finally:
             del desk[key]
         if pending.interrupted is not None:
             raise pending.interrupted
-        pending.decide(late)  # unless a decision came at the same moment
-        return Success(pending.decision or late)
+        missing = pending.missing(late)
+        pending.decide(missing)  # unless a decision came at the same moment
+        return Success(pending.decision or missing)
 
     return decision()
 
@@ -283,21 +278,19 @@ def _result_of(result: Any) -> Reply:
 
 
 async def _handle(
-    handler: Callable[[Any], Any],
-    decision_of: Callable[[Any], Any],
-    failed: Callable[[str], Any],
-    pending: _Pending[Any, Any],
+    handler: Callable[[Any], Any], decision_of: Callable[[Any], Any], pending: _Pending[Any, Any]
 ) -> None:
     """Settle a request by the result or exception of a handler."""
     try:
         # people are slow, so their threads use a separate limit
         answer = await call_function(handler, pending.request, limiter=anyio.CapacityLimiter(1))
     except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code, and must not open the gate
-        pending.decide(failed(f"failed ({type(error).__name__}: {error})."))
+        why = f"{pending.asking} failed ({type(error).__name__}: {error})."
+        pending.decide(pending.missing(why))
     except anyio.get_cancelled_exc_class():
         raise
     except BaseException as error:  # noqa: BLE001 - such as sys.exit(): raised by the effect, not in a group
         pending.interrupted = error
-        pending.decide(failed("was interrupted."))
+        pending.decide(pending.missing(f"{pending.asking} was interrupted."))
     else:
         pending.decide(decision_of(answer))
