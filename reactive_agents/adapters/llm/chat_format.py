@@ -44,10 +44,8 @@ def chat_arguments(
         arguments["tools"] = [_tool(tool) for tool in request.tools]
         if request.parallel_tool_calls is not None:
             arguments["parallel_tool_calls"] = request.parallel_tool_calls
-    if request.temperature is not None:
-        arguments["temperature"] = request.temperature
-    if request.max_tokens is not None:
-        arguments["max_tokens"] = request.max_tokens
+    limits = {"temperature": request.temperature, "max_tokens": request.max_tokens}
+    arguments |= {name: value for name, value in limits.items() if value is not None}
     if request.response_schema is not None:
         if schema_supported:  # not strict: strict mode refuses schemas with optional properties
             schema: JsonObject = {"name": "answer", "schema": request.response_schema, "strict": False}
@@ -118,11 +116,14 @@ _MOST_TOKENS: Final = 10**8
 
 @frozen
 class CallText:
-    """A raw tool call: ``arguments`` is the text that should be a JSON object."""
+    """A raw tool call: ``arguments`` is the text that should be a JSON object.
 
-    id: str
-    name: str
-    arguments: str
+    Lone surrogates are replaced.
+    """
+
+    id: str = field(converter=without_surrogates)
+    name: str = field(converter=without_surrogates)
+    arguments: str = field(converter=json_without_surrogates)
 
 
 def read_answer(
@@ -162,14 +163,6 @@ def read_answer(
 
 def read_calls(calls: Sequence[CallText], calls_before: int) -> tuple[ToolCall, ...]:
     """Return the tool calls; one without an id becomes ``call-<n>``."""
-    calls = [
-        CallText(
-            without_surrogates(call.id),
-            without_surrogates(call.name),
-            json_without_surrogates(call.arguments),
-        )
-        for call in calls
-    ]
     given = {call.id for call in calls}
     free = (name for n in count(calls_before + 1) if (name := f"call-{n}") not in given)
     taken: set[str] = set()
@@ -203,9 +196,7 @@ def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> mode
 
 def read_usage(usage: Any) -> models.Usage:
     """Return the counts of a litellm usage, unreported if missing, zero or impossible."""
-    read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    total = _count(usage, "total_tokens")
-    counts = (read, written, total)
+    counts = read, written, total = _totals(usage)
     if not any(counts) or min(counts) < 0 or max(counts) > _MOST_TOKENS:
         return models.Usage(reported=False)
     details = getattr(usage, "prompt_tokens_details", None)
@@ -227,7 +218,7 @@ def impossible_count(usage: Any) -> str:
 
     A part, such as the cached tokens, is at most what it is a part of.
     """
-    read, written, total = (_count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))
+    read, written, total = _totals(usage)
     checked = [("prompt_tokens", read, _MOST_TOKENS), ("completion_tokens", written, _MOST_TOKENS)]
     checked.append(("total_tokens", total, _MOST_TOKENS))
     out = max(written, total - read)  # some providers count reasoning in the total alone
@@ -235,6 +226,11 @@ def impossible_count(usage: Any) -> str:
         parts = dict(getattr(usage, details, None) or ())
         checked += [(name, count, most) for name, count in parts.items() if isinstance(count, int)]
     return next((f"{name} is {count}" for name, count, most in checked if not 0 <= count <= most), "")
+
+
+def _totals(usage: Any) -> tuple[int, int, int]:
+    """Return the tokens of the prompt, of the answer, and in all."""
+    return _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"), _count(usage, "total_tokens")
 
 
 def _count(usage: Any, name: str) -> int:

@@ -80,7 +80,9 @@ def diagnose(
         return timed_out(model, timeout_s, retry_after_s=later_s)
     if _is_any(chain, exceptions.ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
         message = f"The request is longer than {model} can read: {detail}"
-        return FailedAttempt(ContextOverflow(message, model, _limit(text)))
+        limit = _LIMIT.search(text)
+        most = int(limit[1].replace(",", "")) if limit else None
+        return FailedAttempt(ContextOverflow(message, model, most))
     coded = any(getattr(link, "code", None) in _POLICY_CODES for link in chain)
     if coded or _is_any(chain, exceptions.ContentPolicyViolationError):
         message = f"The content policy of {model} refused the request: {detail}"
@@ -237,11 +239,6 @@ def _message_in(body: object) -> str:
     error = body.get("error", body) if isinstance(body, dict) else body
     message = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""
-
-
-def _limit(text: str) -> int | None:
-    found = _LIMIT.search(text)
-    return int(found[1].replace(",", "")) if found else None
 
 
 def _retry_after(headers: Mapping[str, str] | None, text: str, now: datetime) -> float | None:

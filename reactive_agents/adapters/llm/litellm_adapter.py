@@ -323,7 +323,7 @@ class LiteLLM:
         except AttemptFailed as last:
             return Failure(last.attempt)
         finally:
-            parameters.end()
+            parameters.go_on(taken=False)
         raise AssertionError("the last attempt answers or raises")
 
     async def _stream_from(
@@ -374,7 +374,7 @@ class LiteLLM:
         except AttemptFailed as last:
             yield last.attempt
         finally:
-            parameters.end()
+            parameters.go_on(taken=False)
 
     async def _within_limits(
         self, candidate: _Candidate, parameters: _Parameters, ask: _Ask
@@ -503,10 +503,6 @@ class _Parameters:
         if sent is not None and await self._known.is_first(sent):
             self._first = sent
 
-    def end(self) -> None:
-        """Release waiting requests, however this one ended."""
-        self._go_on(taken=False)
-
     @property
     def request(self) -> PreparedRequest:
         """The request to send next, without parameters that were rejected meanwhile."""
@@ -559,10 +555,10 @@ class _Parameters:
             self._found = 0
         if failed is None:
             self._report_left_out()
-        self._go_on(taken=failed is None)
+        self.go_on(taken=failed is None)
 
-    def _go_on(self, *, taken: bool) -> None:
-        """Let the requests that wait for this one continue."""
+    def go_on(self, *, taken: bool) -> None:
+        """Let the requests that wait for this one continue, however it ended."""
         if self._first is not None:
             first, self._first = self._first, None
             self._known.conclude(first, taken=taken)
