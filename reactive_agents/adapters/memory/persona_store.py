@@ -436,13 +436,9 @@ class SqlitePersonaStore:
 
         def work(file: Transaction) -> str:
             for whose, most in limits.of_events.items():
-                counted = _since(
-                    room.persona_id,
-                    room.tenant,
-                    since,
-                    user=claim.event.user_id if whose == "user" else None,
-                    room=room if whose == "room" else None,
-                )
+                user = claim.event.user_id if whose == "user" else None
+                of_room = room if whose == "room" else None
+                counted = _since(room.persona_id, room.tenant, since, user=user, room=of_room)
                 conditions, values = where({**counted, "number != ?": claim.number})
                 (count,) = file.execute(
                     "SELECT count(*) FROM persona_work WHERE kind = 'event' AND plan_id IS NOT NULL "
@@ -679,16 +675,10 @@ class SqlitePersonaStore:
         Deletes ended and waiting work with its plans, journals and notes.
         """
         until = None if before is None else microseconds(before)
+        about = {"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant}
 
         def work(file: Transaction) -> int:
-            conditions, values = where(
-                {
-                    "persona_id = ?": persona_id,
-                    '"user" = ?': user,
-                    "tenant = ?": tenant,
-                    f"NOT {_OPEN} AND updated_at < ?": until,
-                }
-            )
+            conditions, values = where({**about, f"NOT {_OPEN} AND updated_at < ?": until})
             rows = file.execute(
                 "SELECT number, kind, event_id, task_id, tenant, domain, context_id, event FROM persona_work "
                 f"WHERE {conditions}",
@@ -706,15 +696,11 @@ class SqlitePersonaStore:
                 for event in filter(None, (_readable(row[7], personas.DomainEvent) for row in rows)):
                     if event.feedback is not None:
                         _forget_reaction(file, event.feedback)
-                conditions, values = where(
-                    {"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant}
-                )
+                conditions, values = where(about)
                 file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
                 for of_tenant, domain, context in rooms:  # the self state may be about them
-                    file.execute(
-                        f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, of_tenant, domain, context)
-                    )
                     room = personas.Room(persona_id, domain, ContextId(context), of_tenant)
+                    file.execute(f"DELETE FROM persona_states WHERE {_ROOM}", _place(room))
                     forget_owner(file, owner_of(None, room.key))
                 _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
             return sum(row[1] == "event" for row in rows)
