@@ -498,19 +498,13 @@ class SqliteFile(Generic[_E]):
 
     def _new_connection(self) -> sqlite3.Connection:
         if self._in_process:
-            return sqlite3.connect(IN_PROCESS, isolation_level=None, check_same_thread=False)
+            return _connection(IN_PROCESS)
         if self._read_only:
             return open_to_read(self.path, timeout_s=0.0)
         self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
         if not self.path.exists():
             self.path.touch(mode=0o600)  # the data of an agent is for its owner only
-        return sqlite3.connect(
-            self.path.as_uri(),
-            uri=True,
-            timeout=0.0,  # the event loop waits for locks
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        return _connection(self.path.as_uri())  # the event loop waits for locks
 
     def _close(self) -> None:
         with self._one_at_a_time:
@@ -735,13 +729,12 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
     Raises:
         sqlite3.Error, ValueError: it is missing or cannot be opened.
     """
-    return sqlite3.connect(
-        f"{place_of(path).absolute().as_uri()}?mode=ro",
-        uri=True,
-        timeout=timeout_s,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    return _connection(f"{place_of(path).absolute().as_uri()}?mode=ro", timeout_s)
+
+
+def _connection(place: str, timeout_s: float = 0.0) -> sqlite3.Connection:
+    """Return a connection for several threads in turn, which begins no transaction."""
+    return sqlite3.connect(place, timeout_s, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def look_into(path: DatabasePath, store: Store, work: Work[_T]) -> Result[_T, str]:

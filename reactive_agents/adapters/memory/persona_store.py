@@ -55,7 +55,8 @@ CRASH_PAUSE_S = 1.0
 The next wait is four times as long, later ones sixteen times.
 """
 
-_ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
+_OF_ROOM = ("persona_id", "tenant", "domain", "context_id")
+_ROOM = " AND ".join(f"{each} = ?" for each in _OF_ROOM)
 _OPEN = "status IN ('open', 'answered')"
 _LET_GO = "holder = '', lease_until = 0"
 _FIELDS = (
@@ -63,7 +64,7 @@ _FIELDS = (
     *("event", "message", "message_kind", "plan_id", "task_id", "outcome", "message_id", "cost_usd"),
 )
 """The columns of an item that have the names of its fields."""
-COLUMNS = f"persona_id, tenant, domain, context_id, {', '.join(_FIELDS)}"
+COLUMNS = ", ".join((*_OF_ROOM, *_FIELDS))
 
 Now: TypeAlias = Callable[[], int]
 """The database clock in microseconds, which a transaction reads when it begins."""
@@ -462,27 +463,20 @@ class SqlitePersonaStore:
         end = self._records.redacted(end)
 
         def work(file: Transaction) -> bool:
-            plan = end.plan
+            plan, plan_id = end.plan, None if end.plan is None else end.plan.id
+            reason, outcome = without_surrogates(end.outcome.reason), to_json(evolve(end.outcome, plan=None))
+            held = (claim.number, claim.holder)
             ended = file.execute(
                 "UPDATE persona_work SET status = 'answered', reason = ?, plan_id = ?, outcome = ?, "
                 "cost_usd = cost_usd + ?, attempts = CASE WHEN ? THEN attempts ELSE 1 END, updated_at = ? "
                 "WHERE number = ? AND holder = ?",
-                (
-                    without_surrogates(end.outcome.reason),
-                    None if plan is None else plan.id,
-                    to_json(evolve(end.outcome, plan=None)),
-                    end.cost_usd,
-                    end.is_dead,
-                    self._now(),
-                    claim.number,
-                    claim.holder,
-                ),
+                (reason, plan_id, outcome, end.cost_usd, end.is_dead, self._now(), *held),
             )
             if not ended.rowcount:
                 return False
             if plan is not None:
                 _save_plan(file, plan=plan, now=self._now)
-            item = evolve(claim, plan_id=None if plan is None else plan.id)
+            item = evolve(claim, plan_id=plan_id)
             for message in end.messages:
                 _add_message(file, item=item, message=message, now=self._now)
             if end.evaluate and plan is not None:
@@ -796,19 +790,13 @@ def _save_plan(
         )
         if not changed.rowcount:
             return False
+    created_at = microseconds(plan.plan.created_at)
     file.execute(
         "INSERT INTO persona_plans "
         "(id, persona_id, tenant, domain, context_id, event_id, status, created_at, data) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
         "status = excluded.status, data = excluded.data",
-        (
-            plan.id,
-            *_place(plan.room),
-            plan.event.id,
-            plan.plan.status,
-            microseconds(plan.plan.created_at),
-            to_json(plan),
-        ),
+        (plan.id, *_place(plan.room), plan.event.id, plan.plan.status, created_at, to_json(plan)),
     )
     return True
 
@@ -826,10 +814,7 @@ def _insert(
     at = now()
     values: dict[str, object] = {
         "kind": kind,
-        "persona_id": room.persona_id,
-        "tenant": room.tenant,
-        "domain": room.domain,
-        "context_id": room.context_id,
+        **dict(zip(_OF_ROOM, _place(room), strict=True)),
         "key": key,
         "event_id": event.id,
         "user": event.user_id,
