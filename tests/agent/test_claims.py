@@ -628,7 +628,7 @@ async def test_a_question_of_yes_or_no_is_answered_in_its_own_words() -> None:
     result, asked = await run(
         "Is the price of the lamp 39.90?", call("get_price", item="lamp"), answer(PRICED)
     )
-    assert (result.status, result.output, asked) == ("completed", PRICED, [])
+    assert (result.status, result.output, "empty_reply" in asked) == ("completed", PRICED, False)
 
 
 async def test_done_is_an_answer_after_a_call_and_to_an_order() -> None:
