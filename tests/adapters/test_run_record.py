@@ -612,6 +612,8 @@ async def work_of_operations(path: Path, size: int) -> dict[str, int]:
     taken = record.dequeue(AGENT, "payments", QueueLimits(total=9, rate=9), at_most=5)
     assert len(await work("dequeue", taken)) == 5
     assert not await work("nothing to dequeue", record.dequeue(AGENT, "other", QueueLimits(), at_most=5))
+    claimed = await work("claim", record.claim(queued("new"), lambda order: None))
+    await attempt(record.release(RunId("new"), claimed.holder))
     assert await work("delete", record.delete(run_id=RunId("r7"))) == 1
     clock.advance(60)
     assert await work("prune", record.delete(before=clock.now())) == size - 1

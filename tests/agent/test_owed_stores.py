@@ -13,7 +13,7 @@ import pytest
 from dependency_injector.providers import Object
 from returns.maybe import Some
 
-from reactive_agents import Image, ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents import AgentError, Image, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.governance import AuditEntry
@@ -279,3 +279,17 @@ async def test_the_image_of_a_turn_that_is_owed_stays_until_its_session_has_it(t
         held = file.execute("SELECT holder FROM content_holders").fetchall()
         assert file.execute("SELECT count(*) FROM contents").fetchone() == (1,)
     assert held == [("session:1",)]
+
+
+async def test_a_failed_run_is_in_the_cost_and_the_audit_log_later_and_once(tmp_path: Path) -> None:
+    failing = clerk(tmp_path, call("pay"), fills=["cost", "audit"])
+    with pytest.raises(AgentError, match="The script is used up"):
+        await failing.run("Pay.", run_id="order-1", session="s", user="ann")
+    assert {*(await failing.runs.find("order-1")).owes} == {"cost", "audit"}
+    empty_disk(tmp_path, ["cost", "audit"])
+    later = clerk(tmp_path)
+    with pytest.raises(AgentError, match="The script is used up"):
+        await later.runs.resume("order-1")
+    assert (await later.runs.find("order-1")).owes == ()
+    assert audited(tmp_path / "audit.db") == ["start", "run"]
+    assert counts(tmp_path)["cost"] == 1
