@@ -200,6 +200,11 @@ class DbosQueue:
                 )
             return self._client
 
+    def _listed(self, **chosen: Any) -> list[Any]:
+        """Return workflows without their inputs and outputs."""
+        found: list[Any] = self._connected().list_workflows(**chosen, load_input=False, load_output=False)
+        return found
+
     def _close(self) -> None:
         with self._using:
             client, self._client = self._client, None
@@ -221,7 +226,7 @@ class DbosQueue:
 
     def _enqueue_again(self, run: RecordedRun) -> None:
         client = self._connected()
-        found = client.list_workflows(workflow_ids=[run.run_id], load_input=False, load_output=False)
+        found = self._listed(workflow_ids=[run.run_id])
         known = found[0] if found else None
         if known is not None and known.status == "PENDING":
             client.resume_workflow(run.run_id, queue_name=queue_name(run.agent_id, run.queue))
@@ -232,13 +237,7 @@ class DbosQueue:
 
     def _pending(self, queue: str) -> tuple[RunId, ...]:
         before = self._clock.now() - timedelta(seconds=SETTLED_S)
-        found = self._connected().list_workflows(
-            status="PENDING",
-            queue_name=queue,
-            dequeued_before=before.isoformat(),
-            load_input=False,
-            load_output=False,
-        )
+        found = self._listed(status="PENDING", queue_name=queue, dequeued_before=before.isoformat())
         return tuple(RunId(each.workflow_id) for each in found)
 
     def _launch(self, queue: str, limits: QueueLimits, listener: _Listener) -> None:
@@ -303,9 +302,7 @@ class DbosQueue:
 
     def _own(self) -> dict[str, str]:
         """Return the running workflows of this process, with their queues."""
-        found = self._connected().list_workflows(
-            status="PENDING", executor_id=self._executor, load_input=False, load_output=False
-        )
+        found = self._listed(status="PENDING", executor_id=self._executor)
         return {each.workflow_id: each.queue_name or "" for each in found}
 
 

@@ -326,13 +326,9 @@ class EvidenceVerifier:
         findings = [_NOT_DELIVERED.format(repr(each.claim)) for each in delivered if not each.supported]
         answer = result.output
         if answer is None or not answer.strip():
-            receipt = receipt_of(result, delivered, "unverified")
-            findings = ["There is no answer.", *findings]
-            return Success(
-                VerificationReport(
-                    0.0, self.config.threshold <= 0, tuple(findings), tuple(delivered), receipt
-                )
-            )
+            receipt, verified = receipt_of(result, delivered, "unverified"), self.config.threshold <= 0
+            found = ("There is no answer.", *findings)
+            return Success(VerificationReport(0.0, verified, found, tuple(delivered), receipt))
         made = [claim for claim in claims_of(answer) if not (claim.kind == "file" and claim.text in wanted)]
         claims = [await self._evidence(claim, observations) for claim in made]
         if any(shows_content(seen.text) for seen in observations):
