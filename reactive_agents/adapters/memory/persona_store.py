@@ -498,16 +498,13 @@ class SqlitePersonaStore:
     ) -> Result[bool, MemoryErrors]:
         """End an item."""
         self._leases.let_go(claim.holder)
-        return await self._changed(
-            "end_work",
-            claim,
-            f"status = ?, reason = coalesce(CAST(? AS TEXT), reason), message_id = ?, "
-            f"cost_usd = cost_usd + ?, {_LET_GO}",
-            status,
-            without_surrogates(self._records.redacted(reason)) or None,
-            without_surrogates(message_id),
-            cost_usd,
+        said = without_surrogates(self._records.redacted(reason)) or None
+        changes = (
+            "status = ?, reason = coalesce(CAST(? AS TEXT), reason), message_id = ?, "
+            f"cost_usd = cost_usd + ?, {_LET_GO}"
         )
+        name = without_surrogates(message_id)
+        return await self._changed("end_work", claim, changes, status, said, name, cost_usd)
 
     @effect
     async def release(
@@ -516,17 +513,13 @@ class SqlitePersonaStore:
         """Release an item; without a reason it was not tried."""
         self._leases.let_go(claim.holder)
         untried = claim.attempts - (not reason)  # fewer if it made progress, or was not begun
-        return await self._changed(
-            "release",
-            claim,
+        due_us = 0 if due is None else microseconds(due) + self._database.skew_us
+        said = without_surrogates(self._records.redacted(reason))
+        changes = (
             "due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, "
-            f"cost_usd = cost_usd + ?, {_LET_GO}",
-            0 if due is None else microseconds(due) + self._database.skew_us,
-            without_surrogates(self._records.redacted(reason)),
-            untried,
-            untried,
-            cost_usd,
+            f"cost_usd = cost_usd + ?, {_LET_GO}"
         )
+        return await self._changed("release", claim, changes, due_us, said, untried, untried, cost_usd)
 
     async def _changed(
         self, operation: str, claim: queue.WorkItem, changes: str, *values: object, soon: bool = False
@@ -834,20 +827,10 @@ def _insert(
 
 
 def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewMessage, now: Now) -> bool:
-    added = _insert(
-        file,
-        "delivery",
-        item.room,
-        message.key,
-        item.event,
-        now,
-        message=without_surrogates(message.content),
-        message_kind=message.kind,
-        status="done" if message.is_delivered else "open",
-        plan_id=item.plan_id,
-        task_id=item.task_id,
-    )
-    return added is not None
+    content, status = without_surrogates(message.content), "done" if message.is_delivered else "open"
+    columns: dict[str, object] = {"message": content, "message_kind": message.kind, "status": status}
+    columns |= {"plan_id": item.plan_id, "task_id": item.task_id}
+    return _insert(file, "delivery", item.room, message.key, item.event, now, **columns) is not None
 
 
 def _item_of(file: Transaction, room: personas.Room, kind: queue.WorkKind, key: str) -> queue.WorkItem | None:
