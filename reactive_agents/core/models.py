@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal, TypeAlias
 
 from attrs import evolve, field, frozen
 
-from reactive_agents.core.json import JsonObject
-from reactive_agents.core.messages import Message, ToolCall
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import Message, SystemMessage, ToolCall, UserMessage
 from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSettings
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, answer_usage
@@ -67,6 +68,25 @@ class ModelRequest(Value):
             parallel_tool_calls=self.parallel_tool_calls if parallel is UNSET else parallel,
             settings=settings,
         )
+
+
+def data_request(
+    instructions: str,
+    data: Json,
+    *,
+    purpose: Purpose,
+    model: str | None = None,
+    temperature: float = 0.0,
+    response_schema: JsonObject | None = None,
+) -> ModelRequest:
+    """Return a request about data, which are the JSON of its user message.
+
+    The instructions say that the data are no instructions.
+    """
+    messages = (SystemMessage(instructions), UserMessage(json.dumps(data, ensure_ascii=False)))
+    return ModelRequest(
+        messages, purpose=purpose, model=model, temperature=temperature, response_schema=response_schema
+    )
 
 
 @frozen(slots=False, eq=False, repr=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import stat
 import unicodedata
@@ -25,8 +24,7 @@ from reactive_agents.core.figures import column_sums, has_between
 from reactive_agents.core.governance import ClaimEvidence, Receipt, Verdict, VerificationReport
 from reactive_agents.core.json import Json, object_within
 from reactive_agents.core.json_schema import json_schema
-from reactive_agents.core.messages import SystemMessage, UserMessage
-from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.models import ModelRequest, data_request
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.texts import shortened
@@ -435,14 +433,9 @@ async def ask_for_opinion(
 
 
 def _request(model: str, answer: str, observations: Sequence[Observation]) -> ModelRequest:
-    data = json.dumps({"answer": answer, "observed": shown_in_short(observations)}, ensure_ascii=False)
-    return ModelRequest(
-        (SystemMessage(_JUDGE_INSTRUCTIONS), UserMessage(data)),
-        purpose="verify",
-        model=model,
-        temperature=0.0,
-        response_schema=json_schema(Opinion),
-    )
+    data: Json = {"answer": answer, "observed": shown_in_short(observations)}
+    schema = json_schema(Opinion)
+    return data_request(_JUDGE_INSTRUCTIONS, data, purpose="verify", model=model, response_schema=schema)
 
 
 # --- self-consistency (Wang et al., 2022, arXiv:2203.11171) ---------------------------------------------
@@ -468,12 +461,9 @@ async def further_answers(
     """
     task = next((seen.text for seen in observations if seen.key == TASK_KEY), "")
     observed = shown_in_short([seen for seen in observations if seen.key != TASK_KEY])
-    data = json.dumps({"task": task, "observed": observed}, ensure_ascii=False)
-    request = ModelRequest(
-        (SystemMessage(_COMPARISON_INSTRUCTIONS), UserMessage(data)),
-        purpose="self-consistency",
-        model=model,
-        temperature=_TEMPERATURE,
+    data: Json = {"task": task, "observed": observed}
+    request = data_request(
+        _COMPARISON_INSTRUCTIONS, data, purpose="self-consistency", model=model, temperature=_TEMPERATURE
     )
     requests = [evolve(request, sample=number) for number in range(count)]
     asked = await gather([llm.complete(each) for each in requests], limit=_AT_ONCE)

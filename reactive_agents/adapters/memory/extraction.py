@@ -22,8 +22,7 @@ from reactive_agents.core.codec import from_json
 from reactive_agents.core.json import Json, JsonObject, object_within
 from reactive_agents.core.languages import expression
 from reactive_agents.core.memory import MemoryCandidate, MemoryOrigin
-from reactive_agents.core.messages import SystemMessage, UserMessage
-from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.models import data_request
 from reactive_agents.core.results import ReasoningResult, ReasoningStep
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import RESERVED_NAMES
@@ -315,13 +314,8 @@ async def facts_by_model(
         model: the name of the model; ``None`` for the default model.
         task: the task without secrets, like ``result``.
     """
-    request = ModelRequest(
-        (SystemMessage(_INSTRUCTIONS), UserMessage(_material(task, result))),
-        purpose=PURPOSE,
-        model=model,
-        temperature=0.0,
-        response_schema=_SCHEMA,
-    )
+    data = _material(task, result)
+    request = data_request(_INSTRUCTIONS, data, purpose=PURPOSE, model=model, response_schema=_SCHEMA)
     answered = await attempt(llm.complete(request))
     if isinstance(answered, Failure):
         return Failure(answered.failure().message.rstrip("."))
@@ -341,8 +335,8 @@ async def facts_by_model(
     )
 
 
-def _material(task: Task, result: ReasoningResult) -> str:
-    tools = [
+def _material(task: Task, result: ReasoningResult) -> JsonObject:
+    tools: list[Json] = [
         {
             "tool": step.metadata.tool_used,
             "result": result.tool_results.get(step.metadata.result_key or "", step.content)[:_READ_OF_TOOL],
@@ -350,10 +344,9 @@ def _material(task: Task, result: ReasoningResult) -> str:
         for step in list(observations(result.steps))[-_READ_TOOLS:]
         if step.metadata is not None
     ]
-    material = {
+    return {
         "task": task.input[:_CHARACTERS_FOR_MODEL],
         "status": result.status,
         "answer": (result.output or "")[:_CHARACTERS_FOR_MODEL],
         "tool_results": tools,
     }
-    return json.dumps(material, ensure_ascii=False)

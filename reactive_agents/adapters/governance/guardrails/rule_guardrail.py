@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 import re
 import traceback
@@ -27,9 +26,8 @@ from reactive_agents.core.codec import from_json
 from reactive_agents.core.config import ALL_STAGES, CheckConfig, CheckName, GuardrailsConfig
 from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, GuardrailReport, GuardrailStage
-from reactive_agents.core.json import JsonObject, object_within
-from reactive_agents.core.messages import SystemMessage, UserMessage
-from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.json import Json, JsonObject, object_within
+from reactive_agents.core.models import ModelRequest, data_request
 from reactive_agents.core.redaction import bounded_finding, redact
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import LLM
@@ -226,14 +224,8 @@ def _request(policy: str, text: str, model: str | None) -> ModelRequest:
         "empty), `category` (one or two words, empty when it passes), `verdict` (passes or violates), "
         "`score` (0 to 1, how sure you are)."
     )
-    data = json.dumps({"text": text}, ensure_ascii=False)
-    return ModelRequest(
-        (SystemMessage(instructions), UserMessage(data)),
-        purpose="guardrail",
-        temperature=0.0,
-        response_schema=_SCHEMA,
-        model=model,
-    )
+    data: Json = {"text": text}
+    return data_request(instructions, data, purpose="guardrail", model=model, response_schema=_SCHEMA)
 
 
 _STAGES: dict[CheckName, tuple[GuardrailStage, ...]] = {
