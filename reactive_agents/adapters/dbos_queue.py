@@ -179,9 +179,10 @@ class DbosQueue:
 
         failures = (SQLAlchemyError, dbos_errors.DBOSException, OSError, ValueError)
         try:
+            done: list[_A] = []
             with anyio.CancelScope(shield=True):
-                done = await anyio.to_thread.run_sync(work)
-            return Success(done)
+                done.append(await anyio.to_thread.run_sync(work))
+            return Success(done[0])
         except failures as error:
             sentence = f"The queue in DBOS cannot be used: {str(error).strip()}."
             _log.warning("%s (%s: %s)", sentence, operation, type(error).__name__)

@@ -231,7 +231,7 @@ class SqliteEffectiveness:
 
 def effectiveness_of(*row: Any) -> StrategyEffectiveness:
     """Return the record of a row of ``HISTORY``."""
-    figures = (*row[:-1], datetime.fromisoformat(row[-1]))
+    figures: list[Any] = [*row[:-1], datetime.fromisoformat(row[-1])]
     return StrategyEffectiveness(*figures)
 
 
