@@ -467,11 +467,8 @@ async def further_answers(
     )
     requests = [evolve(request, sample=number) for number in range(count)]
     asked = await gather([llm.complete(each) for each in requests], limit=_AT_ONCE)
-    return tuple(
-        answer.unwrap().content
-        for answer in asked
-        if isinstance(answer, Success) and answer.unwrap().content.strip()
-    )
+    answers = [answer.unwrap().content for answer in asked if isinstance(answer, Success)]
+    return tuple(each for each in answers if each.strip())
 
 
 def agreement_with(answer: str, samples: Sequence[str]) -> float:

@@ -83,17 +83,13 @@ async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]
             completion = await litellm.acompletion(**_arguments(prepared), logger_fn=body.see)
     except error_mapping.EXPECTED as error:
         return Failure(_failed_attempt(error, prepared, body.text))
-    usage = getattr(completion, "usage", None)
+    charged = (prepared.model, getattr(completion, "usage", None), prepared.price)
     return chat_format.read_completion(
         completion,
         model=prepared.model,
-        cost_usd=catalog.cost_usd(prepared.model, usage, prepared.price),
+        cost_usd=catalog.cost_usd(*charged),
         calls_before=chat_format.count_tool_calls(prepared.request.messages),
-    ).alt(
-        lambda malformed: FailedAttempt(
-            malformed, retry=True, spent=catalog.spent_on(prepared.model, usage, prepared.price)
-        )
-    )
+    ).alt(lambda malformed: FailedAttempt(malformed, retry=True, spent=catalog.spent_on(*charged)))
 
 
 async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
@@ -140,15 +136,11 @@ def _finished(
     # litellm invents a missing finish reason, for Gemini in each delta
     usage, closed = _usage_sent(stream)
     native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
-    answer = assembly.finish(
-        usage=chat_format.read_usage(usage),
-        cost_usd=catalog.cost_usd(prepared.model, usage, prepared.price),
-        native_reason=native_reason,
-        closed=closed,
-    )
+    charged = (prepared.model, usage, prepared.price)
+    read, cost_usd = chat_format.read_usage(usage), catalog.cost_usd(*charged)
+    answer = assembly.finish(usage=read, cost_usd=cost_usd, native_reason=native_reason, closed=closed)
     if isinstance(answer, Failure):
-        is_whole = closed or native_reason is not None
-        spent = catalog.spent_on(prepared.model, usage, prepared.price, whole=is_whole)
+        spent = catalog.spent_on(*charged, whole=closed or native_reason is not None)
         return FailedAttempt(answer.failure(), retry=True, spent=spent)
     return StreamCompleted(answer.unwrap())
 

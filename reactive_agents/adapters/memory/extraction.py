@@ -160,11 +160,8 @@ def observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
 
 def used_tools(steps: tuple[ReasoningStep, ...]) -> tuple[str, ...]:
     """Return the tools that succeeded, in the order of their calls."""
-    return tuple(
-        step.metadata.tool_used
-        for step in observations(steps)
-        if step.metadata is not None and step.metadata.tool_used is not None
-    )
+    known = [step.metadata.tool_used for step in observations(steps) if step.metadata is not None]
+    return tuple(each for each in known if each is not None)
 
 
 def named(used: tuple[str, ...]) -> str:

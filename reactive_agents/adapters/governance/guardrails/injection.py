@@ -276,12 +276,9 @@ def _unmasked(disguised: Encoded, plain: Folded | None) -> Iterator[tuple[int, i
 def _said(text: str) -> list[_Said]:
     """Return the orders in a folded text, each with its score and place."""
     found = [
-        _Said(*match.span(), "markup", 0.45 * _weight_of_place(text, *match.span()))
-        for match in _MARKUP.finditer(text)
-    ]
-    found += [
-        _Said(*match.span(), "new-task", 0.62 * _weight_of_place(text, *match.span()))
-        for match in _HEADING.finditer(text)
+        _Said(*match.span(), name, score * _weight_of_place(text, *match.span()))
+        for pattern, name, score in ((_MARKUP, "markup", 0.45), (_HEADING, "new-task", 0.62))
+        for match in pattern.finditer(text)
     ]
     for window in _windows(text):
         strongest: dict[str, _Said] = {}
