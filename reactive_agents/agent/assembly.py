@@ -51,7 +51,7 @@ from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.previews import compile_query
 from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import Guardrail
-from reactive_agents.reasoning import StrategyRegistry
+from reactive_agents.reasoning.service import BUILT_IN_STRATEGIES
 from reactive_agents.reasoning.strategy import GIVEN_FUNCTION
 
 if TYPE_CHECKING:
@@ -204,8 +204,6 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
 
 def _desk(options: DeskOptions) -> Providers:
     """Return the desk, which is the approver as well where there is one."""
-    if options == DeskOptions():
-        return EMPTY
     desk = Singleton(options.desk)
     return {
         **({"approver": desk} if options.approves else {}),
@@ -388,7 +386,7 @@ def _wrong_components(
             expected = "with_reasoning() as well, since no kernel is chosen without reasoning"
             yield InvalidConfig("kernel", repr(kernels[0]), expected)
         return
-    strategies = (*StrategyRegistry().names(), *(name for name, _ in components.strategies))
+    strategies = (*BUILT_IN_STRATEGIES, *(name for name, _ in components.strategies))
     yield _unknown_name("reasoning.default_strategy", reasoning.default_strategy, strategies)
     yield _unknown_name("reasoning.kernel", reasoning.kernel, (*BUILT_IN_KERNELS, *kernels))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -239,6 +241,19 @@ def _imported_on_use(module: str, function: str) -> Strategy:
     return strategy
 
 
+BUILT_IN_STRATEGIES: Mapping[ReasoningStrategy, Strategy] = MappingProxyType(
+    {
+        reactive.REACTIVE: reactive.reactive,
+        reactive.DIRECT: reactive.direct,
+        "plan-execute-reflect": _imported_on_use("plan_execute", "plan_execute"),
+        "reflexion": _imported_on_use("reflexion", "reflexion"),
+        "tree-of-thought": _imported_on_use("tree_of_thought", "tree_of_thought"),
+        ADAPTIVE: _imported_on_use("adaptive", "adaptive"),
+    }
+)
+"""The strategies that every registry begins with."""
+
+
 class StrategyRegistry:
     """Strategies and kernels by name, at first the built-in ones.
 
@@ -247,14 +262,7 @@ class StrategyRegistry:
     """
 
     def __init__(self) -> None:
-        self.strategies: dict[ReasoningStrategy, Strategy] = {
-            reactive.REACTIVE: reactive.reactive,
-            reactive.DIRECT: reactive.direct,
-            "plan-execute-reflect": _imported_on_use("plan_execute", "plan_execute"),
-            "reflexion": _imported_on_use("reflexion", "reflexion"),
-            "tree-of-thought": _imported_on_use("tree_of_thought", "tree_of_thought"),
-            ADAPTIVE: _imported_on_use("adaptive", "adaptive"),
-        }
+        self.strategies: dict[ReasoningStrategy, Strategy] = dict(BUILT_IN_STRATEGIES)
         self.kernels: dict[str, ThoughtKernel] = dict(BUILT_IN_KERNELS)
         self.compaction_functions: dict[str, CompactionFunction] = {}
 
