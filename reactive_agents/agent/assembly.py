@@ -335,7 +335,7 @@ def _wrong_options(
             yield InvalidConfig(f"compression.transform.{tool_name}", repr(expression), expected)
     yield from _unknown_tools(config, tools)
     yield wrong_text("name", config.name, "a name that is not blank")
-    first_state = state_data("session_state", config.session_state)
+    first_state = state_data("session_state", config.session_state) if config.session_state != {} else None
     yield first_state.failure() if isinstance(first_state, Failure) else None
     stores = {
         "memory.path": config.memory,
@@ -447,11 +447,11 @@ def _tool_settings(
         wrong = wrong_tool_deps(tool, components.deps)
         if wrong is not None:
             return Failure(wrong)
-    workspace, exists = Path(), False
+    workspace: Path | None = None
     with suppress(RuntimeError, OSError, ValueError):  # an unknown home, or a name that no file system takes
-        workspace = Path.cwd() if config.workspace is None else Path(config.workspace).expanduser().resolve()
-        exists = config.workspace is None or workspace.is_dir()
-    if not exists:
+        place = Path.cwd() if config.workspace is None else Path(config.workspace).expanduser().resolve()
+        workspace = place if config.workspace is None or place.is_dir() else None
+    if workspace is None:
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     has_tools = bool(tools or components.toolsets)
     return Success(
