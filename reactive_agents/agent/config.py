@@ -48,13 +48,13 @@ class AgentConfig(RunSettings):
     handoffs: tuple[str, ...] = ()
     mcp_servers: tuple[mcp.McpServer, ...] = ()
     workspace: str | None = None
-    sessions: config.SessionsConfig = field(factory=config.SessionsConfig)
+    sessions: config.SessionsConfig = config.SessionsConfig()
     run_log: config.RunLogConfig | None = None
     memory: config.MemoryConfig | None = None
     guardrails: config.GuardrailsConfig | None = None
     cost: config.CostConfig | None = None
     audit: config.AuditConfig | None = None
-    redaction: config.RedactionConfig = field(factory=config.RedactionConfig)
+    redaction: config.RedactionConfig = config.RedactionConfig()
 
     @property
     def settings(self) -> RunSettings:

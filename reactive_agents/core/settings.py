@@ -145,7 +145,7 @@ class RunSettings(Value):
     enable_verification: bool = False
     enable_cost_tracking: bool = False
     enable_audit: bool = False
-    timeouts: config.TimeoutConfig = field(factory=config.TimeoutConfig)
+    timeouts: config.TimeoutConfig = config.TimeoutConfig()
     model_settings: ModelSettings = NO_SETTINGS
     context_profile: config.ContextProfileOverrides = config.NO_PROFILE_OVERRIDES
     compression: config.ResultCompressionConfig = config.ResultCompressionConfig()
