@@ -266,9 +266,10 @@ class EngineProvider(Singleton):
                 uses, was made.
             TypeError: a provider is overridden with a value of a wrong type.
         """
+        if self.last_overriding is None and self._service is not None:
+            self._refuse_late(self.inputs)
         made = super().__call__(*args, **kwargs)
         if self.last_overriding is None:
-            self._refuse_late(self.inputs)
             return made
         path = next(path for path, each in self._by_path() if each is self)
         return checked(path, made, *self._types[path])
