@@ -86,8 +86,10 @@ def figures_of(services: EngineServices) -> TaskResultMetadata:
     return figures_in(services.llm.account, duration_ms, services.llm.answered_by or services.llm.model)
 
 
-def figures_in(account: UsageAccount, duration_ms: float = 0.0, model: str = "") -> TaskResultMetadata:
-    """Return what the account of a run has of it."""
+def figures_in(
+    account: UsageAccount, duration_ms: float = 0.0, model: str | None = None
+) -> TaskResultMetadata:
+    """Return what the account of a run has of it, by default with its last model."""
     spending, models = account.total, account.models
     return TaskResultMetadata(
         duration_ms=duration_ms,
@@ -95,7 +97,7 @@ def figures_in(account: UsageAccount, duration_ms: float = 0.0, model: str = "")
         tokens_used=spending.usage.total_tokens,
         steps_count=0,
         strategy_used="",
-        model=model or (models[-1].model if models else ""),
+        model=(models[-1].model if models else "") if model is None else model,
         terminated_by="error",
         model_calls=spending.calls,
         unpriced_calls=spending.unpriced_calls,
