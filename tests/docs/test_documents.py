@@ -10,7 +10,7 @@ import tomllib
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import attrs
 import pytest
@@ -305,6 +305,13 @@ def test_the_command_and_its_page_name_every_strategy() -> None:
     assert [name for name in names if f"`{name}`" not in page and f"`{name}(" not in page] == []
 
 
+def values_of(hint: object) -> list[str]:
+    """The texts that a type hint allows by ``Literal``."""
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [value for part in get_args(hint) for value in values_of(part)]
+
+
 def test_every_event_is_told_with_its_fields() -> None:
     page = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
     shared = {"run_id", "task_id", "sequence", "at", "agent", "parent_run_id"}
@@ -313,6 +320,9 @@ def test_every_event_is_told_with_its_fields() -> None:
         assert len(rows) == 1, kind
         fields = {attribute.name for attribute in attrs.fields(kind)} - shared
         assert {name for name in fields if f"`{name}`" not in rows[0]} == set(), kind
+        for name, hint in get_type_hints(kind).items():
+            left = [each for each in values_of(hint) if f"`{each}`" not in rows[0]]
+            assert left in ([], values_of(hint)), f"{kind.__name__}.{name}: all values are told, or none"
 
 
 def test_every_error_class_is_told() -> None:
