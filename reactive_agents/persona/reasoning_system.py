@@ -44,9 +44,11 @@ async def evaluate_outcome(
 
     Fails with ``StructuredOutputError`` if the model returns none; the plan then stays unevaluated.
     """
-    answer, calls = answer_of(plan), await _calls_of(plan, cycle)
+    answer, calls, checked = answer_of(plan), await _calls_of(plan, cycle), None
     try:
-        checked = await cycle.domain.judge(plan.event, answer, calls)
+        if plan.plan.status == "completed":  # otherwise its answer was not sent
+            with anyio.fail_after(cycle.settings.timeouts.evaluation_s):
+                checked = await cycle.domain.judge(plan.event, answer, calls)
     except Exception as error:  # noqa: BLE001 - a check is the user's code
         problem = f"The check failed: {type(error).__name__}: {error}"
         failed = StructuredOutputError("persona-evaluate", problem, 0)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import anyio
 import pytest
 from attrs import evolve
 
 from reactive_agents.core.channels import Reaction
+from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.persona_events import PersonaOutcomeEvaluated, PersonaStageFailed
-from reactive_agents.core.personas import DomainEvent, Feedback, LearningEntry, PersonaOutcome, StepCall
+from reactive_agents.core.personas import (
+    DomainEvent,
+    Feedback,
+    LearningEntry,
+    PersonaOutcome,
+    PersonaTimeouts,
+    StepCall,
+)
 from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
-from reactive_agents.testing import FakeTools, ScriptedLLM, Turn, answer, call, say
+from reactive_agents.testing import FakeTools, ScriptedLLM, Turn, answer, call, fail, say
 from reactive_agents.testing.core import START
 from tests.support.personas import PersonaBench, alter, assessed, persona_bench, planned
 
@@ -243,3 +252,26 @@ async def test_a_check_that_raises_is_an_evaluation_that_is_tried_again() -> Non
     bench.clock.advance(60)
     (await attempt(bench.persona.resume())).unwrap()
     assert outcomes(bench) == (True,)
+
+
+async def test_a_check_that_hangs_is_an_evaluation_that_is_tried_again() -> None:
+    async def check(event: DomainEvent, text: str, calls: tuple[StepCall, ...]) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    bench = await answered(*turns(), check=check, timeouts=PersonaTimeouts(evaluation_s=0.001))
+    [failed] = bench.recorder.of(PersonaStageFailed)
+    assert (failed.stage, "TimeoutError" in failed.error.message) == ("evaluate", True)
+
+
+async def test_no_check_judges_the_answer_of_a_plan_that_failed() -> None:
+    def check(event: DomainEvent, text: str, calls: tuple[StepCall, ...]) -> bool:
+        raise AssertionError("there is no answer")
+
+    refused = fail(RateLimited("Too many requests.", "m"))
+    llm = ScriptedLLM(planned("Say it."), refused, assessed(LESSON))
+    bench = persona_bench(llm, check=check, max_replans=0)
+    outcome = await bench.process()
+    assert (outcome.status, bench.recorder.of(PersonaStageFailed)) == ("failed", [])
+    assert outcome.evaluation is not None
+    assert outcome.evaluation.meets_criteria is False
