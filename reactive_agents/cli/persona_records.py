@@ -16,6 +16,7 @@ from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.agent.config import read_data
+from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
 from reactive_agents.cli.output import argument, option
@@ -36,7 +37,7 @@ _T = TypeVar("_T")
 _Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
 
 PersonaOption = Annotated[
-    str | None, option("--persona -p P", "The persona's file, .toml or .json; or its id.")
+    str | None, option("--persona -p P", "The persona's file, its module:name, or its id.")
 ]
 MemoryOption = Annotated[
     str | None,
@@ -111,7 +112,10 @@ class PersonaRecords:
 def records_of(persona: PersonaOption = None, memory: MemoryOption = None) -> PersonaRecords:
     """Return the records for the two options; exit if there are none."""
     settings: PersonaSettings | None = None
-    if persona is not None and (memory is None or Path(persona).is_file()):
+    if persona is not None and memory is None and output.is_python_name(persona):
+        container = output.from_python(persona, PersonaAgent, Personas).container
+        settings, memory = container.settings(), container.path()
+    elif persona is not None and (memory is None or Path(persona).is_file()):
         found = read_data(Path(persona), PersonaConfig)  # no tool is run
         read = output.value_or_exit(found)
         settings, memory = read.settings(), read.memory if memory is None else memory

@@ -224,3 +224,18 @@ def test_the_studio_needs_the_runs_of_its_agents_in_its_log(folder: Path) -> Non
     assert (done.exit_code, "got 'clerk', expected an agent with_run_log(" in done.stderr) == (2, True)
     missing = ran(folder, "studio", "missing.toml")
     assert (missing.exit_code, "expected a file that exists, or module:name" in missing.stderr) == (2, True)
+
+
+def test_the_records_of_a_persona_of_a_module_are_read(folder: Path) -> None:
+    (folder / "rooms.py").write_text(
+        "from reactive_agents import Personas\n"
+        'persona = Personas.create("Mira").with_options(reasoning=False, model={"model": "offline"})\n'
+        'persona = persona.with_memory("mira.db").with_domain("chat")\n'
+    )
+    sent = ran(folder, "persona", "send", "rooms:persona", "How much tea is left?", "--quiet")
+    assert sent.exit_code == 0, sent.stderr
+    listed = ran(folder, "persona", "inbox", "list", "--all", "--persona", "rooms:persona")
+    (row,) = listed.stdout.splitlines()
+    assert row.endswith("How much tea is left?")
+    known = ran(folder, "explain", "--event", row.split("\t")[3], "--persona", "rooms:persona")
+    assert "How much tea is left?" in known.stdout
