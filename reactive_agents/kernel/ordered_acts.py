@@ -490,7 +490,7 @@ def replaced_left(
     Ola. What the call had instead was told nowhere, does not follow from a number that was, and is not in the
     answer. A name counts only beside one that is alike, and in English. None if the order has a condition, or
     if the answer denies or asks something. Where no call may have done anything, it is what an answer tells
-    of and what was looked up instead, also of a name that is another one.
+    of and what was looked up instead, also of a name that is another one, if the answer has some of that.
 
     Args:
         calls: those that worked.
@@ -531,6 +531,8 @@ def replaced_left(
         return ()
     if acted:
         return _names_left(asked, claimed, had, (value for _, value in given))
+    if (_words_in([text]) - _words_in([task]) - UNTELLING).isdisjoint(_words_in([had])):
+        return ()  # the answer has nothing of it
     of_others = {
         each: [one.told for one in calls if (each,) not in one.arguments.values()] for _, each in given
     }

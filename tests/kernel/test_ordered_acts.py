@@ -751,6 +751,7 @@ def test_what_was_told_before_the_task_may_stand_for_a_number() -> None:
         ("Was order 1020 shipped?", "Order 1002 was shipped.", ["get_order order_id=1002 -> shipped"], ""),
         ("Was order 1020 shipped?", "No, 1020 was not.", ["get_order order_id=1002 -> open"], ""),
         ("How many orders has Graz?", "Graz, near Linz: 3.", ["find_orders customer=Linz -> 3"], ""),
+        ("Which city? 3 are in Graz.", "Graz has 3.", ["find_orders customer=May -> none"], ""),
         ("How many orders has Graz?", "Graz has 3.", ["find_orders customer=GRZ -> 3"], ""),
         ("How many orders has Munich?", "Munich has 3.", ["find_orders customer=Muenchen -> 3"], ""),
         ("Wie viele hat Köln?", "Köln hat 3.", ["find_orders customer=Cologne -> 3"], ""),
