@@ -672,6 +672,8 @@ async def settle_owed(engine: ExecutionEngine, record: RunRecord, run: RecordedR
     Args:
         holder: the holder of the run, if it is claimed or reserved.
     """
+    if run.agent_id != engine.settings.agent_id:  # as in resume() of another agent, which has other stores
+        return
     claimed = await ask_record(record, RunRecord.claim, RunClaim, run, bool, holder)
     claim = claimed.value_or(None)
     if claim is None or not claim.holder:  # another process does it

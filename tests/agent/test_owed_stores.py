@@ -204,6 +204,17 @@ async def test_what_is_owed_to_a_store_that_the_agent_lacks_stays_owed_and_is_no
     assert await other.runs.prune(timedelta(0)) == 1
 
 
+async def test_what_a_run_owes_is_not_written_to_the_stores_of_another_agent(tmp_path: Path) -> None:
+    await clerk(tmp_path, *PAYS, fills=["cost"]).run("Pay.", run_id="order-1", session="s", user="ann")
+    empty_disk(tmp_path, ["cost"])
+    other = ReactiveAgents.create().with_name("other").with_llm(ScriptedLLM()).with_cost(tmp_path / "o.db")
+    built = other.with_durability(tmp_path / "runs.db", recover=False).build()
+    assert (await built.runs.resume("order-1")).status == "completed"
+    assert (await built.runs.find("order-1")).owes == ("cost",)
+    await clerk(tmp_path).runs.recover()
+    assert counts(tmp_path) == WRITTEN
+
+
 async def test_the_turn_of_a_session_that_was_deleted_meanwhile_is_no_longer_owed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
