@@ -27,6 +27,7 @@ from reactive_agents import (
 )
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.core.events import ApprovalDecided, ApprovalRequested, ToolCallInDoubt
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import RunId
@@ -333,9 +334,12 @@ async def test_a_rule_of_a_server_is_asked_once_for_a_call_that_is_made_after_a_
     assert [each.content for each in result.steps if each.type == "observation"] == ["said a"]
 
 
-def test_a_rule_of_a_server_has_no_form_in_a_file() -> None:
+def test_functions_of_a_server_have_no_form_in_a_file() -> None:
     with pytest.raises(AgentError, match=r"mcp_servers\.approve: got a rule of 'far', expected always"):
         ReactiveAgents.create().with_model("offline").with_mcp(old(name="far", approve=of_fine)).to_config()
+    web = McpServer("far", url="http://127.0.0.1:1/mcp", headers=lambda: {"Authorization": "Bearer a"})
+    with pytest.raises(AgentError, match=r"mcp_servers\.headers: got a function of 'far', expected texts"):
+        ReactiveAgents.create().with_model("offline").with_mcp(web).to_config()
 
 
 # --- in durable runs ---

@@ -7,30 +7,54 @@ error of its request, as the library reads it from the body of an error status.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator
 
+import anyio
 import httpx2
 from mcp.types import INTERNAL_ERROR
 
+from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.adapters.tools.mcp.stdio import LARGEST_MESSAGE, MOST_SIGNS, SignCount
 from reactive_agents.core.texts import shortened
+from reactive_agents.effects import call_function
+
+_log = logging.getLogger("reactive_agents")
 
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
 _SHOWN_CHARS = 500
+_HEADERS_S = 10.0
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
     """Cuts off a response with too many bytes or values; refuses a compressed one.
 
     An error status without an error of the protocol is named, with the beginning of its text.
+
+    Args:
+        server: a function of it makes the headers of each request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
         # calls beyond the number of connections would wait, and end the session after 30 seconds
         super().__init__(limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; reading the body of its response is limited."""
+        if callable(self._server.headers):
+            try:
+                with anyio.fail_after(_HEADERS_S):  # until then, other messages of the session wait
+                    headers = dict(await call_function(self._server.headers))
+                request.headers.update(headers)
+                self._server.sent_headers.update(headers)
+            except Exception as error:  # noqa: BLE001 - a function of the program
+                _log.warning(
+                    "The function for the headers of the MCP server %r raised.",
+                    self._server.name,
+                    exc_info=error,
+                )
+                return _failure(f"the function for its headers raised {type(error).__name__}")
         is_opened = request.method == "POST" and "MCP-Protocol-Version" in request.headers
         try:
             response = await super().handle_async_request(request)

@@ -363,9 +363,10 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
 
     silence_s = max(_SILENCE_S, server.timeout_s)  # a long call may be silent until its end
     timeout = httpx2.Timeout(_CONNECT_S, read=silence_s)
-    headers = {**server.headers, "Accept-Encoding": "identity"}  # a small body can decompress to a large one
+    given: Any = {} if callable(server.headers) else server.headers
+    headers = {**given, "Accept-Encoding": "identity"}  # a small body can decompress to a large one
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=BoundedTransport()) as http,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=BoundedTransport(server)) as http,
         streamable_http_client(url, http_client=http, max_sse_event_size=stdio.LARGEST_MESSAGE) as streams,
     ):
         yield streams

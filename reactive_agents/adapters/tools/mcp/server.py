@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -12,12 +12,14 @@ from attrs import Attribute, field, frozen
 
 from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.core.redaction import SHORTEST_SECRET, Redactor
+from reactive_agents.core.run_context import can_take
 from reactive_agents.core.secret_patterns import is_secret_name
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ApprovalRule, is_approval_rule
-from reactive_agents.core.values import Value, lazy_pattern
+from reactive_agents.core.values import LIVE, Value, lazy_pattern
 
 Approval: TypeAlias = Literal["never", "destructive", "always"]
+HeadersFunction: TypeAlias = Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
 
 _NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,32}")
 _TOOL_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
@@ -38,6 +40,11 @@ def _check_approval(_: Any, attribute: Attribute[Any], value: object) -> None:
     if value not in get_args(Approval) and not is_approval_rule(value):
         known = f"one of {', '.join(get_args(Approval))}, or a function of the arguments, or of both"
         raise ValueError(f"{attribute.name}: got {value!r}, expected {known} the context and them.")
+
+
+def _check_headers(_: Any, attribute: Attribute[Any], value: object) -> None:
+    if not (can_take(value, 0) if callable(value) else isinstance(value, Mapping)):
+        raise ValueError(f"{attribute.name}: expected texts by names, or a function that returns them.")
 
 
 def _names(value: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -96,7 +103,8 @@ class McpServer(Value):
         env: variables besides the few that a server inherits (such as ``PATH`` and ``HOME``); may be secret.
         cwd: the working directory of the command; by default that of this process.
         url: the ``http`` or ``https`` URL of a server with streamable HTTP.
-        headers: headers of each HTTP request; may be secret.
+        headers: headers of each HTTP request, or a function, sync or async, that returns them for each; may
+            be secret.
         timeout_s: seconds for a call, above 0.
         start_timeout_s: seconds in which the server must list its tools, above 0.
         approve: the tools that need approval. As in the protocol, a tool is destructive unless its hints say
@@ -122,7 +130,7 @@ class McpServer(Value):
     env: Mapping[str, str] = field(factory=dict, repr=False)
     cwd: Path | None = None
     url: str | None = field(default=None, repr=False)
-    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    headers: Mapping[str, str] | HeadersFunction = field(factory=dict, repr=False, validator=_check_headers)
     timeout_s: float = field(default=60.0, validator=_check_seconds)
     start_timeout_s: float = field(default=30.0, validator=_check_seconds)
     approve: Approval | ApprovalRule = field(default="destructive", validator=_check_approval)
@@ -132,6 +140,7 @@ class McpServer(Value):
     only: tuple[str, ...] | None = field(default=None, converter=_names, validator=_check_only)
     prefix: str = field(default="", validator=_check_prefix)
     rename: Mapping[str, str] = field(factory=dict, validator=_check_renamed)
+    sent_headers: dict[str, str] = field(factory=dict, init=False, eq=False, repr=False, metadata=LIVE)
 
     def __attrs_post_init__(self) -> None:
         if (self.command is None) == (self.url is None):
@@ -199,10 +208,14 @@ def server_secrets(servers: Iterable[McpServer]) -> tuple[str, ...]:
     return tuple(sorted(value for value in found if len(value) >= SHORTEST_SECRET))
 
 
+def _headers(server: McpServer) -> Mapping[str, str]:
+    return server.sent_headers if callable(server.headers) else server.headers
+
+
 def _values(server: McpServer) -> Iterator[str]:
     parts = urlsplit(server.url or "")
     user = parts.netloc.rpartition("@")[0]
-    for value in (*server.env.values(), *server.headers.values(), parts.query, *user.split(":")):
+    for value in (*server.env.values(), *_headers(server).values(), parts.query, *user.split(":")):
         yield from (value, *value.split())
     for pair in parts.query.split("&"):
         yield pair.partition("=")[2]

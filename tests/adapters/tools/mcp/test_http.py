@@ -22,6 +22,7 @@ import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.adapters.tools.mcp.bounded_http import BoundedStream
+from reactive_agents.adapters.tools.mcp.server import redact
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 from tests.support.mcp_server import http_server
@@ -274,6 +275,41 @@ async def test_a_call_whose_session_the_server_has_forgotten_is_made_in_a_new_on
         async with opened(server) as tools:
             assert await value(tools, "wait") == "waited"
     assert (handler.calls, handler.sessions) == (["wait", "wait"], 2)
+
+
+async def test_headers_may_come_from_a_function_for_each_request_and_are_not_shown() -> None:
+    key = ["t0ken-1"]
+    with http_server("--key", "t0ken-1") as (url, _):
+        server = McpServer(
+            "web", url=url, headers=lambda: {"Authorization": f"Bearer {key[-1]}"}, trust_hints=True
+        )
+        async with opened(server) as tools:
+            assert await value(tools, "echo", text="a") == "a"
+            key.append("expired-2")
+            refused = await failure(tools, "echo", text="b")
+            assert refused == ToolFailed("echo", "the server answered 401 Unauthorized: no", "MCPError")
+            assert "expired-2" not in redact(server, "The key expired-2 is not known.")
+            key.pop()
+            assert await value(tools, "echo", text="c") == "c"
+
+
+async def test_a_function_for_headers_that_raises_fails_its_own_call_alone() -> None:
+    asked: list[int] = []
+
+    async def headers() -> dict[str, str]:
+        asked.append(1)
+        if broken.is_set():
+            raise ValueError("the vault says s3cret")
+        return {"Authorization": "Bearer t0ken-1"}
+
+    broken = threading.Event()
+    with http_server("--key", "t0ken-1") as (url, _):
+        async with opened(McpServer("web", url=url, headers=headers, trust_hints=True)) as tools:
+            broken.set()
+            error = await failure(tools, "echo", text="a")
+            assert error == ToolFailed("echo", "the function for its headers raised ValueError", "MCPError")
+            broken.clear()
+            assert await value(tools, "echo", text="a") == "a"
 
 
 class _Endless(BaseHTTPRequestHandler):

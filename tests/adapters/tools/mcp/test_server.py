@@ -51,6 +51,7 @@ def test_secrets_are_not_shown(server: McpServer) -> None:
         ({"name": "a", "command": "b", "start_timeout_s": float("inf")}, "start_timeout_s: got inf"),
         ({"name": "a", "command": "b", "approve": "sometimes"}, "approve: got 'sometimes'"),
         ({"name": "a", "command": "b", "approve": True}, "approve: got True"),
+        ({"name": "a", "url": "http://c", "headers": "d"}, "headers: expected texts by names"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_name_of_the_field(fields: dict[str, Any], problem: str) -> None:
