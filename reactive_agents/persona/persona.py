@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import anyio
 import anyio.abc
+from anyio.lowlevel import EventLoopToken, current_token
 from attrs import evolve, frozen
 from returns.future import FutureResult
 from returns.maybe import Nothing
@@ -122,21 +123,24 @@ class Persona:
         self._taken: dict[tuple[Room, EventId], PersonaOutcome | None] = {}
         self._under_way = 0
         self._allowed_names: set[tuple[Domain, str]] = set()
-        self._entered: list[tuple[AbstractAsyncContextManager[object], anyio.abc.TaskGroup]] = []
+        self._entered: list[
+            tuple[AbstractAsyncContextManager[object], anyio.abc.TaskGroup, EventLoopToken]
+        ] = []
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
             raise ValueError(f"Persona: domains: got {names}, expected each name once.")
 
     async def __aenter__(self) -> Persona:
         entered = task_group()
-        self._entered.append((entered, await entered.__aenter__()))
+        self._entered.append((entered, await entered.__aenter__(), current_token()))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        entered, _ = self._entered.pop()
-        await entered.__aexit__(kind, error, trace)
+        entered = next(each for each in reversed(self._entered) if each[2] == current_token())
+        self._entered.remove(entered)
+        await entered[0].__aexit__(kind, error, trace)
 
     def problem_of(
         self, domain: Domain, event: DomainEvent
@@ -457,10 +461,9 @@ class Persona:
             waits: whether to wait for further tries of the event's messages.
         """
         outcome = await self._deliver_in_turn(item, outcome, waits=waits)
-        mode = self.settings.evaluation
-        if mode == "background" and self._entered:
-            _, background = self._entered[-1]
-            background.start_soon(self._evaluate_in_turn, item)
+        here = [group for _, group, token in self._entered if token == current_token()]
+        if self.settings.evaluation == "background" and here:
+            here[-1].start_soon(self._evaluate_in_turn, item)
         else:
             outcome = await self.evaluated(item, outcome)
         await self.end_event(item)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import anyio
 from attrs import evolve
@@ -35,6 +37,7 @@ from reactive_agents.persona.prompts import EVALUATING, evaluation_content
 from reactive_agents.reasoning.structured_output.question import Question
 
 REFLECTION_IMPORTANCE = 0.9
+_WAIT_S = 0.01
 
 
 async def evaluate_outcome(
@@ -210,7 +213,17 @@ class PersonaReasoningSystem:
     def __init__(self, settings: personas.PersonaSettings, services: PersonaServices) -> None:
         self.settings = settings
         self._services = services
-        self._changing = anyio.Lock()  # guards reading, changing and writing learnings and self state
+        self._changing = threading.Lock()  # also for the event loops of several threads
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Read, change and write learnings and self state, one caller at a time."""
+        while not self._changing.acquire(blocking=False):  # noqa: ASYNC110 - callers on other event loops
+            await anyio.sleep(_WAIT_S)
+        try:
+            yield
+        finally:
+            self._changing.release()
 
     async def formulate_plan(
         self, task: personas.PersonaTask, event: personas.DomainEvent, cycle: Cycle
@@ -235,7 +248,7 @@ class PersonaReasoningSystem:
         if isinstance(evaluated, Failure):
             return evaluated
         evaluation = evaluated.unwrap()
-        async with self._changing:
+        async with self._alone():
             if self.settings.learning.enabled:
                 await update_learnings(plan, evaluation, cycle)
         await self.update_state(cycle, mistakes=evaluation.mistakes)
@@ -244,7 +257,7 @@ class PersonaReasoningSystem:
     async def take_feedback(self, feedback: personas.Feedback, cycle: Cycle) -> str:
         """Store a reaction to a plan's answer and learn from it; return what was done."""
         store, now = self._services.store, self._services.clock.now()
-        async with self._changing:
+        async with self._alone():
             found = await cycle.attempt_or("recall", store.get_plan(feedback.plan_id), Nothing)
             plan = found.value_or(None)
             if plan is None or plan.room != cycle.room:
@@ -281,7 +294,7 @@ class PersonaReasoningSystem:
             mistakes: recent mistakes, newest first; the last few are kept as preoccupations.
         """
         store = self._services.store
-        async with self._changing:
+        async with self._alone():
             known = await cycle.attempt_or("recall", store.get_self_state(cycle.room), None)
             if known is None:
                 return
@@ -356,7 +369,7 @@ class PersonaReasoningSystem:
     async def _change_learning(
         self, learning_id: LearningId, change: Callable[[personas.LearningEntry], personas.LearningEntry]
     ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
-        async with self._changing:
+        async with self._alone():
             found = await attempt(self._services.store.get_learning(learning_id))
             if isinstance(found, Failure):
                 return Failure(found.failure())

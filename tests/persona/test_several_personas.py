@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,36 @@ async def test_personas_that_ask_each_other_do_so_once(tmp_path: Path) -> None:
     assert asked == ["Which stove?"]
     last = expert_llm.requests[-1].messages[-1].content
     assert "Front is waiting for this answer itself" in last
+
+
+@pytest.mark.parametrize("evaluation", ["after", "background"])
+def test_a_persona_works_on_the_event_loops_of_several_threads(
+    evaluation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = InMemoryPersonaStore.get_self_state
+
+    @effect
+    async def slowly(store: InMemoryPersonaStore, room: Room) -> Result[Any, MemoryErrors]:
+        await anyio.sleep(0.01)  # others come meanwhile
+        return await attempt(read(store, room))
+
+    monkeypatch.setattr(InMemoryPersonaStore, "get_self_state", slowly)
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), evaluation=evaluation)
+    outcomes: list[PersonaOutcome] = []
+
+    async def entered(room: str) -> PersonaOutcome:
+        async with bench.persona:
+            return await bench.process(name=room, context=room)
+
+    def work(number: int) -> None:
+        room = f"room-{number}"
+        alone = partial(bench.process, name=room, context=room)
+        outcomes.append(anyio.run(partial(entered, room) if number % 2 else alone))
+
+    async def main() -> None:
+        async with bench.persona, anyio.create_task_group() as group:
+            for number in range(4):
+                group.start_soon(anyio.to_thread.run_sync, work, number)
+
+    anyio.run(main)
+    assert [each.status for each in outcomes] == ["completed"] * 4
