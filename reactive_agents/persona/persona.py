@@ -226,7 +226,7 @@ class Persona:
         return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
 
     async def arm_schedules(self) -> None:
-        """Store the schedules of the domains, drop removed ones, and add the events that are due."""
+        """Store the schedules of the domains, drop removed ones, and add due events."""
         if not self.has_schedules:
             return
         store, now, keys = self.services.store, self.services.clock.now(), set[tuple[Room, str]]()
@@ -248,7 +248,10 @@ class Persona:
                 return  # a later try may store it
 
     async def _come_due(self, item: WorkItem) -> bool:
-        """Add the event of a schedule to the queue, and reschedule it; return whether it was added."""
+        """Add the event of a schedule to the queue, and reschedule it.
+
+        Returns whether it was added.
+        """
         store, now, event = self.services.store, self.services.clock.now(), item.event
         due, following = item.due or now, None
         if item.key.startswith(_CRON):
