@@ -372,8 +372,17 @@ class WebhookChannel(_Channel):
         if isinstance(body, WebhookReaction):
             reaction = Reaction(body.message, body.user, body.good, tenant=tenant, id=body.id or timestamp)
             return Success(Received(reactions=(reaction,)))
-        said = (body.author, body.content, now, body.priority, body.details, body.user)
-        event = DomainEvent(EventId(body.id), ContextId(body.context), *said, tenant)
+        event = DomainEvent(
+            EventId(body.id),
+            ContextId(body.context),
+            body.author,
+            body.content,
+            now,
+            body.priority,
+            body.details,
+            body.user,
+            tenant,
+        )
         return Success(Received((event,)))
 
     async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
@@ -481,14 +490,22 @@ class SlackChannel(_UserChannel):
             return None
         is_direct = _text(given, "channel_type") == "im"
         alone = is_direct and not given.get("thread_ts")
-        room = ContextId(channel if alone else f"{channel}/{thread}")
-        marks = (mark.group(1, 2) for mark in _SLACK_MARK.finditer(_text(given, "text")))
-        details: JsonObject = {
-            "direct": is_direct,
-            "mentioned": ("@", bot) in marks,
-            "thread": thread != moment,
-        }
-        return DomainEvent(EventId(moment), room, user, content, now, details=details, user=user, tenant=team)
+        return DomainEvent(
+            EventId(moment),
+            ContextId(channel if alone else f"{channel}/{thread}"),
+            user,
+            content,
+            now,
+            details={
+                "direct": is_direct,
+                "mentioned": any(
+                    (mark[1], mark[2]) == ("@", bot) for mark in _SLACK_MARK.finditer(_text(given, "text"))
+                ),
+                "thread": thread != moment,
+            },
+            user=user,
+            tenant=team,
+        )
 
     async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
         """Post a message into the thread of an event, and return its channel and time.
@@ -657,12 +674,18 @@ class MatrixChannel(_UserChannel):
             return None
         mentions = content.get("m.mentions") if isinstance(content, dict) else None
         users = mentions.get("user_ids") if isinstance(mentions, dict) else None
-        own, place = self._config.user, ContextId(f"{room}/{root}" if root else room)
-        is_mentioned = isinstance(users, list) and own in users
-        details: JsonObject = {"mentioned": is_mentioned, "thread": bool(root)}
-        said = (user, body.replace(own, f"@{self._name}"), now)
         return DomainEvent(
-            EventId(name), place, *said, details=details, user=user, tenant=self._config.tenant
+            EventId(name),
+            ContextId(f"{room}/{root}" if root else room),
+            user,
+            body.replace(self._config.user, f"@{self._name}"),
+            now,
+            details={
+                "mentioned": isinstance(users, list) and self._config.user in users,
+                "thread": bool(root),
+            },
+            user=user,
+            tenant=self._config.tenant,
         )
 
     def _invites(self, given: dict[str, Any]) -> bool:

@@ -746,7 +746,6 @@ class SqliteRunRecord:
             is_open = chosen.state in ("running", "waiting", "interrupted")
             has_any = chosen.state in ("paused", "unreadable")
             status = "open" if is_open else None if has_any else chosen.state
-            wanted = "pause" if chosen.state == "paused" else None
             where, values = sql.where(
                 {
                     "agent = ?": chosen.agent_id,
@@ -754,7 +753,9 @@ class SqliteRunRecord:
                     "queue = ?": chosen.queue,
                     "parent = ?": chosen.parent,
                     "status = ?": status,
-                    "status IN ('open', 'queued') AND wanted = ?": wanted,
+                    "status IN ('open', 'queued') AND wanted = ?": (
+                        "pause" if chosen.state == "paused" else None
+                    ),
                 }
             )
             root = "" if chosen.children or chosen.parent else "AND parent IS NULL"
@@ -1160,16 +1161,28 @@ def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
         if found is None:
             raise ValueError(f"the run {run.origin} that is forked has been deleted")
         (origin,) = found
-    whose = (run.run_id, run.agent_id, run.task.user, run.task.session, run.parent)
-    task, definition = seal.close(to_json(_without_secrets(run.task))), json.dumps(dict(run.definition))
-    due = 0 if run.due is None else sqlite.microseconds(run.due)
-    created = now if run.created_at is None else sqlite.microseconds(run.created_at)
-    rest = (task, definition, run.queue, run.priority, due, created, now)
     file.execute(
         'INSERT INTO runs (run_id, agent, "user", session, parent, origin, origin_entries, changes, status,'
         " task, definition, result, attempt, holder, lease_until_us, wanted, queue, priority, due_us,"
         " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, '', 0, '', ?, ?, ?, ?, ?)",
-        (*whose, origin, run.origin_entries, seal.close(run.changes), run.status, *rest),
+        (
+            run.run_id,
+            run.agent_id,
+            run.task.user,
+            run.task.session,
+            run.parent,
+            origin,
+            run.origin_entries,
+            seal.close(run.changes),
+            run.status,
+            seal.close(to_json(_without_secrets(run.task))),
+            json.dumps(dict(run.definition)),
+            run.queue,
+            run.priority,
+            0 if run.due is None else sqlite.microseconds(run.due),
+            now if run.created_at is None else sqlite.microseconds(run.created_at),
+            now,
+        ),
     )
     return True
 

@@ -152,8 +152,13 @@ def _in_words(summary: audit_log.AuditSummary) -> str:
 
 def _line(recorded: audit_log.RecordedEntry) -> str:
     entry = recorded.entry
-    result, call = entry.status or entry.stage or "", "" if entry.call_id is None else f"call {entry.call_id}"
-    content = ", ".join(filter(None, (result, entry.subject, call, " ".join(entry.detail.split()))))
+    parts = (
+        entry.status or entry.stage or "",
+        entry.subject,
+        "" if entry.call_id is None else f"call {entry.call_id}",
+        " ".join(entry.detail.split()),
+    )
+    content = ", ".join(part for part in parts if part)
     at = entry.at.isoformat(timespec="seconds")
     return f"{recorded.sequence}  {at}  {entry.agent_id}  {entry.run_id}  {entry.action}: {content}"
 
@@ -239,9 +244,14 @@ def _check_database(path: str) -> Result[None, InvalidConfig | ServiceFailed]:
 
 
 def _row(total: cost_tracker.SpendingTotal) -> tuple[str, ...]:
-    counts = (total.runs, total.usage.input_tokens, total.usage.output_tokens)
-    cost = dollars(total.cost_usd, total.unpriced_calls).removeprefix("$")
-    return (total.name or UNNAMED, *map(str, counts), cost, str(total.unpriced_calls or ""))
+    return (
+        total.name or UNNAMED,
+        str(total.runs),
+        str(total.usage.input_tokens),
+        str(total.usage.output_tokens),
+        dollars(total.cost_usd, total.unpriced_calls).removeprefix("$"),
+        str(total.unpriced_calls or ""),
+    )
 
 
 def _cost_line(total: cost_tracker.SpendingTotal) -> str:

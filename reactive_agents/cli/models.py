@@ -15,7 +15,7 @@ from reactive_agents.adapters.llm.providers import PROVIDERS, Provider
 from reactive_agents.cli import output
 from reactive_agents.cli.output import argument, option
 from reactive_agents.core.codec import encode
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_profiles import ModelProfile, ProbeFinding
 from reactive_agents.core.texts import dollars
 
@@ -36,18 +36,25 @@ def list_providers(context: typer.Context) -> None:
         return
     providers = [(each, each.missing(os.environ)) for each in PROVIDERS]
     if output.is_json():
-        documents: list[Json] = []
-        for each, missing in providers:
-            state: JsonObject = {"provider": each.name, "ready": not missing, "missing": list(missing)}
-            documents.append({**state, "default_model": each.default_model, "note": each.note})
-        output.print_json(documents)
+        output.print_json(
+            [
+                {
+                    "provider": each.name,
+                    "ready": not missing,
+                    "missing": list(missing),
+                    "default_model": each.default_model,
+                    "note": each.note,
+                }
+                for each, missing in providers
+            ]
+        )
         return
     for provider, missing in sorted(providers, key=lambda each: bool(each[1])):
-        needed = f"set {' and '.join(missing)}" if missing else "ready"
+        state = f"set {' and '.join(missing)}" if missing else "ready"
         if sys.stdout.isatty():
-            _print_block(provider, needed, ready=not missing)
+            _print_block(provider, state, ready=not missing)
         else:
-            typer.echo("\t".join((provider.name, needed, provider.default_model or "", provider.note)))
+            typer.echo("\t".join((provider.name, state, provider.default_model or "", provider.note)))
 
 
 def _print_block(provider: Provider, state: str, *, ready: bool) -> None:

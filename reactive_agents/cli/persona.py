@@ -48,7 +48,6 @@ from reactive_agents.persona.plan_changes import end_plan
 # --- its work: inbox, outbox, evaluations, schedules, plans ---------------------------------------------
 
 TenantOption = Annotated[str | None, option("--tenant T", "Only this tenant.")]
-_TIME = "%Y-%m-%d %H:%M:%S"
 NumberArgument = Annotated[int, argument("NUMBER", "The number of the item.", min=1, max=2**63 - 1)]
 
 
@@ -87,7 +86,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
                 _state(each),
                 each.event.context_id,
                 each.key,
-                f"{each.created_at:{_TIME}}",
+                f"{each.created_at:%Y-%m-%d %H:%M:%S}",
                 each.reason,
                 each.message if each.kind == "delivery" else each.event.content,
             )
@@ -140,7 +139,13 @@ def list_plans(records: persona_records.Records, filters: Filters) -> None:
     owner = records.persona.id
     listed = records.ask(lambda store: records.value(store.list_plans(owner, **filters)))
     rows = (
-        (each.id, each.plan.status, each.context_id, f"{each.plan.created_at:{_TIME}}", each.plan.goal)
+        (
+            each.id,
+            each.plan.status,
+            each.context_id,
+            f"{each.plan.created_at:%Y-%m-%d %H:%M:%S}",
+            each.plan.goal,
+        )
         for each in listed
     )
     output.print_found(listed, ("id", "status", "room", "since", "goal"), rows)
@@ -203,8 +208,12 @@ def forget(
     """
     if user is None and tenant is None and before is None:
         raise output.bad_usage("forget", "nothing", "--user, --tenant or --before")
-    owner, chosen = records.persona.id, {"user": user, "tenant": tenant, "before": before}
-    count = records.ask(lambda store: records.value(store.forget(owner, **chosen)), read_only=False)
+    count = records.ask(
+        lambda store: records.value(
+            store.forget(records.persona.id, user=user, tenant=tenant, before=before)
+        ),
+        read_only=False,
+    )
     output.report({"deleted": count}, f"deleted {count} event(s)")
 
 

@@ -180,9 +180,17 @@ def _unlogged(run: RecordedRun) -> LoggedRun:
     moment = run.created_at or SystemClock.now()
     is_ended = run.status not in ("open", "queued")
     task, ended = run.task, run.updated_at if is_ended else None
-    whose = (task.session, task.user, task.tags)
     known = LoggedRun(
-        run.run_id, run.agent_id, moment, task.input, run.state, run.parent, *whose, ended_at=ended
+        run.run_id,
+        run.agent_id,
+        moment,
+        task.input,
+        run.state,
+        run.parent,
+        task.session,
+        task.user,
+        task.tags,
+        ended,
     )
     outcome = recorded_outcome(run) if is_ended and run.result else None
     if not isinstance(outcome, Success | Failure):

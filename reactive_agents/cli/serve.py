@@ -73,9 +73,20 @@ def serve(
         if not re.fullmatch(r"https?://[^/\s]+", origin):
             expected = "a page's origin, such as https://app.example"
             raise typer.BadParameter(f"got {origin!r}, expected {expected}.", param_hint="--origin")
-    options: dict[str, Any] = {"hosts": allow_hosts, "origins": tuple(origins or ()), "url": url}
-    options |= {"queue": queue, "work": not no_work}
-    _listen(configs, host, port, keys_file, runs, allow_tools_from, drain_s=drain, **options)
+    _listen(
+        configs,
+        host,
+        port,
+        keys_file,
+        runs,
+        allow_tools_from,
+        drain_s=drain,
+        hosts=allow_hosts,
+        origins=tuple(origins or ()),
+        queue=queue,
+        work=not no_work,
+        url=url,
+    )
 
 
 @output.without_json

@@ -324,9 +324,13 @@ class EvidenceVerifier:
         findings = [_NOT_DELIVERED.format(repr(each.claim)) for each in delivered if not each.supported]
         answer = result.output
         if answer is None or not answer.strip():
-            receipt, verified = receipt_of(result, delivered, "unverified"), self.config.threshold <= 0
-            found = ("There is no answer.", *findings)
-            return Success(VerificationReport(0.0, verified, found, tuple(delivered), receipt))
+            receipt = receipt_of(result, delivered, "unverified")
+            findings = ["There is no answer.", *findings]
+            return Success(
+                VerificationReport(
+                    0.0, self.config.threshold <= 0, tuple(findings), tuple(delivered), receipt
+                )
+            )
         made = [claim for claim in claims_of(answer) if not (claim.kind == "file" and claim.text in wanted)]
         claims = [await self._evidence(claim, observations) for claim in made]
         if any(shows_content(seen.text) for seen in observations):
@@ -467,8 +471,11 @@ async def further_answers(
     )
     requests = [evolve(request, sample=number) for number in range(count)]
     asked = await gather([llm.complete(each) for each in requests], limit=_AT_ONCE)
-    answers = [answer.unwrap().content for answer in asked if isinstance(answer, Success)]
-    return tuple(each for each in answers if each.strip())
+    return tuple(
+        answer.unwrap().content
+        for answer in asked
+        if isinstance(answer, Success) and answer.unwrap().content.strip()
+    )
 
 
 def agreement_with(answer: str, samples: Sequence[str]) -> float:

@@ -93,10 +93,18 @@ def list_local_model(model: str) -> None:
     It would do so for every answer, to compute a price, and block the event loop.
     """
     if model not in litellm.model_cost:
-        costs = dict.fromkeys(("input_cost_per_token", "output_cost_per_token"), 0.0)
-        features = dict.fromkeys(("supports_function_calling", "supports_vision"), True)
-        known = {"litellm_provider": model.partition("/")[0], "mode": "chat", **costs, **features}
-        litellm.register_model({model: known})
+        litellm.register_model(
+            {
+                model: {
+                    "litellm_provider": model.partition("/")[0],
+                    "mode": "chat",
+                    "input_cost_per_token": 0.0,
+                    "output_cost_per_token": 0.0,
+                    "supports_function_calling": True,
+                    "supports_vision": True,
+                }
+            }
+        )
 
 
 # inside a JSON string its quotation marks would be escaped

@@ -83,13 +83,17 @@ async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]
             completion = await litellm.acompletion(**_arguments(prepared), logger_fn=body.see)
     except error_mapping.EXPECTED as error:
         return Failure(_failed_attempt(error, prepared, body.text))
-    charged = (prepared.model, getattr(completion, "usage", None), prepared.price)
+    usage = getattr(completion, "usage", None)
     return chat_format.read_completion(
         completion,
         model=prepared.model,
-        cost_usd=catalog.cost_usd(*charged),
+        cost_usd=catalog.cost_usd(prepared.model, usage, prepared.price),
         calls_before=chat_format.count_tool_calls(prepared.request.messages),
-    ).alt(lambda malformed: FailedAttempt(malformed, retry=True, spent=catalog.spent_on(*charged)))
+    ).alt(
+        lambda malformed: FailedAttempt(
+            malformed, retry=True, spent=catalog.spent_on(prepared.model, usage, prepared.price)
+        )
+    )
 
 
 async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
@@ -136,11 +140,15 @@ def _finished(
     # litellm invents a missing finish reason, for Gemini in each delta
     usage, closed = _usage_sent(stream)
     native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
-    charged = (prepared.model, usage, prepared.price)
-    read, cost_usd = chat_format.read_usage(usage), catalog.cost_usd(*charged)
-    answer = assembly.finish(usage=read, cost_usd=cost_usd, native_reason=native_reason, closed=closed)
+    answer = assembly.finish(
+        usage=chat_format.read_usage(usage),
+        cost_usd=catalog.cost_usd(prepared.model, usage, prepared.price),
+        native_reason=native_reason,
+        closed=closed,
+    )
     if isinstance(answer, Failure):
-        spent = catalog.spent_on(*charged, whole=closed or native_reason is not None)
+        is_whole = closed or native_reason is not None
+        spent = catalog.spent_on(prepared.model, usage, prepared.price, whole=is_whole)
         return FailedAttempt(answer.failure(), retry=True, spent=spent)
     return StreamCompleted(answer.unwrap())
 

@@ -205,9 +205,13 @@ class LiteLLM:
             return Success(None)
         longest = [each.max_output_tokens for each in known if each.output_usd]
         lengths = [each for each in longest if each is not None]
-        most = max(lengths) if lengths and len(lengths) == len(longest) else None
-        read, written = (max(each.input_usd for each in known), max(each.output_usd for each in known))
-        return Success(models.TokenPrice(read, written, most))
+        return Success(
+            models.TokenPrice(
+                max(each.input_usd for each in known),
+                max(each.output_usd for each in known),
+                max(lengths) if lengths and len(lengths) == len(longest) else None,
+            )
+        )
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; later requests open new ones."""

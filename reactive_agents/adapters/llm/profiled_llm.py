@@ -93,10 +93,14 @@ def _written(message: AssistantMessage) -> AssistantMessage:
 
 
 def _described(tools: Sequence[ToolDefinition]) -> str:
-    described = (
-        {"name": tool.name, "description": tool.description, "arguments": tool.parameters} for tool in tools
+    lines = (
+        json.dumps(
+            {"name": tool.name, "description": tool.description, "arguments": tool.parameters},
+            ensure_ascii=False,
+        )
+        for tool in tools
     )
-    return "\n".join((_HOW_TO_CALL, *(json.dumps(each, ensure_ascii=False) for each in described)))
+    return "\n".join((_HOW_TO_CALL, *lines))
 
 
 # --- The file of model profiles: one for a user, shared by all agents and processes ---------------------
@@ -164,5 +168,8 @@ def find_profile(
     row = found.unwrap()
     if row is None:
         return Success(None)
-    problem = f"The profile of {model} in {str(path)!r} cannot be read"
-    return from_json(row[0], ModelProfile).alt(lambda wrong: _failed(f"{problem}: {wrong.message}", "find"))
+    return from_json(row[0], ModelProfile).alt(
+        lambda wrong: _failed(
+            f"The profile of {model} in {str(path)!r} cannot be read: {wrong.message}", "find"
+        )
+    )

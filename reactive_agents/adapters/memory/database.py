@@ -431,9 +431,13 @@ def open_memory_store(
         raise ValueError(f"memory: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")
     if read_only and str(place) == sqlite.IN_PROCESS:
         raise ValueError("memory: read_only: got True, expected False, since a new memory is empty.")
-    more = (VECTORS,) if has_vectors else ()
     return open_database(
-        place, MEMORY, MemoryUnavailable, patience_s=busy_timeout_s, read_only=read_only, more=more
+        place,
+        MEMORY,
+        MemoryUnavailable,
+        patience_s=busy_timeout_s,
+        read_only=read_only,
+        more=(VECTORS,) if has_vectors else (),
     )
 
 

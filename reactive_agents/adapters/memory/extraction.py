@@ -21,7 +21,7 @@ from reactive_agents.adapters.memory.search import keywords_of, one_line, words_
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.json import Json, JsonObject, object_within
 from reactive_agents.core.languages import expression
-from reactive_agents.core.memory import MemoryCandidate, MemoryOrigin
+from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.models import data_request
 from reactive_agents.core.results import ReasoningResult, ReasoningStep
 from reactive_agents.core.tasks import Task
@@ -160,8 +160,11 @@ def observations(steps: tuple[ReasoningStep, ...]) -> Iterator[ReasoningStep]:
 
 def used_tools(steps: tuple[ReasoningStep, ...]) -> tuple[str, ...]:
     """Return the tools that succeeded, in the order of their calls."""
-    known = [step.metadata.tool_used for step in observations(steps) if step.metadata is not None]
-    return tuple(each for each in known if each is not None)
+    return tuple(
+        step.metadata.tool_used
+        for step in observations(steps)
+        if step.metadata is not None and step.metadata.tool_used is not None
+    )
 
 
 def named(used: tuple[str, ...]) -> str:
@@ -320,14 +323,17 @@ async def facts_by_model(
     if isinstance(read, Failure):
         return Failure("its answer is not a list of facts")
     used = used_tools(result.steps)
-    origin: MemoryOrigin = "tool" if used else "model"
-    source, found = named(used) or result.strategy, read.unwrap().facts[:MOST_FACTS]
-    facts = [(each.fact.strip(), each.importance) for each in found]
     return Success(
         tuple(
-            MemoryCandidate("semantic", fact, origin, source, importance=importance)
-            for fact, importance in facts
-            if 0 < len(fact) <= LONGEST_FACT
+            MemoryCandidate(
+                "semantic",
+                each.fact.strip(),
+                "tool" if used else "model",
+                named(used) or result.strategy,
+                importance=each.importance,
+            )
+            for each in read.unwrap().facts[:MOST_FACTS]
+            if 0 < len(each.fact.strip()) <= LONGEST_FACT
         )
     )
 

@@ -55,8 +55,7 @@ CRASH_PAUSE_S = 1.0
 The next wait is four times as long, later ones sixteen times.
 """
 
-_OF_ROOM = ("persona_id", "tenant", "domain", "context_id")
-_ROOM = " AND ".join(f"{each} = ?" for each in _OF_ROOM)
+_ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
 _LET_GO = "holder = '', lease_until = 0"
 _FIELDS = (
@@ -64,7 +63,7 @@ _FIELDS = (
     *("event", "message", "message_kind", "plan_id", "task_id", "outcome", "message_id", "cost_usd"),
 )
 """The columns of an item that have the names of its fields."""
-COLUMNS = ", ".join((*_OF_ROOM, *_FIELDS))
+COLUMNS = f"persona_id, tenant, domain, context_id, {', '.join(_FIELDS)}"
 
 Now: TypeAlias = Callable[[], int]
 """The database clock in microseconds, which a transaction reads when it begins."""
@@ -463,20 +462,27 @@ class SqlitePersonaStore:
         end = self._records.redacted(end)
 
         def work(file: Transaction) -> bool:
-            plan, plan_id = end.plan, None if end.plan is None else end.plan.id
-            reason, outcome = without_surrogates(end.outcome.reason), to_json(evolve(end.outcome, plan=None))
-            held = (claim.number, claim.holder)
+            plan = end.plan
             ended = file.execute(
                 "UPDATE persona_work SET status = 'answered', reason = ?, plan_id = ?, outcome = ?, "
                 "cost_usd = cost_usd + ?, attempts = CASE WHEN ? THEN attempts ELSE 1 END, updated_at = ? "
                 "WHERE number = ? AND holder = ?",
-                (reason, plan_id, outcome, end.cost_usd, end.is_dead, self._now(), *held),
+                (
+                    without_surrogates(end.outcome.reason),
+                    None if plan is None else plan.id,
+                    to_json(evolve(end.outcome, plan=None)),
+                    end.cost_usd,
+                    end.is_dead,
+                    self._now(),
+                    claim.number,
+                    claim.holder,
+                ),
             )
             if not ended.rowcount:
                 return False
             if plan is not None:
                 _save_plan(file, plan=plan, now=self._now)
-            item = evolve(claim, plan_id=plan_id)
+            item = evolve(claim, plan_id=None if plan is None else plan.id)
             for message in end.messages:
                 _add_message(file, item=item, message=message, now=self._now)
             if end.evaluate and plan is not None:
@@ -498,13 +504,16 @@ class SqlitePersonaStore:
     ) -> Result[bool, MemoryErrors]:
         """End an item."""
         self._leases.let_go(claim.holder)
-        said = without_surrogates(self._records.redacted(reason)) or None
-        changes = (
-            "status = ?, reason = coalesce(CAST(? AS TEXT), reason), message_id = ?, "
-            f"cost_usd = cost_usd + ?, {_LET_GO}"
+        return await self._changed(
+            "end_work",
+            claim,
+            f"status = ?, reason = coalesce(CAST(? AS TEXT), reason), message_id = ?, "
+            f"cost_usd = cost_usd + ?, {_LET_GO}",
+            status,
+            without_surrogates(self._records.redacted(reason)) or None,
+            without_surrogates(message_id),
+            cost_usd,
         )
-        name = without_surrogates(message_id)
-        return await self._changed("end_work", claim, changes, status, said, name, cost_usd)
 
     @effect
     async def release(
@@ -513,13 +522,17 @@ class SqlitePersonaStore:
         """Release an item; without a reason it was not tried."""
         self._leases.let_go(claim.holder)
         untried = claim.attempts - (not reason)  # fewer if it made progress, or was not begun
-        due_us = 0 if due is None else microseconds(due) + self._database.skew_us
-        said = without_surrogates(self._records.redacted(reason))
-        changes = (
+        return await self._changed(
+            "release",
+            claim,
             "due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, "
-            f"cost_usd = cost_usd + ?, {_LET_GO}"
+            f"cost_usd = cost_usd + ?, {_LET_GO}",
+            0 if due is None else microseconds(due) + self._database.skew_us,
+            without_surrogates(self._records.redacted(reason)),
+            untried,
+            untried,
+            cost_usd,
         )
-        return await self._changed("release", claim, changes, due_us, said, untried, untried, cost_usd)
 
     async def _changed(
         self, operation: str, claim: queue.WorkItem, changes: str, *values: object, soon: bool = False
@@ -783,13 +796,19 @@ def _save_plan(
         )
         if not changed.rowcount:
             return False
-    created_at = microseconds(plan.plan.created_at)
     file.execute(
         "INSERT INTO persona_plans "
         "(id, persona_id, tenant, domain, context_id, event_id, status, created_at, data) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
         "status = excluded.status, data = excluded.data",
-        (plan.id, *_place(plan.room), plan.event.id, plan.plan.status, created_at, to_json(plan)),
+        (
+            plan.id,
+            *_place(plan.room),
+            plan.event.id,
+            plan.plan.status,
+            microseconds(plan.plan.created_at),
+            to_json(plan),
+        ),
     )
     return True
 
@@ -807,7 +826,10 @@ def _insert(
     at = now()
     values: dict[str, object] = {
         "kind": kind,
-        **dict(zip(_OF_ROOM, _place(room), strict=True)),
+        "persona_id": room.persona_id,
+        "tenant": room.tenant,
+        "domain": room.domain,
+        "context_id": room.context_id,
         "key": key,
         "event_id": event.id,
         "user": event.user_id,
@@ -827,10 +849,20 @@ def _insert(
 
 
 def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewMessage, now: Now) -> bool:
-    content, status = without_surrogates(message.content), "done" if message.is_delivered else "open"
-    columns: dict[str, object] = {"message": content, "message_kind": message.kind, "status": status}
-    columns |= {"plan_id": item.plan_id, "task_id": item.task_id}
-    return _insert(file, "delivery", item.room, message.key, item.event, now, **columns) is not None
+    added = _insert(
+        file,
+        "delivery",
+        item.room,
+        message.key,
+        item.event,
+        now,
+        message=without_surrogates(message.content),
+        message_kind=message.kind,
+        status="done" if message.is_delivered else "open",
+        plan_id=item.plan_id,
+        task_id=item.task_id,
+    )
+    return added is not None
 
 
 def _item_of(file: Transaction, room: personas.Room, kind: queue.WorkKind, key: str) -> queue.WorkItem | None:

@@ -192,8 +192,15 @@ class SqliteEffectiveness:
             "duration = effectiveness.duration + excluded.duration, "
             "confidence = effectiveness.confidence + excluded.confidence, last_used = excluded.last_used"
         )
-        names, last_used = map(self.redactor.redact, (strategy, task_type)), self.clock.now().isoformat()
-        values = (*names, int(success), figures.cost, figures.duration, figures.confidence, last_used)
+        values = (
+            self.redactor.redact(strategy),
+            self.redactor.redact(task_type),
+            int(success),
+            figures.cost,
+            figures.duration,
+            figures.confidence,
+            self.clock.now().isoformat(),
+        )
 
         def work(connection: Transaction) -> None:
             connection.execute(statement, values)

@@ -290,10 +290,12 @@ class SqliteMemory:
         embedder = self._embedder
         if embedder is None:
             return Success(())
-        work = partial(
-            vectors.without_vector, agent_id=agent_id, model=embedder.model, now=now, limit=CAUGHT_UP
+        return await self._database.read(
+            "flush",
+            lambda connection: vectors.without_vector(
+                connection, agent_id, embedder.model, now, limit=CAUGHT_UP
+            ),
         )
-        return await self._database.read("flush", work)
 
     def _drop_notes(self, task_id: TaskId) -> None:
         with self._noting:

@@ -601,12 +601,21 @@ def _end_turn(
         " WHERE conversation = ? AND number > ?",  # turns that overtook a stalled process
         (count, conversation, *ticket),
     )
-    said = to_json(turn.messages, tuple[Message, ...]), to_json(dict(turn.results), dict[str, str])
-    rest = without_surrogates(turn.text), to_json(turn.holder, tuple[str, ...]), to_json(changes)
     file.execute(
         "INSERT INTO conversation_turns (conversation, number, run_id, messages_before, message_count,"
         " messages, results, text, holder, state, changes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
-        (conversation, *ticket, run_id, before, count, *said, *rest),
+        (
+            conversation,
+            *ticket,
+            run_id,
+            before,
+            count,
+            to_json(turn.messages, tuple[Message, ...]),
+            to_json(dict(turn.results), dict[str, str]),
+            without_surrogates(turn.text),
+            to_json(turn.holder, tuple[str, ...]),
+            to_json(changes),
+        ),
     )
     contents.take_over(file, conversation, run_id)
     return conflicts

@@ -172,11 +172,18 @@ def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntr
         successes=known.successes + entry.successes,
         executions=known.executions + entry.executions,
     )
-    moments = (microseconds(renewed.seen_at), fades_at(renewed))
     connection.execute(
         "UPDATE memories SET task_id = ?, importance = ?, seen_at = ?, fades_at = ?, successes = ?,"
         " executions = ? WHERE id = ?",
-        (renewed.task_id, renewed.importance, *moments, renewed.successes, renewed.executions, known.id),
+        (
+            renewed.task_id,
+            renewed.importance,
+            microseconds(renewed.seen_at),
+            fades_at(renewed),
+            renewed.successes,
+            renewed.executions,
+            known.id,
+        ),
     )
     return renewed
 

@@ -133,8 +133,11 @@ def describe(event: events.AgentEvent) -> Line | None:
             done = "" if part is None else f" {part:.0%}"
             return Line("tool", f"{name}{done}{f': {message}' if message else ''}")
         case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
-            call, also = (name, arguments, risk, copied, event.notice), " waits for approval."
-            return Line("approval", governance.described_request(*call, also=also))
+            waits = " waits for approval."
+            return Line(
+                "approval",
+                governance.described_request(name, arguments, risk, copied, event.notice, also=waits),
+            )
         case events.ApprovalDecided(tool_name=name, approved=approved, arguments=changed):
             told = governance.signed(event.reason, event.by)
             verdict = "approved" if approved else "denied"

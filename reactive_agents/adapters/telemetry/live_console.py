@@ -112,5 +112,11 @@ class LiveView(console.SilentView):
 
     def _status(self) -> str:
         phase = f"agent loop, {self._phase}" if self._phase in console.LOOP_PHASES else self._phase
-        spent = (f"{self._tokens} tokens", dollars(self._cost_usd))
-        return " · ".join(filter(None, (phase, *spent, self._progress, one_line(self._text))))
+        parts = (
+            phase,
+            f"{self._tokens} tokens",
+            dollars(self._cost_usd),
+            self._progress,
+            one_line(self._text),
+        )
+        return " · ".join(part for part in parts if part)
