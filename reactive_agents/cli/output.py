@@ -34,6 +34,8 @@ from reactive_agents.core.texts import one_line as one_line
 from reactive_agents.core.texts import printable as printable
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
@@ -145,6 +147,17 @@ def fail(error: _Reported, code: ExitCode | None = None) -> typer.Exit:
 def bad_usage(option: str, given: str, expected: str) -> typer.Exit:
     """Print what is wrong with an option, and return the exception to raise."""
     return fail(InvalidConfig(option, given, expected))
+
+
+def listening_on(host: str, port: int) -> socket:
+    """Return a socket that listens on an address, or exit with why it cannot."""
+    from reactive_agents.server.process import bound_socket  # of the extra ``server``
+
+    try:
+        return bound_socket(host, port)
+    except OSError as error:
+        expected = f"a free port; --port 0 picks one ({error.strerror or error})"
+        raise fail(InvalidConfig("--port", f"{host}:{port}", expected), ExitCode.FAILED) from None
 
 
 def value_or_exit(result: Result[_T, _Reported], code: ExitCode | None = None) -> _T:

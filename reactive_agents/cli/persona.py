@@ -395,7 +395,7 @@ def serve(
     """
     try:
         from reactive_agents.server.channels import create_persona_app
-        from reactive_agents.server.process import DrainingServer, address_of, bound_socket
+        from reactive_agents.server.process import DrainingServer, address_of
     except ModuleNotFoundError as error:
         missing = f"no {(error.name or '').partition('.')[0]}"
         raise output.bad_usage("persona serve", missing, "the extra reactive-agents[server]") from None
@@ -406,9 +406,9 @@ def serve(
     try:
         shown = Outcomes(lambda: setattr(server, "should_exit", True))
         app = create_persona_app(agent, on_outcome=shown.show, drain_s=drain)
-        listening = bound_socket(host, port)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
+    listening = output.listening_on(host, port)
     address = address_of(listening, host)
     channels = [f"{address}/channels/{name}" for name, each in agent.persona.domains.items() if each.channel]
     if output.is_json():

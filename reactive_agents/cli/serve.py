@@ -25,7 +25,7 @@ from reactive_agents.core.conversation import wrong_name
 from reactive_agents.effects import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.server.access import ApiKeys, KeyLimits
 from reactive_agents.server.app import create_app, named_agents
-from reactive_agents.server.process import DrainingServer, address_of, bound_socket
+from reactive_agents.server.process import DrainingServer, address_of
 from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import LOOPBACK_HOSTS
 
@@ -162,9 +162,9 @@ def _listen(
     anyio.run(_check_records, agents)
     try:
         app = create_app(agents, keys=keys, drain_s=0.0, **options)
-        listening = bound_socket(host, port)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
+    listening = output.listening_on(host, port)
     address = address_of(listening, host)
     if output.is_json():
         output.print_json({"address": address, "agents": [each.name for each in agents]})

@@ -83,19 +83,14 @@ def studio(
     logs = [config.run_log.path for config in configs if config.run_log is not None]
     log = runs or (logs[0] if logs else str(default_run_log()))
     try:
-        from reactive_agents.server.process import DrainingServer, address_of, bound_socket
+        from reactive_agents.server.process import DrainingServer, address_of
     except ImportError:
         raise output.bad_usage("studio", "nothing", _NEEDED) from None
     token = secrets.token_urlsafe(32)
     once = secrets.token_urlsafe(32) if browser else ""
     built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())), once=once)
     app = output.value_or_exit(built)
-    try:
-        listening = bound_socket(host, port)
-    except OSError as error:
-        expected = f"a free port; --port 0 picks one ({error.strerror or error})"
-        taken = InvalidConfig("--port", f"{host}:{port}", expected)
-        raise output.fail(taken, output.ExitCode.FAILED) from None
+    listening = output.listening_on(host, port)
     shown = LOOPBACK if host in ("0.0.0.0", "::") else host
     address = f"{address_of(listening, shown)}/?token={token}"
     typer.echo(f"Studio: {address}")

@@ -220,6 +220,8 @@ class Persona:
         Fails with ``UnknownDomain``, ``InvalidEvent``, or ``MemoryUnavailable``.
         """
         problem = self.problem_of(domain, event)
+        if problem is None and not isinstance(due, datetime):
+            problem = errors.InvalidEvent("due", event.id, repr(due), "a datetime")
         if problem is not None:
             return Failure(problem)
         room = self.room_of(domain, event)

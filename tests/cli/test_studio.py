@@ -97,8 +97,12 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = command("studio", "--port", port, "--runs", tmp_path / "runs.db")
-    assert refused.exit_code == 1
-    assert "--port 0" in refused.stderr
+        agent = tmp_path / "agent.toml"
+        agent.write_text('model = {model = "offline"}\n')
+        served = command("serve", agent, "--port", port)
+    for each in (refused, served):
+        assert each.exit_code == 1
+        assert f"--port: got 127.0.0.1:{port}, expected a free port; --port 0 picks one" in each.stderr
 
 
 def test_a_file_that_is_missing_is_bad_usage(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -419,6 +419,12 @@ async def test_an_event_with_a_blank_field_is_an_error_that_names_it(event: Doma
     assert refused.message.startswith(f"event.{field}: got {wrong.got}, expected a text ")
     refused = (await attempt(bench.persona.schedule("chat", event, START))).failure()
     assert refused == wrong
+
+
+async def test_an_event_is_scheduled_for_a_moment_only() -> None:
+    bench, wrong = persona_bench(ScriptedLLM()), cast(Any, "tomorrow")
+    refused = (await attempt(bench.persona.schedule("chat", an_event("Hello"), wrong))).failure()
+    assert "event.due: got 'tomorrow', expected a datetime" in refused.message
 
 
 EXPECTED_NAME = "a name of at most 1000 characters, none of them a control character"
