@@ -40,6 +40,8 @@ _LONGEST_KNOWN = 1 << 15  # results of tools as models are shown them are among 
 _MOST_KNOWN_CHARS = 1 << 18
 _ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = OTHER_KINDS
 _Span: TypeAlias = tuple[int, int, str]
+Prepared: TypeAlias = dict[str | int, tuple[Json, Json]]
+"""Long texts, and ids of long data, each with the data itself, so that no other has its id, and redacted."""
 
 
 class Redactor:
@@ -84,8 +86,7 @@ class Redactor:
         self._clean_chars = 0
         self.is_known_clean: Callable[[Iterable[str | None]], bool] = self._clean.issuperset
         """Whether all of the texts were looked at lately and had no secret; false says nothing."""
-        self._prepared: dict[str | int, Json] = {}
-        """Long texts, and ids of long data, with what they are redacted."""
+        self._prepared: Prepared = {}
 
     def joined(self, other: Redactor) -> Redactor:
         """Return a redactor of the secrets that this one or the other knows."""
@@ -111,7 +112,7 @@ class Redactor:
         if text in self._clean:
             return text
         if self._prepared and (prepared := self._prepared.get(text)) is not None:
-            return cast(str, prepared)
+            return cast(str, prepared[1])
         while True:
             # again after each change, since what ends a pattern's match may now be a marker
             redacted = self._redact_once(text)
@@ -126,23 +127,25 @@ class Redactor:
         Data below 64 levels of arrays and objects is left out.
         """
         if self._prepared and (prepared := self._prepared.pop(id(value), None)) is not None:
-            return prepared  # once: who gets it may change it
+            return prepared[1]  # once: who gets it may change it
         return self._value(value, MOST_LEVELS)
 
-    def prepare(self, values: Iterable[Json]) -> None:
-        """Redact data that is redacted again soon, as in a worker thread.
+    def prepared(self, values: Iterable[Json]) -> Prepared:
+        """Redact data that is redacted again soon, as in a worker thread; see :meth:`keep`."""
+        return {_key(value): (value, self.redact_json(value)) for value in values}
+
+    def keep(self, prepared: Prepared) -> None:
+        """Use what was prepared, until it is released.
 
         On the event loop ``redact`` of each text then takes no time, and neither does ``redact_json`` of the
         same object, once.
-        The values are kept until they are released.
         """
-        for value in values:
-            self._prepared[_key(value)] = self.redact_json(value)
+        self._prepared.update(prepared)
 
-    def release(self, values: Iterable[Json]) -> None:
-        """Forget data that was prepared."""
-        for value in values:
-            self._prepared.pop(_key(value), None)
+    def release(self, prepared: Prepared) -> None:
+        """Forget what was prepared."""
+        for key in prepared:
+            self._prepared.pop(key, None)
 
     def _redact_once(self, text: str) -> str:
         plain = folded(text)

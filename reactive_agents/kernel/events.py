@@ -14,7 +14,7 @@ from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepComple
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.redaction import Redactor, is_long
+from reactive_agents.core.redaction import Prepared, Redactor, is_long
 from reactive_agents.core.results import declined_end
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import computed
@@ -82,7 +82,7 @@ class RunEvents:
         self.readers: tuple[EventReader, ...] = ()
         self._agent = agent
         self._redactor = redactor
-        self._prepared: tuple[Json, ...] = ()
+        self._prepared: Prepared = {}
         self.parent_run_id = parent_run_id
         self.run_id = run_id
         self.task_id = task_id
@@ -137,14 +137,16 @@ class RunEvents:
         if redactor is not None and redactor.works_in_threads and self.are_read():
             long = tuple(filter(is_long, values))
             if long:
-                self._prepared = long
-                await to_thread.run_sync(redactor.prepare, long)
+                prepared = await to_thread.run_sync(redactor.prepared, long)
+                self.release()  # what another strategy of the run has prepared meanwhile
+                redactor.keep(prepared)
+                self._prepared = prepared
 
     def release(self) -> None:
         """Forget what was prepared, after the last event that may contain it."""
         if self._prepared and self._redactor is not None:
             self._redactor.release(self._prepared)
-            self._prepared = ()
+            self._prepared = {}
 
     async def flush(self) -> None:
         """Wait until the events so far are stored, by handlers that store any."""

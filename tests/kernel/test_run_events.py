@@ -6,10 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
 
 from reactive_agents.core.events import AgentEvent, GuidanceGiven
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import Json
+from reactive_agents.core.redaction import LONGEST_AT_ONCE, Redactor
 from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EventHandler
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
@@ -85,3 +88,22 @@ def test_two_runs_on_one_bus_count_for_themselves() -> None:
     bus, clock = InMemoryEventBus(), FakeClock()
     first, second = RunEvents(bus, clock, RUN, TASK), RunEvents(bus, clock, RUN, TASK)
     assert [first.stamp()[2], second.stamp()[2], first.stamp()[2]] == [1, 1, 2]
+
+
+@pytest.mark.anyio
+async def test_what_two_strategies_prepare_at_once_is_kept_for_no_other_data() -> None:
+    redactor, bus = Redactor(), InMemoryEventBus()
+    bus.subscribe(EventRecorder())
+    events = RunEvents(bus, FakeClock(), RUN, TASK, redactor=redactor)
+
+    def long() -> list[Json]:
+        return ["x" * 1_000] * (LONGEST_AT_ONCE // 1_000 + 1)
+
+    async with anyio.create_task_group() as strategies:
+        for _ in range(2):
+            strategies.start_soon(events.prepare, [long()])
+    events.release()
+    for number in range(100):  # some have the id of one that is gone
+        other: list[Json] = [number, *long()]
+        assert redactor.redact_json(other) == other
+    assert not redactor._prepared, "it keeps no data of a run that has ended"
