@@ -149,6 +149,9 @@ async def conduct_durably(
             _count_ended_run(engine, claim.run)
         return await _ended_run(engine, record, task, claim.run, overrides)
     try:
+        for before in await _runs_in(record, claim.owing):
+            if before.task.session is not None and before.task.session == claim.run.task.session:
+                await settle_owed(engine, record, before)  # so that this turn is shown the one before
         read = await _earlier_entries(record, claim, run, accept_changes=accept_changes)
     except GeneratorExit:  # no await is allowed from here on
         record.abandon(claim.holder)
@@ -176,9 +179,6 @@ async def conduct_durably(
     )
     if claim.state != "new":
         journal.accepts = definition_changes(claim.run.definition, run.definition)
-    for before in await _runs_in(record, claim.owing):
-        if before.task.session is not None and before.task.session == claim.run.task.session:
-            await settle_owed(engine, record, before)  # so that this turn is shown the one before
     engine, is_nested = engine_of(engine, journal), parent is not None
     below: dict[RunId, RunRecord] = {} if parent is None else parent.elsewhere
     if parent is not None:

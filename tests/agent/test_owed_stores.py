@@ -304,3 +304,36 @@ async def test_a_failed_run_is_in_the_cost_and_the_audit_log_later_and_once(tmp_
     assert (await later.runs.find("order-1")).owes == ()
     assert audited(tmp_path / "audit.db") == ["start", "run"]
     assert counts(tmp_path)["cost"] == 1
+
+
+async def test_a_run_that_is_cancelled_while_an_earlier_one_is_written_is_left_to_go_on(
+    tmp_path: Path,
+) -> None:
+    await clerk(tmp_path, *PAYS, fills=["sessions", "audit"]).run("Pay.", run_id="order-1", session="s")
+    empty_disk(tmp_path, ["sessions", "audit"])
+    scope = anyio.CancelScope()
+
+    class Hangs(SqliteAuditLog):
+        @effect
+        async def append(self, entry: AuditEntry) -> Any:
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+
+    later = clerk(tmp_path, answer("Ann has paid."))
+    log = Hangs(tmp_path / "audit.db", clock=SystemClock())
+    later.container.governance.audit.override(Object(Some(log)))
+    with scope:
+        await later.run("Who has paid?", run_id="order-2", session="s")
+    assert scope.cancelled_caught
+    assert (await later.runs.find("order-2")).state == "interrupted"
+    again = clerk(tmp_path, answer("Ann has paid."))
+    assert (await again.run("Who has paid?", run_id="order-2", session="s")).status == "completed"
+
+
+async def test_an_earlier_run_with_another_key_does_not_hold_up_the_next_one(tmp_path: Path) -> None:
+    first = clerk(tmp_path, *PAYS, fills=["sessions"], key=b"o" * 32)
+    await first.run("Pay.", run_id="order-1", session="s")
+    empty_disk(tmp_path, ["sessions"])
+    later = clerk(tmp_path, answer("Ann has paid."), key=b"k" * 32)
+    result = await later.run("Who has paid?", run_id="order-2", session="s")
+    assert result.status == "completed"
