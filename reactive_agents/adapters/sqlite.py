@@ -734,7 +734,7 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
 
 def _connection(place: str, timeout_s: float = 0.0) -> sqlite3.Connection:
     """Return a connection for several threads in turn, which begins no transaction."""
-    return sqlite3.connect(place, timeout_s, isolation_level=None, check_same_thread=False, uri=True)
+    return sqlite3.connect(place, timeout=timeout_s, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def look_into(path: DatabasePath, store: Store, work: Work[_T]) -> Result[_T, str]:
