@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Required, Unpack
 
 import anyio
+from attrs import evolve
 from returns.result import Failure, Result, Success
 from typing_extensions import TypedDict
 
@@ -57,7 +58,8 @@ def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> Audi
     ids = context.run_id, context.task_id, context.agent_id
     from reactive_agents.core.governance import AuditEntry  # of agents with an audit log
 
-    return AuditEntry(*ids, action, status, fields.pop("detail", ""), services.ports.clock.now(), **fields)
+    at = fields.pop("at", None) or services.ports.clock.now()
+    return AuditEntry(*ids, action, status, fields.pop("detail", ""), at, **fields)
 
 
 async def _append(
@@ -71,8 +73,13 @@ async def _append(
 
 async def _append_once(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
     """Append an entry, but not a second time in a run that continues after a crash."""
-    log, journal = services.ports.audit.unwrap(), services.journal
-    if journal is not None and journal.run.attempt > 1:
+    journal = services.journal
+    again = journal is not None and journal.run.attempt > 1
+    return await _append_to(services.ports.audit.unwrap(), entry, again=again)
+
+
+async def _append_to(log: AuditLog, entry: AuditEntry, *, again: bool) -> Result[None, ServiceFailed]:
+    if again:
         return await append_missing(log, entry)
     return await call_outside_record("audit", log, AuditLog.append, None, entry)
 
@@ -186,17 +193,24 @@ async def audit_requests(services: EngineServices) -> None:
 
     They come at any time, so that a durable run does not record that they were appended.
     """
-    requests = services.handle.control.requests
+    requests, journal = services.handle.control.requests, services.journal
     while requests:
         request = requests.pop(0)
-        if services.journal is not None:
-            request = await services.journal.with_note(request)
-        from reactive_agents.core.governance import signed  # of agents with an audit log
+        again = request.at is not None or (journal is not None and journal.run.attempt > 1)
+        request = made = evolve(request, at=request.at or services.ports.clock.now())
+        try:
+            if journal is not None:
+                request = await journal.with_note(request)
+            from reactive_agents.core.governance import signed  # of agents with an audit log
 
-        detail = f"{_DONE[request.kind]} {signed(request.reason, request.by or 'the program')}"
-        await _after_start(services)
-        entry = _entry(request.kind, services, detail=f"{detail.rstrip('.')}.")
-        await _report_gap(request.kind, await _append_once(entry, services), services)
+            detail = f"{_DONE[request.kind]} {signed(request.reason, request.by or 'the program')}"
+            await _after_start(services)
+            entry = _entry(request.kind, services, detail=f"{detail.rstrip('.')}.", at=request.at)
+            appended = await _append_to(services.ports.audit.unwrap(), entry, again=again)
+        except BaseException:  # such as a cancellation of the run, at whose end it is entered
+            requests.insert(0, made)
+            raise
+        await _report_gap(request.kind, appended, services)
 
 
 # --- Phase 9: one entry for the run ---

@@ -13,6 +13,7 @@ model call or tool call.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from threading import Lock
 from typing import Literal
 
@@ -33,11 +34,13 @@ class ControlRequest(Value):
     Attributes:
         by: who made it; ``None`` if the record of the run says it, with the reason.
         reason: a sentence, or empty.
+        at: when it was made, if the record of the run says it, or else when it was first to be entered.
     """
 
     kind: Literal["cancel", "stop", "pause", "resume"]
     by: str | None = ""
     reason: str = ""
+    at: datetime | None = None
 
     def sentence(self, missing: str) -> str:
         """Return the reason of the partial result, and what is ``missing``, if anything."""

@@ -373,8 +373,11 @@ class RunJournal:
         read = await ask_record(self.record, RunRecord.entries, tuple, self.run_id)
         notes = [each for each in read.value_or(()) if each.key.startswith(f"{_ORDER}{request.kind} ")]
         own = [each for each in notes if not self.is_shared(each)]
-        note = {} if not own else data_of(own[0 if request.kind in ("stop", "cancel") else -1])
-        return evolve(request, by=str(note.get("by", "another process")), reason=str(note.get("reason", "")))
+        if not own:
+            return evolve(request, by="another process")
+        note = own[0 if request.kind in ("stop", "cancel") else -1]
+        told = data_of(note)
+        return evolve(request, by=str(told.get("by", "")), reason=str(told.get("reason", "")), at=note.at)
 
     def _arrive(self, at: datetime) -> None:
         branch = BRANCH.get()

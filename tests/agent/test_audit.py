@@ -14,7 +14,8 @@ from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgents, tool
-from reactive_agents.adapters.governance.audit_log import read_entries, verify
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, read_entries, verify
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import (
     ApprovalDecided,
@@ -254,3 +255,31 @@ async def test_a_run_that_ends_while_services_are_opened_has_a_start(verb: str, 
     entries = read_entries(tmp_path / "audit.db").unwrap()
     assert [each.entry.action for each in entries] == ["start", verb, "run"]
     assert entries[1].entry.detail == f"{'Cancelled' if verb == 'cancel' else 'Stopped'} by the program."
+
+
+async def test_a_pause_that_was_being_entered_as_the_run_was_cancelled_is_in_the_log(tmp_path: Path) -> None:
+    class Slow(SqliteAuditLog):
+        is_slow = True
+
+        @effect
+        async def append(self, entry: AuditEntry) -> Any:
+            if entry.action == "pause" and self.is_slow:
+                self.is_slow = False
+                agent.cancel(task.id, by="bo")
+                await anyio.sleep_forever()
+            return await attempt(super().append(entry))
+
+    async def look() -> str:
+        """Look."""
+        agent.pause(task.id, by="ada")
+        return "seen"
+
+    llm = ScriptedLLM(call("look"), answer("Done."))
+    path = tmp_path / "audit.db"
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look).with_audit(path).build()
+    agent.container.governance.audit.override(providers.Object(Some(Slow(path, clock=SystemClock()))))
+    task = agent.new_task("Look.")
+    with pytest.raises(AgentError):
+        await agent.run(task)
+    entries = [(each.entry.action, each.entry.detail) for each in read_entries(path).unwrap()]
+    assert entries[1:-1] == [("pause", "Paused by ada."), ("cancel", "Cancelled by bo.")]

@@ -16,6 +16,7 @@ import anyio.lowlevel
 import pytest
 from attrs import frozen
 from dependency_injector.providers import Object
+from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents import (
@@ -27,7 +28,7 @@ from reactive_agents import (
     external_tool,
     tool,
 )
-from reactive_agents.adapters.governance.audit_log import read_entries
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, read_entries
 from reactive_agents.adapters.leases import give_up
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
@@ -52,7 +53,7 @@ from reactive_agents.core.events import (
     TaskFailed,
     TaskStarted,
 )
-from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, AuditEntry
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
@@ -294,6 +295,39 @@ async def test_the_audit_log_says_who_ended_or_paused_a_run_from_another_process
             assert entries[1:-1] == [("pause", "Paused by ada."), ("resume", "Resumed by bo.")]
     assert (entries[0][0], entries[-1][0]) == ("start", "run")
     assert (await running.runs.replay("r1")).difference == ""
+
+
+async def test_a_stop_that_was_entered_before_a_crash_is_in_the_audit_log_once(tmp_path: Path) -> None:
+    work = Work()
+    killed = tmp_path / "killed"
+    killed.mkdir()
+
+    class Noted(SqliteAuditLog):
+        @effect
+        async def append(self, entry: AuditEntry) -> Any:
+            appended = await attempt(super().append(entry))
+            for name in ("r.db", "audit.db") if entry.action == "stop" else ():  # if it is killed now
+                with sqlite_file(tmp_path / name) as file, sqlite_file(killed / name) as copy:
+                    file.backup(copy)
+            return appended
+
+    def described(folder: Path, *turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        one = one.with_tools(tool(idempotent=True)(work.step)).with_audit(folder / "audit.db")
+        return one.with_durability(folder / "r.db", recover=False).build()
+
+    running = described(tmp_path, call("step", number=1))
+    log = Noted(tmp_path / "audit.db", clock=SystemClock())
+    running.container.governance.audit.override(Object(Some(log)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: running.run("Do it.", run_id="r1"))
+        await work.begun.wait()
+        await running.runs.stop("r1", "enough is done", by="ada")
+    assert audited(killed / "audit.db") == ["start", "stop"]
+    with sqlite_file(killed / "r.db") as file:
+        file.execute("UPDATE runs SET holder = '', lease_until_us = 0")
+    await described(killed).runs.resume("r1")
+    assert audited(killed / "audit.db") == ["start", "stop", "run"]
 
 
 async def test_a_run_that_was_handed_over_is_stopped_from_another_process_with_the_reason(
