@@ -373,7 +373,7 @@ async def _ended(
 ) -> Result[None, errors.RecordErrors]:
     """Store the outcome of a run, with the stores that it is still to be written to."""
     owes, run_id, holder = journal.owes, journal.run_id, journal.holder
-    if not owes:  # a custom record need not know of them
+    if not owes:  # a custom record need not know of it
         return await ask_record(record, RunRecord.end, None, run_id, holder, status, text)
     ended = await ask_record(record, RunRecord.end, None, run_id, holder, status, text, owes=owes)
     if isinstance(ended, Success):

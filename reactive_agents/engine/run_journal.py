@@ -318,7 +318,7 @@ class RunJournal:
         Args:
             written: what is written, each of a type of its own.
         """
-        if self.record is None:
+        if getattr(self.record, "owe", None) is None:  # a custom record need not know of it
             return
         key = f"{OWED}{store}:{_branch_of(self).name('o')}"
         known = self._entries.get(key)

@@ -15,9 +15,12 @@ from returns.maybe import Some
 
 from reactive_agents import AgentError, Image, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
+from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.governance import AuditEntry
+from reactive_agents.core.ids import RunId
 from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.run_record import RunStatus
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support import contents
@@ -337,3 +340,19 @@ async def test_an_earlier_run_with_another_key_does_not_hold_up_the_next_one(tmp
     later = clerk(tmp_path, answer("Ann has paid."), key=b"k" * 32)
     result = await later.run("Who has paid?", run_id="order-2", session="s")
     assert result.status == "completed"
+
+
+async def test_a_record_that_cannot_note_what_is_owed_has_the_outcome(tmp_path: Path) -> None:
+    class Plain(SqliteRunRecord):
+        owe: Any = None
+
+        @effect
+        async def end(  # type: ignore[override]
+            self, run_id: RunId, holder: str, status: RunStatus, result: str
+        ) -> Any:
+            return await attempt(super().end(run_id, holder, status, result))
+
+    agent = clerk(tmp_path, *PAYS, fills=["audit"])
+    agent.container.memory.record.override(Object(Plain(tmp_path / "runs.db", clock=SystemClock())))
+    assert (await agent.run("Pay.", run_id="order-1")).status == "completed"
+    assert (await agent.runs.find("order-1")).state == "completed"
