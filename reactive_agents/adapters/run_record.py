@@ -1427,7 +1427,8 @@ def _due(
     tried = sorted((row for row in ended if not _has_to_wait(row, now)), key=lambda row: row.attempt)
     found = [row for row in going_on if not _may_end_process(row)]
     found += tried[:1]  # it may end this process as well
-    found += (row for row in _owing(file, of_queue[0], now) if row.run_id not in without)
+    owing = [row for row in _owing(file, of_queue[0], now) if row.run_id not in without]
+    found += owing[: max(1, at_most // 2)]  # the others begin beside them
     reserved = _candidates(file, "agent = ? AND queue = ? AND status = 'queued' AND holder <> ''", *of_queue)
     given_up = [row for row in reserved if not _is_held(row, now)]
     room = at_most

@@ -209,6 +209,19 @@ async def test_an_interrupted_run_is_continued_by_the_workers_of_its_queue(opene
     await record.aclose()
 
 
+async def test_many_runs_that_owe_do_not_fill_a_worker(opened: Open) -> None:
+    record, names = opened(FakeClock()), [f"r{number}" for number in range(20)]
+    await add(record, *map(queued, names))
+    for name, holder in (await take(record, at_most=20)).items():
+        await claim(record, name, holder)
+        (await attempt(record.end(RunId(name), holder, "failed", "{}", owes=["cost"]))).unwrap()
+    await add(record, queued("next"))
+    taken = await take(record)
+    assert "next" in taken
+    assert 1 < len(taken) < 10
+    await record.aclose()
+
+
 async def test_the_first_answer_holds_and_an_ended_run_takes_none(opened: Open) -> None:
     clock = FakeClock()
     record = opened(clock)
