@@ -131,7 +131,10 @@ class Redactor:
         return self._value(value, MOST_LEVELS)
 
     def prepared(self, values: Iterable[Json]) -> Prepared:
-        """Redact data that is redacted again soon, as in a worker thread; see :meth:`keep`."""
+        """Redact data that is redacted again soon, as in a worker thread.
+
+        See :meth:`keep`.
+        """
         return {_key(value): (value, self.redact_json(value)) for value in values}
 
     def keep(self, prepared: Prepared) -> None:
