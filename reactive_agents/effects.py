@@ -228,6 +228,13 @@ class Branch:
     def join(self, branches: Sequence[Branch]) -> None:
         """Continue after the branches have ended."""
 
+    def hold_to_record(self, kind: str) -> None:
+        """Raise if a new call, or the end of the branch, leaves out a recorded call.
+
+        Args:
+            kind: that of the next call; empty at the end.
+        """
+
     async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Return the result of a service's call, from a record if it is there."""
         return await call()

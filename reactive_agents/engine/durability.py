@@ -142,6 +142,10 @@ async def conduct_durably(
     if overrides.cancels:
         claim = evolve(claim, run=evolve(claim.run, order="cancel"))
     if claim.state == "ended":
+        if parent is not None and not is_named and not accept_changes:
+            difference = task_difference(claim.run.task, task)
+            if difference:  # its caller would see a failed run, and end with it
+                raise ReplayEnded(parent.run_id, run_id, f"its sub-run {run_id} {difference}.")
         if claim.run.owes and not task_difference(claim.run.task, task):
             await settle_owed(engine, record, claim.run, claim.holder or overrides.reserved)
         if parent is not None:

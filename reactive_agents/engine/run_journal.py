@@ -204,6 +204,7 @@ class RunJournal:
         sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
         self._sent = Counter(each.key.rstrip(_SENT) for each in sent)
         self._used: set[str] = set()
+        self._results = {each.key for each in entries if each.kind == "result"}
         self._begun_writes = self._settled_writes = 0
         self._spent: dict[str, list[RunEntry]] = {}
         for each in entries:
@@ -573,6 +574,25 @@ class RunJournal:
             difference = f"it calls {call.name} at {key} with other arguments than the recorded ones."
             raise ReplayEnded(self.run_id, key, difference)
 
+    def hold_to_record(self, path: str, following: str) -> None:
+        """Raise ``ReplayEnded`` if a recorded call of a branch was left out.
+
+        Args:
+            path: the path of the branch.
+            following: the key of its next call, which may be recorded; empty at its end.
+        """
+        if not self._results or (following and self._call_at(following) is not None):
+            return
+        self._results -= self._used
+        for key in sorted(self._results):
+            above = {f"{key[:index]}=" for index, character in enumerate(key) if character == "/"}
+            entry = self._entries[key]
+            if not key.startswith(path) or self._may_differ(entry) or above & self._used:
+                continue  # the result of a call has those of the calls within it
+            call, tool = key.removesuffix("="), data_of(entry).get("tool")
+            instead = f"makes a new call at {following}" if following else "ends"
+            raise ReplayEnded(self.run_id, call, f"it {instead}, and the record has one of {tool} at {call}.")
+
     def has_call(self, tool: str) -> bool:
         """Return whether the next call is one that another version made of this tool."""
         known = self._call_at(_branch_of(self).next("t"))
@@ -869,6 +889,10 @@ class RunBranch(Branch):
     def join(self, branches: Sequence[Branch]) -> None:
         """Advance to the latest time of the branches."""
         self.at = max(self.at, *(each.at for each in branches if isinstance(each, RunBranch)))
+
+    def hold_to_record(self, kind: str) -> None:
+        """Raise ``ReplayEnded`` if a recorded call of the branch was left out."""
+        self.journal.hold_to_record(self.path, self.next(kind) if kind else "")
 
     async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Return the recorded result of a service call, or make the call and record it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from reactive_agents import (
     agent_tool,
     tool,
 )
+from reactive_agents.core.errors import RunInterrupted
 from reactive_agents.core.events import AgentEvent, FinalAnswerProduced, ToolCallStarted
 from reactive_agents.kernel import Stop
 from reactive_agents.testing import ScriptedLLM, answer, call, say
@@ -27,6 +29,13 @@ from reactive_agents.testing import ScriptedLLM, answer, call, say
 pytestmark = pytest.mark.anyio
 
 paid: list[int] = []
+
+
+@dataclass
+class Amount:
+    """What the agent of a test answers."""
+
+    amount: int
 
 
 @pytest.fixture(autouse=True)
@@ -221,6 +230,36 @@ async def test_the_answer_has_the_output_type() -> None:
     assert (await agent.run("pay")).output == Receipt(3)
 
 
+async def test_what_does_not_have_the_output_type_is_not_converted_by_the_model() -> None:
+    async def order(run: WorkflowRun, task: str) -> dict[str, str]:
+        return {"total": "3"}
+
+    model = ScriptedLLM(say('{"amount": 5}'))
+    agent = ReactiveAgents.create().with_llm(model).with_workflow(order)
+    result = await agent.with_output_type(Amount).build().run("pay")
+    assert (result.status, result.metadata.model_calls) == ("partial", 0)
+    assert "amount: Field required" in result.reason
+
+
+async def test_the_output_type_is_not_told_to_a_model_that_is_asked() -> None:
+    async def order(run: WorkflowRun, task: str) -> Amount:
+        return Amount(len(await run.ask("Write a letter.", tools=("price",))))
+
+    model = ScriptedLLM(answer("Dear Ada"))
+    agent = ReactiveAgents.create().with_llm(model).with_tools(price).with_workflow(order)
+    assert (await agent.with_output_type(Amount).build().run("pay")).output == Amount(8)
+    assert "amount" not in str(model.requests[0])
+
+
+@pytest.mark.parametrize(("tools", "unknown"), [(("price", "prise"), "prise"), ("prise", "prise")])
+async def test_asking_with_an_unknown_tool_is_an_error(tools: Any, unknown: str) -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        return await run.ask("What does abc cost?", tools=tools)
+
+    with pytest.raises(AgentError, match=f"tools: got {unknown}, expected names of tools: pay, price"):
+        await shop(order, say("3")).build().run("x")
+
+
 async def test_a_declined_call_makes_the_run_partial() -> None:
     async def order(run: WorkflowRun, task: str) -> str:
         await run.call("pay", amount=3)
@@ -265,6 +304,25 @@ async def test_limits_of_the_run_make_it_partial() -> None:
     result = await shop(sleeping).with_timeout(0.05).build().run("x")
     assert (result.status, result.metadata.terminated_by) == ("partial", "deadline")
     assert calls_in(result) == ['{"tool": "price", "arguments": {"product": "a"}}']
+
+
+async def test_a_function_that_tries_again_at_a_limit_does_not_hold_up_the_program() -> None:
+    async def stubborn(run: WorkflowRun, task: str) -> int:
+        while True:
+            try:
+                await run.call("price", product="a")
+            except CallFailed:
+                tries.append(1)
+                assert len(tries) < 100_000
+
+    tries: list[int] = []
+    agent = shop(stubborn).build()
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(agent.run, "x", budget={"tool_calls": 1}))
+        while not tries:
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+    assert len(tries) < 100_000
 
 
 async def test_required_tools_that_were_not_called_are_missing() -> None:
@@ -396,3 +454,61 @@ async def test_a_workflow_that_makes_other_calls_is_not_given_their_results(
         await durable(tmp_path / "runs.db", order).run("pay", run_id="r")
     assert difference in str(raised.value)
     assert paid == [1]
+
+
+async def paying_both(run: WorkflowRun, task: str) -> str:
+    await run.call("pay", amount=1)
+    await run.call("pay", amount=2)
+    return "paid"
+
+
+@pytest.mark.parametrize("leaves_out", ["all", "last", "side by side", "handles it"])
+async def test_a_workflow_that_leaves_out_a_recorded_call_is_interrupted(
+    tmp_path: Path, leaves_out: str
+) -> None:
+    async def first(run: WorkflowRun, task: str) -> str:
+        calls = [run.call("pay", amount=1), run.call("pay", amount=2)]
+        if leaves_out == "side by side":
+            await run.gather(*calls)
+        else:
+            for each in calls:
+                await each
+        raise SystemExit
+
+    async def second(run: WorkflowRun, task: str) -> str:
+        if leaves_out == "side by side":
+            return await paying_both(run, task)
+        if leaves_out == "last":
+            await run.call("pay", amount=1)
+        if leaves_out == "handles it":
+            try:
+                await run.call("pay", amount=9)
+            except BaseException:  # noqa: BLE001 - as a function of the program may do
+                await run.call("pay", amount=10)
+        return "paid"
+
+    first.__name__ = second.__name__ = "order"
+    with pytest.raises(SystemExit):
+        await durable(tmp_path / "runs.db", first).run("pay", run_id="r")
+    with pytest.raises(AgentError) as raised:
+        await durable(tmp_path / "runs.db", second).run("pay", run_id="r")
+    assert isinstance(raised.value.error, RunInterrupted)
+    assert paid == [1, 2]
+
+
+async def test_a_sub_run_with_another_task_than_the_recorded_one_interrupts_the_run(tmp_path: Path) -> None:
+    sub = shop(paying_both).build()
+
+    async def first(run: WorkflowRun, task: str) -> str:
+        await sub.run("one")
+        raise SystemExit
+
+    async def second(run: WorkflowRun, task: str) -> Any:
+        return (await sub.run("two")).output
+
+    first.__name__ = second.__name__ = "order"
+    with pytest.raises(SystemExit):
+        await durable(tmp_path / "runs.db", first).run("pay", run_id="r")
+    with pytest.raises(AgentError, match="has another task: input differs") as raised:
+        await durable(tmp_path / "runs.db", second).run("pay", run_id="r")
+    assert isinstance(raised.value.error, RunInterrupted)

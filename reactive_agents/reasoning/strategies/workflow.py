@@ -17,6 +17,7 @@ from datetime import datetime
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+import anyio
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
@@ -37,12 +38,13 @@ from reactive_agents.core.results import (
 from reactive_agents.core.run_context import Deps, RunContext
 from reactive_agents.core.settings import ToolNeeds
 from reactive_agents.core.tools import CallOrigin, ToolResult
-from reactive_agents.effects import Effect, attempt, effect, is_cancelled
+from reactive_agents.effects import BRANCH, Effect, attempt, effect, is_cancelled
 from reactive_agents.kernel import KernelContext, KernelState, Stop, ThoughtKernel
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.kernels import given_call_kernel
 from reactive_agents.kernel.ledger import CallCounts
 from reactive_agents.kernel.open_requirements import describe_missing
+from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.termination import FINISHING_S, in_time
 from reactive_agents.reasoning.passes import (
     Limit,
@@ -111,9 +113,11 @@ class WorkflowRun(Generic[Deps]):
     """One run of a workflow, by which its function makes calls."""
 
     def __init__(self, strategy: str, strategy_input: StrategyInput, services: StrategyServices) -> None:
-        self._strategy, self._input, self._services = strategy, strategy_input, services
+        self._strategy, self._services = strategy, services
+        self._input = evolve(strategy_input, answer_form=None)  # the form of what is returned, not of `ask`
         self._progress = begin_progress(strategy_input, services)
         self._states: dict[tuple[int, ...], KernelState] = {}
+        self._stopped: BaseException | None = None
 
     @property
     def context(self) -> RunContext[Deps]:
@@ -183,8 +187,12 @@ class WorkflowRun(Generic[Deps]):
 
         Raises:
             CallFailed: the model did not answer, or not completely.
+            ValueError: the agent has no tool of a name.
         """
-        allowed = frozenset(tools)
+        allowed = frozenset((tools,) if isinstance(tools, str) else tools)
+        known = [each.name for each in definitions_in(self._services.kernel.tools)]
+        if unknown := sorted(allowed.difference(known)):
+            raise ValueError(f"tools: got {', '.join(unknown)}, expected names of tools: {', '.join(known)}")
         turns, kernel = (MOST_ASKED_TURNS, "") if allowed else (1, "one-shot")
         asked = Pass("", "", task, turns, kernel=kernel, instructions=instructions, allowed_tools=allowed)
         state = await self._run(evolve(asked, answers_by_tool=bool(allowed)), "")
@@ -215,6 +223,8 @@ class WorkflowRun(Generic[Deps]):
 
     async def _run(self, kernel_pass: Pass, tool: str) -> KernelState:
         """Run a pass, and return its final state."""
+        if self._stopped is not None:
+            raise self._stopped
         place = _PLACE.get().next()
         number = "-".join(map(str, place))
         named = evolve(
@@ -227,8 +237,15 @@ class WorkflowRun(Generic[Deps]):
         )
         limit = self.limit_reached()
         if limit is not None:
+            await anyio.lowlevel.checkpoint()  # the function may try again in a loop
             raise CallFailed(tool, limit.reason, "refused")
-        ran = await attempt(run_pass(named, self._progress, self._strategy, self._input, self._services))
+        self._hold_to_record("t" if tool else "m")
+        try:
+            ran = await attempt(run_pass(named, self._progress, self._strategy, self._input, self._services))
+        except BaseException as error:
+            if not isinstance(error, Exception | anyio.get_cancelled_exc_class()):
+                self._stopped = error  # the run cannot go on, also if the function handles this
+            raise
         if isinstance(ran, Failure):
             raise CallFailed(tool, ran.failure().message, "refused")
         state = self._states[place] = ran.unwrap()
@@ -238,6 +255,17 @@ class WorkflowRun(Generic[Deps]):
             self._progress, calls=counted, iterations=self._progress.iterations + state.iteration
         )
         return state
+
+    def end(self) -> None:
+        """Raise if the run cannot go on, or the function has left out a recorded call."""
+        if self._stopped is not None:
+            raise self._stopped
+        self._hold_to_record("")
+
+    def _hold_to_record(self, kind: str) -> None:
+        branch = BRANCH.get()
+        if branch is not None:
+            branch.hold_to_record(kind)
 
     def result(self, measure: StrategyMeasure, ended: Stop) -> ReasoningResult:
         """Return the result of the run, with the steps of its calls in their order."""
@@ -337,14 +365,16 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
     token = _PLACE.set(_Place())
     try:
         returned = await workflow(run, run.task)
+        run.end()
     except Exception as error:
         if is_cancelled():
             raise
         limit, told = run.limit_reached(), str(error)
         if limit is not None:
             return _at_limit(limit)
+        run.end()
         if not isinstance(error, CallFailed):
-            told = f"{type(error).__name__}: {error}".removesuffix(": ")
+            told = f"{type(error).__name__}: {told}".removesuffix(": ")
             _log.warning("The workflow %s raised.", name, exc_info=error)
         elif error.origin in _ENDED_BY:
             return Stop(_ENDED_BY[error.origin], "partial", None, told)

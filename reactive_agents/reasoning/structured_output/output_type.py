@@ -16,7 +16,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem, OutputValidatorFailed
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.results import WORKFLOW, ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.answer_form import (
     COULD_NOT,
@@ -144,7 +144,7 @@ async def convert_output(
 
     The model converts a complete answer that does not fit, as far as time and budget allow; when that fails,
     the result is ``partial`` and keeps the text. A partial answer is not converted, since the missing parts
-    would have to be invented.
+    would have to be invented; what a workflow returns is not either, since it is no model's.
     """
     if result.status != "completed" or result.output is None:
         return Success(result)
@@ -153,7 +153,8 @@ async def convert_output(
     if isinstance(accepted, Success):
         return Success(evolve(result, output=accepted.unwrap()))
     measure, text, problem, left = begin_measure(services), result.output, accepted.failure(), RETRIES
-    while isinstance(problem, str) and left >= 0:
+    is_converted = result.metadata.terminated_by != WORKFLOW
+    while is_converted and isinstance(problem, str) and left >= 0:
         limit = limit_reached(strategy_input, services)
         if limit is not None:
             return Success(_unfit(result, text, form, f"{problem} {limit.reason}", limit))
