@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -172,7 +172,16 @@ async def test_a_failure_that_the_workflow_does_not_handle_fails_the_run(
     ]
 
 
-@pytest.mark.parametrize("returned", [None, object(), {"when": object()}])
+@pytest.mark.parametrize(
+    "returned",
+    [
+        None,
+        object(),
+        {"when": object()},
+        Stop("stock", "completed", cast(Any, object()), ""),
+        Stop("stock", cast(Any, "done"), "x", ""),
+    ],
+)
 async def test_what_is_no_answer_fails_the_run(returned: Any) -> None:
     async def order(run: WorkflowRun, task: str) -> Any:
         return returned
@@ -208,12 +217,15 @@ async def test_a_workflow_says_how_it_ends() -> None:
     async def order(run: WorkflowRun, task: str) -> Stop:
         if task == "fail":
             return Stop("stock", "failed", None, "The stock is away.")
+        if task == "list":
+            return Stop("stock", "partial", cast(Any, {"sold": 2}), "Missing: the third.")
         return Stop("stock", "partial", "2 of 3", "Missing: the third.")
 
     agent = shop(order).build()
     result = await agent.run("do")
     assert (result.status, result.output, result.reason) == ("partial", "2 of 3", "Missing: the third.")
     assert result.metadata.terminated_by == "stock"
+    assert (await agent.run("list")).output == '{"sold": 2}'
     with pytest.raises(AgentError, match="The stock is away"):
         await agent.run("fail")
 

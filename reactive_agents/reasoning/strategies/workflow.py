@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from datetime import datetime
 from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args
 
 import anyio
 from attrs import evolve
@@ -33,6 +33,7 @@ from reactive_agents.core.results import (
     NOT_APPROVED,
     WORKFLOW,
     ReasoningResult,
+    ReasoningStatus,
     ReasoningStrategy,
 )
 from reactive_agents.core.run_context import Deps, RunContext
@@ -381,13 +382,15 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
         return Stop("error", "failed", None, f"The workflow {name} failed: {told}")
     finally:
         _PLACE.reset(token)
+    stop = Stop(WORKFLOW, "completed", None, f"The workflow {name} has returned.")
+    answer = returned
     if isinstance(returned, Stop):
-        return returned
-    text = returned if isinstance(returned, str) else _json_of(returned)
-    if text is None or returned is None:
+        stop, answer = returned, returned.output
+    text = answer if isinstance(answer, str) else _json_of(answer)
+    if stop.outcome not in get_args(ReasoningStatus) or text is None or returned is None:
         wrong = f"returned {abbreviated(returned)}, expected the answer: a text, or a value with a JSON form."
         return Stop("error", "failed", None, f"The workflow {name} {wrong}")
-    return Stop(WORKFLOW, "completed", text, f"The workflow {name} has returned.")
+    return evolve(stop, output=None if answer is None else text)
 
 
 def _at_limit(limit: Limit) -> Stop:
