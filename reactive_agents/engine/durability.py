@@ -107,8 +107,8 @@ async def conduct_durably(
     caller = BRANCH.get()
     parent = caller.journal if isinstance(caller, RunBranch) else None
     record = engine.ports.record.value_or(None)
+    is_named = run_id is not None
     if parent is not None:
-        is_named = run_id is not None
         run_id = run_id or RunId(parent.derived_id("r", parent.run_id))
         if parent.record is None:
             return await _replayed(engine, run_id, overrides, parent)

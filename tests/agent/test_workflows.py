@@ -524,3 +524,31 @@ async def test_a_sub_run_with_another_task_than_the_recorded_one_interrupts_the_
     with pytest.raises(AgentError, match="has another task: input differs") as raised:
         await durable(tmp_path / "runs.db", second).run("pay", run_id="r")
     assert isinstance(raised.value.error, RunInterrupted)
+
+
+async def test_a_call_in_doubt_ends_the_run_also_before_recorded_calls(tmp_path: Path) -> None:
+    """A time limit of the function cut the call off, which nobody knows when the run is continued."""
+
+    @tool
+    async def waiting() -> str:
+        """Wait."""
+        cut_off.cancel()
+        await anyio.sleep_forever()
+        return "never"
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        with cut_off:
+            await run.call("waiting")
+        await run.call("pay", amount=1)
+        raise SystemExit
+
+    def agent() -> ReactiveAgent:
+        builder = ReactiveAgents.create().with_tools(waiting, pay).with_workflow(order)
+        return builder.with_durability(tmp_path / "runs.db", recover=False).build()
+
+    cut_off = anyio.CancelScope()
+    with pytest.raises(SystemExit):
+        await agent().run("pay", run_id="r")
+    cut_off = anyio.CancelScope()
+    result = await agent().run("pay", run_id="r")
+    assert (result.status, result.metadata.terminated_by, paid) == ("partial", "in_doubt", [1])

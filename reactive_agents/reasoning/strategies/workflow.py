@@ -373,12 +373,12 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
         limit, told = run.limit_reached(), str(error)
         if limit is not None:
             return _at_limit(limit)
+        if isinstance(error, CallFailed) and error.origin in _ENDED_BY:
+            return Stop(_ENDED_BY[error.origin], "partial", None, told)
         run.end()
         if not isinstance(error, CallFailed):
             told = f"{type(error).__name__}: {told}".removesuffix(": ")
             _log.warning("The workflow %s raised.", name, exc_info=error)
-        elif error.origin in _ENDED_BY:
-            return Stop(_ENDED_BY[error.origin], "partial", None, told)
         return Stop("error", "failed", None, f"The workflow {name} failed: {told}")
     finally:
         _PLACE.reset(token)
