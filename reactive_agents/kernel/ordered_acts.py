@@ -490,7 +490,8 @@ def replaced_left(
     Ola. What the call had instead was told nowhere, does not follow from a number that was, and is not in the
     answer. A name counts only beside one that is alike, and in English. None if the order has a condition, or
     if the answer denies or asks something. Where no call may have done anything, it is what an answer tells
-    of and what was looked up instead, also of a name that is another one, if the answer has some of that.
+    of and what was looked up instead, if the answer has some of that. A name that is not alike may be another
+    one of the same: "Bombay" and Mumbai, "the capital of Austria" and Vienna.
 
     Args:
         calls: those that worked.
@@ -541,7 +542,7 @@ def replaced_left(
         for each, found in of_others.items()
         if _OTHER_NAME.fullmatch(each) and not names("\n".join((told, text, *found)), each)
     )
-    return _names_left(asked, claimed, had, other, least=0.0)
+    return _names_left(asked, claimed, had, other)
 
 
 def _is_of_task(parameter: str, value: str, words: Set[str]) -> bool:
@@ -602,9 +603,7 @@ def _is_slip(
     return str(int(thing)) not in numerals(told) and not follows_at_once(thing, known)
 
 
-def _names_left(
-    task: str, claimed: str, known: str, given: Iterable[str], least: float = _ALIKE
-) -> tuple[str, ...]:
+def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tuple[str, ...]:
     """Return names of a task and its answer beside which a call had one alike."""
     named, words = (each for each in given if _NAMED.fullmatch(each)), _words_in([task])
     others = _words_in(islice(named, _MOST_LEFT)) - words
@@ -613,13 +612,13 @@ def _names_left(
         name
         for name in asked
         if names(claimed, name) and name.casefold() not in had
-        if any(_is_alike(name.casefold(), other, least) for other in others)
+        if any(_is_alike(name.casefold(), other) for other in others)
     )
 
 
-def _is_alike(name: str, other: str, least: float = _ALIKE) -> bool:
+def _is_alike(name: str, other: str) -> bool:
     """Return whether a word is a slip for another, not its short form or spelling."""
-    if SequenceMatcher(None, name, other).ratio() < least:
+    if SequenceMatcher(None, name, other).ratio() < _ALIKE:
         return False
     name, other = _without_accents(name), _without_accents(other)
     spoken, heard = _consonants_of(name), _consonants_of(other)
