@@ -386,7 +386,13 @@ def _wrong_components(
             expected = "with_reasoning() as well, since no kernel is chosen without reasoning"
             yield InvalidConfig("kernel", repr(kernels[0]), expected)
         return
-    strategies = (*BUILT_IN_STRATEGIES, *(name for name, _ in components.strategies))
+    own = [name for name, _ in components.strategies]
+    if not components.needs_model and reasoning.default_strategy not in own:
+        expected = "with_workflow after with_reasoning, which chooses another strategy"
+        yield InvalidConfig(
+            "reasoning.default_strategy", f"{reasoning.default_strategy}, and a workflow", expected
+        )
+    strategies = (*BUILT_IN_STRATEGIES, *own)
     yield _unknown_name("reasoning.default_strategy", reasoning.default_strategy, strategies)
     yield _unknown_name("reasoning.kernel", reasoning.kernel, (*BUILT_IN_KERNELS, *kernels))
 

@@ -409,6 +409,15 @@ def test_what_is_no_async_function_is_refused(wrong: Any) -> None:
         ReactiveAgents.create().with_workflow(wrong).build()
 
 
+def test_a_strategy_that_would_replace_the_workflow_is_refused() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        return "done"
+
+    assert shop(order, say("x")).with_reasoning("order").build()
+    with pytest.raises(AgentError, match="reactive, and a workflow, expected with_workflow after"):
+        shop(order, say("x")).with_reasoning().build()
+
+
 # --- durable runs -------------------------------------------------------------------------------------------
 
 

@@ -38,8 +38,10 @@ def _check_seconds(_: Any, attribute: Attribute[float], value: float) -> None:
 
 def _check_approval(_: Any, attribute: Attribute[Any], value: object) -> None:
     if value not in get_args(Approval) and not is_approval_rule(value):
-        known = f"one of {', '.join(get_args(Approval))}, or a function of the arguments, or of both"
-        raise ValueError(f"{attribute.name}: got {value!r}, expected {known} the context and them.")
+        known = f"one of {', '.join(get_args(Approval))}, or a function of the arguments,"
+        raise ValueError(
+            f"{attribute.name}: got {value!r}, expected {known} or of the context and the arguments."
+        )
 
 
 def _check_headers(_: Any, attribute: Attribute[Any], value: object) -> None:
