@@ -250,7 +250,9 @@ async def test_long_results_are_not_redacted_on_the_event_loop(
         return signs_in(plain)
 
     monkeypatch.setattr(redaction, "signs_in", counting)
-    llm = ScriptedLLM(call("fetch", table=False), call("fetch", table=True), answer("Each row of the table has one."))
+    llm = ScriptedLLM(
+        call("fetch", table=False), call("fetch", table=True), answer("Each row of the table has one.")
+    )
     recorder = EventRecorder()
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(fetch)
     agent = builder.with_sessions(tmp_path / "sessions.db").with_run_log(tmp_path / "runs.db").build()
