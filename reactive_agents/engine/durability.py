@@ -720,7 +720,7 @@ async def _written(ports: EnginePorts, record: RunRecord, claim: RunClaim) -> tu
         if not key.startswith(OWED) or key.endswith("=") or f"{key}=" in own:
             continue
         store = store_of(entry)
-        done = await _write_owed(store, data_of(entry), ports)
+        done = await _write_owed(store, data_of(entry), ports, is_fork=run.origin is not None)
         if isinstance(done, Failure):
             problem: Any = done.failure()
             _log.warning("The run %s is still not in %s: %s", run.run_id, store, problem.message)
@@ -732,7 +732,9 @@ async def _written(ports: EnginePorts, record: RunRecord, claim: RunClaim) -> tu
     return tuple(left)
 
 
-async def _write_owed(store: OwedStore, body: JsonObject, ports: EnginePorts) -> Result[Any, Any]:
+async def _write_owed(
+    store: OwedStore, body: JsonObject, ports: EnginePorts, *, is_fork: bool
+) -> Result[Any, Any]:
     """Write an entry of what is owed to a store."""
     services: dict[OwedStore, Maybe[Any]] = {
         "sessions": ports.sessions() if store == "sessions" else Nothing,
@@ -756,7 +758,9 @@ async def _write_owed(store: OwedStore, body: JsonObject, ports: EnginePorts) ->
         )
     if store == "cost":
         return await call_outside_record(store, service, CostTracker.record, None, given["spending"])
-    return await (append_missing if store == "audit" else store_owed)(service, **given)
+    if store == "audit":
+        return await append_missing(service, **given)
+    return await store_owed(service, **given, is_fork=is_fork)
 
 
 # --- the definition of an agent -------------------------------------------------------------------------

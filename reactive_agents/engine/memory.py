@@ -72,7 +72,8 @@ async def memory_flush(
         return Success(context)  # nothing was done, and the input was perhaps not checked
     journal, llm = services.journal, _model_to_spare(services)
     flush = partial(_flush, memory, _owned(context.task), context.reasoning, llm, context.selected_model)
-    continued = journal is not None and journal.run.attempt > 1
+    # what a fork shares with its origin is also the task, by which memory knows a run
+    continued = journal is not None and journal.run.attempt > 1 and journal.run.origin is None
     flushed = await once("memory.flush", partial(flush, is_again=continued))
     if not isinstance(flushed, Success):
         await _owe(context, services, flushed=False)
@@ -125,15 +126,21 @@ async def _owe(context: ExecutionContext, services: EngineServices, *, flushed: 
 
 
 async def store_owed(
-    memory: MemoryService, task: Task, result: ReasoningResult | None, snapshot: SessionSnapshot
+    memory: MemoryService,
+    task: Task,
+    result: ReasoningResult | None,
+    snapshot: SessionSnapshot,
+    *,
+    is_fork: bool,
 ) -> Result[object, errors.MemoryErrors | errors.ServiceFailed]:
     """Store a run that memory could not store as it ended; rules choose its memories.
 
     Args:
         result: ``None`` if only the snapshot of the run is missing.
+        is_fork: whether memory may have the run that it was forked from, which has the same task.
     """
     if result is not None:
-        flushed = await _flush(memory, task, result, is_again=True)
+        flushed = await _flush(memory, task, result, is_again=not is_fork)
         if isinstance(flushed, Failure) or flushed.unwrap().skipped:
             return flushed
     return await call_outside_record("memory", memory, MemoryService.snapshot, None, snapshot)

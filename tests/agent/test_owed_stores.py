@@ -356,3 +356,18 @@ async def test_a_record_that_cannot_note_what_is_owed_has_the_outcome(tmp_path: 
     agent.container.memory.record.override(Object(Plain(tmp_path / "runs.db", clock=SystemClock())))
     assert (await agent.run("Pay.", run_id="order-1")).status == "completed"
     assert (await agent.runs.find("order-1")).state == "completed"
+
+
+async def test_the_memories_of_a_fork_are_stored_beside_those_of_its_origin(tmp_path: Path) -> None:
+    """Both have the same task, by which memory knows what it has of a run."""
+    await clerk(tmp_path, *PAYS).run("Pay.", run_id="order-1", user="ann")
+    other = clerk(tmp_path, call("pay"), answer("It is paid by Bob, who lives in Rome."), fills=["memory"])
+    fork = await other.runs.fork("order-1", at=1)
+    await other.runs.resume(fork)
+    assert (await other.runs.find(fork)).owes == ("memory",)
+    empty_disk(tmp_path, ["memory"])
+    await clerk(tmp_path).runs.recover()
+    with sqlite_file(tmp_path / "memory.db") as file:
+        found = " ".join(content for (content,) in file.execute("SELECT content FROM memories"))
+    assert "Oslo" in found
+    assert "Rome" in found
