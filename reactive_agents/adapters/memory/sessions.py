@@ -222,10 +222,9 @@ class SqliteSessions:
             self._loop_has_ended.pop(run_id, None)
             if turn is not None and not added:  # a failure to add it must not delay other runs
                 expire = "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?"
+                past = self._shared_now() - int(LEASE_S * 1e6)  # as measured by every process
                 with anyio.CancelScope(shield=True):
-                    await self._write(
-                        "end", lambda file: file.execute(expire, (self._shared_now() - 1, run_id)), key
-                    )
+                    await self._write("end", lambda file: file.execute(expire, (past, run_id)), key)
         return ended.bind(partial(_added, key, run_id))
 
     async def _renew_tickets(self, held: Mapping[str, None]) -> None:

