@@ -40,8 +40,13 @@ _LONGEST_KNOWN = 1 << 15  # results of tools as models are shown them are among 
 _MOST_KNOWN_CHARS = 1 << 18
 _ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = OTHER_KINDS
 _Span: TypeAlias = tuple[int, int, str]
-Prepared: TypeAlias = dict[str | int, tuple[Json, Json]]
-"""Long texts, and ids of long data, each with the data itself, so that no other has its id, and redacted."""
+
+
+class Prepared(dict[str | int, tuple[Json, Json]]):
+    """Long texts and ids of long data, each with the data and its redacted form.
+
+    The data itself is kept, so that no other has its id.
+    """
 
 
 class Redactor:
@@ -86,7 +91,7 @@ class Redactor:
         self._clean_chars = 0
         self.is_known_clean: Callable[[Iterable[str | None]], bool] = self._clean.issuperset
         """Whether all of the texts were looked at lately and had no secret; false says nothing."""
-        self._prepared: Prepared = {}
+        self._prepared = Prepared()
 
     def joined(self, other: Redactor) -> Redactor:
         """Return a redactor of the secrets that this one or the other knows."""
@@ -135,7 +140,7 @@ class Redactor:
 
         See :meth:`keep`.
         """
-        return {_key(value): (value, self.redact_json(value)) for value in values}
+        return Prepared((_key(value), (value, self.redact_json(value))) for value in values)
 
     def keep(self, prepared: Prepared) -> None:
         """Use what was prepared, until it is released.

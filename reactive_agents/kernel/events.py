@@ -82,7 +82,7 @@ class RunEvents:
         self.readers: tuple[EventReader, ...] = ()
         self._agent = agent
         self._redactor = redactor
-        self._prepared: Prepared = {}
+        self._prepared = Prepared()
         self.parent_run_id = parent_run_id
         self.run_id = run_id
         self.task_id = task_id
@@ -146,7 +146,7 @@ class RunEvents:
         """Forget what was prepared, after the last event that may contain it."""
         if self._prepared and self._redactor is not None:
             self._redactor.release(self._prepared)
-            self._prepared = {}
+            self._prepared = Prepared()
 
     async def flush(self) -> None:
         """Wait until the events so far are stored, by handlers that store any."""

@@ -18,7 +18,6 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import NO_MODEL
 from reactive_agents.core import models
-from reactive_agents.core.errors import RequestRejected
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -94,6 +93,8 @@ class NoLLM:
 
     @staticmethod
     def _refusal() -> LLMErrors:
+        from reactive_agents.core.errors import RequestRejected  # the first answer needs no errors
+
         return RequestRejected("This agent has no model: with_model(...) gives it one.", NO_MODEL)
 
 
