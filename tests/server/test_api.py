@@ -1166,7 +1166,7 @@ async def test_a_run_that_another_version_refuses_is_not_shown_as_failed(tmp_pat
         assert (refused.status_code, refused.json()["code"]) == (409, "run-refused")
         assert "was begun by another version of the agent" in refused.json()["detail"]
         assert "Changed: instructions." in refused.json()["detail"]
-        found = (await client.get(path, params={"wait_s": 10})).json()
+        found = (await client.get(path, params={"wait_s": 1})).json()
         assert (found["status"], found["error"]) == ("interrupted", None)
         listed = (await client.get("/v1/runs")).json()["data"]
         assert [each["status"] for each in listed] == ["interrupted"]
