@@ -266,9 +266,9 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
     if not chosen.provider:  # the model's name may be that of a provider alone
         chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
     model = chosen.model or default_model(chosen.provider) or ""
-    if not model.strip() and not components.needs_model and not chosen.provider:
-        return Success(evolve(chosen, model=NO_MODEL))
     if not model.strip():
+        if not components.needs_model and not chosen.provider:
+            return Success(evolve(chosen, model=NO_MODEL))
         return Failure(InvalidConfig("model", repr(model or chosen.provider or "none"), MODEL_EXPECTED))
     wrong = _wrong_address("model.base_url", chosen.base_url)
     for index, fallback in enumerate(chosen.fallbacks):
@@ -404,16 +404,17 @@ def _recorded_in_clear(
     if config.durability is None or components.record_key is not None:
         return
     from reactive_agents.adapters.run_record import KEY_VARIABLE  # by durable agents
+    from reactive_agents.engine.durability import is_encrypted
 
     if KEY_VARIABLE in os.environ:
         return
-    for agent in (*(each.agent for each in tools.tools), *(each.agent for each in handoffs)):
-        if isinstance(agent, ReactiveAgent) and agent.container.settings().durability is not None:
-            record = agent.container.memory.record().value_or(None)
-            if getattr(record, "is_encrypted", False):
-                got = f"no key, and the agent {agent.name!r}, whose runs are encrypted"
-                expected = "a key here too, since its runs are recorded here, or that agent without one"
-                yield InvalidConfig("durability", got, expected)
+    below = (*(each.agent for each in tools.tools), *(each.agent for each in handoffs))
+    agents = [each for each in below if isinstance(each, ReactiveAgent)]
+    for agent in (each for each in agents if each.container.settings().durability is not None):
+        if is_encrypted(agent.container.memory.record().value_or(None)):
+            got = f"no key, and the agent {agent.name!r}, whose runs are encrypted"
+            expected = "a key here too, since its runs are recorded here, or that agent without one"
+            yield InvalidConfig("durability", got, expected)
 
 
 def _unknown_name(option: str, name: str, known: tuple[str, ...]) -> InvalidConfig | None:

@@ -47,6 +47,10 @@ class ToolNeeds(Value):
     relevant: frozenset[str] = frozenset()
 
 
+NO_NEEDS = ToolNeeds()
+"""Of a kernel run that requires no tool."""
+
+
 @frozen(eq=False, repr=False)
 class CallLimit(Value):
     """The maximum number of calls of a tool in a run, 1 or more."""

@@ -116,7 +116,7 @@ async def conduct_durably(
             chosen = await _record_of_sub_run(record, parent, parent.record, run_id)
             if isinstance(chosen, Failure):
                 return _not_begun(engine, task, run_id, chosen.failure(), parent)
-            if record is not None and _is_encrypted(record) and not _is_encrypted(chosen.unwrap()):
+            if is_encrypted(record) and not is_encrypted(chosen.unwrap()):
                 raise RunStopped(_in_clear(parent.run_id, engine.settings.name))
             record = chosen.unwrap()
     if record is None:
@@ -234,7 +234,7 @@ def _stricter(own: InDoubt | None, parent: RunJournal | None) -> InDoubt:
     return holding[0] if holding else "tell"
 
 
-def _is_encrypted(record: RunRecord) -> bool:
+def is_encrypted(record: RunRecord | None) -> bool:
     """Return whether a record is encrypted; a custom one says so by ``is_encrypted``."""
     return bool(getattr(record, "is_encrypted", False))
 

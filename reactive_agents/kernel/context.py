@@ -21,7 +21,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
-from reactive_agents.core.settings import RunSettings, ToolNeeds
+from reactive_agents.core.settings import NO_NEEDS, RunSettings, ToolNeeds
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model, total_usage
 from reactive_agents.core.values import Value, computed
@@ -262,7 +262,7 @@ class KernelInput(Value):
     allowed_tools: frozenset[str] | None = None
     compaction: CompactionSettings = CompactionSettings()
     deadline: float | None = None
-    needs: ToolNeeds = ToolNeeds()
+    needs: ToolNeeds = NO_NEEDS
     call_limits: Mapping[str, int] | None = None
     calls: CallCounts = NO_CALLS
     results: Mapping[str, str] = field(factory=dict)

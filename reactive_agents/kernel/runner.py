@@ -9,7 +9,7 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from attrs import evolve, frozen
@@ -98,7 +98,9 @@ async def run_kernel(
             verdict = await held_to_form(verdict, state, context)
         match verdict:
             case Proceed():
-                of_turn = await _turn_context(context, services) if state.status == "thinking" else turn
+                of_turn: KernelContext | errors.ServiceFailed = turn
+                if services.withheld is not None and state.status == "thinking":
+                    of_turn = await _turn_context(context, services.withheld)
                 if isinstance(of_turn, KernelContext):
                     turn = of_turn
                     following = await _take_step(step, state, turn)
@@ -168,12 +170,11 @@ def assemble_context(
 
 
 async def _turn_context(
-    context: KernelContext, services: KernelServices
+    context: KernelContext,
+    find_withheld: Callable[[], Awaitable[Result[frozenset[str], errors.ServiceFailed]]],
 ) -> KernelContext | errors.ServiceFailed:
     """Return the context with the tools of the model's next turn."""
-    if services.withheld is None:
-        return context
-    withheld = await services.withheld()
+    withheld = await find_withheld()
     if isinstance(withheld, Failure):
         error: errors.ServiceFailed = withheld.failure()
         return error

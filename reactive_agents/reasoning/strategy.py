@@ -32,7 +32,7 @@ from reactive_agents.core.results import (
     failures_in,
 )
 from reactive_agents.core.run_context import RunContext
-from reactive_agents.core.settings import RunSettings, ToolNeeds
+from reactive_agents.core.settings import NO_NEEDS, RunSettings, ToolNeeds
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 from reactive_agents.effects import Effect
@@ -94,7 +94,7 @@ class StrategyInput(Value):
     memory: MemoryContext | None = None
     model: str | None = None
     deadline: float | None = None
-    needs: ToolNeeds = ToolNeeds()
+    needs: ToolNeeds = NO_NEEDS
     earlier: EarlierAttempt | None = None
     history: History = NO_HISTORY
     plan_id: PlanId | None = None

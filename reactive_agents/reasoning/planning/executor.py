@@ -12,7 +12,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ContextOverflow, KernelErrors, ModelCallFailed, ReasoningErrors
 from reactive_agents.core.plans import Plan, PlanStep, PlanStepStatus
-from reactive_agents.core.settings import ToolNeeds, ToolRequirement
+from reactive_agents.core.settings import NO_NEEDS, ToolRequirement
 from reactive_agents.core.texts import shortened
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState, given_call_kernel
@@ -45,7 +45,6 @@ from reactive_agents.reasoning.planning.prompts import (
 from reactive_agents.reasoning.planning.schemas import interpolate, references_in
 from reactive_agents.reasoning.strategy import profile_of
 
-NO_NEEDS = ToolNeeds()
 _SHOWN_ARGUMENTS = 500
 """Characters of changed arguments that the title of a step tells."""
 

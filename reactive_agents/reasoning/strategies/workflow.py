@@ -37,7 +37,7 @@ from reactive_agents.core.results import (
     ReasoningStrategy,
 )
 from reactive_agents.core.run_context import Deps, RunContext
-from reactive_agents.core.settings import ToolNeeds
+from reactive_agents.core.settings import NO_NEEDS
 from reactive_agents.core.tools import CallOrigin, ToolResult
 from reactive_agents.effects import BRANCH, Effect, attempt, effect, is_cancelled
 from reactive_agents.kernel import KernelContext, KernelState, Stop, ThoughtKernel
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _log = logging.getLogger("reactive_agents")
 
-NO_NEEDS = ToolNeeds()
 _ENDED_BY = {"declined": NOT_APPROVED, "in_doubt": IN_DOUBT}
 """Failures of calls that make a run partial, by what it is then ended by."""
 MOST_ASKED_TURNS = 10
