@@ -29,8 +29,7 @@ from reactive_agents.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from reactive_agents.engine.conversations import fit_history
-from reactive_agents.engine.handoffs import holder_path
+from reactive_agents.engine.conversations import fit_history, holder_path
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.testing import ScriptedLLM, forever, say
 

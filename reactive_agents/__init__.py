@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.tasks import Task
     from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult
     from reactive_agents.effects import gather
-    from reactive_agents.engine.handoffs import HandoffInfo
+    from reactive_agents.engine.services import HandoffInfo
     from reactive_agents.evaluation import Case, evaluate
     from reactive_agents.reasoning.strategies.workflow import CallFailed, WorkflowRun
 
@@ -111,7 +111,7 @@ _NAMES = {
     "core.tasks": "AbstainedResult CompletedResult PartialResult Task",
     "core.tools": "ToolContext ToolDefinition ToolResult",
     "effects": "gather",
-    "engine.handoffs": "HandoffInfo",
+    "engine.services": "HandoffInfo",
     "evaluation": "Case evaluate",
     "reasoning.strategies.workflow": "CallFailed WorkflowRun",
 }

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.adapters.tools.mcp import McpServer
     from reactive_agents.agent.multi_agent import Handoff  # imported by agents that hand over
-    from reactive_agents.engine.handoffs import HandoffTarget
+    from reactive_agents.engine.services import HandoffTarget
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 

@@ -22,7 +22,8 @@ from reactive_agents.core.run_context import RunContext, can_take, is_of_type, i
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ApprovalRule
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.engine.handoffs import HandoffHandler, HandoffTarget, HistoryFilter, admits
+from reactive_agents.engine.handoffs import admits
+from reactive_agents.engine.services import HandoffHandler, HandoffTarget, HistoryFilter
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 TIMEOUT_S = 300.0

@@ -46,7 +46,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import ToolWrapper
 from reactive_agents.core.values import Value
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
-from reactive_agents.engine.services import OutputValidator, RunningTasks, output_validator
+from reactive_agents.engine.services import HandoffTarget, OutputValidator, RunningTasks, output_validator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.reasoning import ReasoningService, Strategy, StrategyRegistry
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from reactive_agents.adapters.tools.mcp import McpServer
     from reactive_agents.adapters.tools.service import LocalToolService
     from reactive_agents.core.model_profiles import ModelProfile
-    from reactive_agents.engine.handoffs import HandoffTarget
     from reactive_agents.reasoning import ReasoningController
     from reactive_agents.reasoning.structured_output.schema import Shape
 

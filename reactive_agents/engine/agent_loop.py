@@ -20,9 +20,6 @@ from reactive_agents.core.results import (
     WORKFLOW,
     ModelRetry,
     ReasoningResult,
-    declined_end,
-    doubt_in,
-    failures_in,
 )
 from reactive_agents.core.settings import RunSettings, ToolNeeds
 from reactive_agents.core.tools import RESERVED_NAMES
@@ -31,7 +28,7 @@ from reactive_agents.effects import Effect, attempt, effect, is_cancelled
 from reactive_agents.engine.context import OWNER, ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import step_with_lifecycle
-from reactive_agents.engine.run_result import partial_result
+from reactive_agents.engine.run_result import partial_result, without_declined
 from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
@@ -47,7 +44,7 @@ from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of, once
 from reactive_agents.kernel.termination import RETURN_DIRECT, in_time
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
-from reactive_agents.reasoning.confidence import RunCourse, confidence_in, ended_partial
+from reactive_agents.reasoning.confidence import ended_partial
 from reactive_agents.reasoning.passes import call_missing_in, items_left_in, undone_act_in
 from reactive_agents.reasoning.strategies import reactive
 
@@ -166,29 +163,6 @@ def _held_to_orders(
     if not left or doubt in reason:
         return result
     return evolve(result, metadata=evolve(result.metadata, reason=f"{reason} {doubt}"))
-
-
-def without_declined(result: ReasoningResult) -> ReasoningResult:
-    """Return the outcome, which is partial where a call was declined or is in doubt.
-
-    What the answer says of it does not matter. The reason of any partial one names what is in doubt.
-    """
-    declined = declined_end(result.status, result.steps)
-    if declined is None:
-        doubt, reason = doubt_in(result.steps) if result.status == "partial" else "", result.metadata.reason
-        if not doubt or doubt in reason:
-            return result
-        return evolve(result, metadata=evolve(result.metadata, reason=f"{reason} {doubt}"))
-    ended_by, reason = declined
-    course = RunCourse(failed_calls=len(failures_in(result.steps)))
-    confidence = min(result.metadata.confidence, confidence_in("partial", course))
-    metadata = evolve(
-        result.metadata,
-        terminated_by=ended_by,
-        reason=reason,
-        confidence=confidence,
-    )
-    return evolve(result, status="partial", metadata=metadata)
 
 
 async def _until_handoff(

@@ -1,8 +1,8 @@
-"""The context of phases and lifecycle hooks, and the legal states of an agent."""
+"""The context of phases and hooks, the legal states of an agent, the run above."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime
 from types import MappingProxyType
@@ -12,19 +12,29 @@ from attrs import field, frozen
 
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY, History
+from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList, as_list
-from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
-from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.results import ReasoningResult, ReasoningStatus, ReasoningStrategy
+from reactive_agents.core.tasks import SubRun, Task, TaskResult
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import Value
 from reactive_agents.kernel import EarlierAttempt
 
 if TYPE_CHECKING:
+    from returns.maybe import Maybe
+
+    from reactive_agents import ports
+    from reactive_agents.core.governance import PersonRequest
     from reactive_agents.core.memory import MemoryContext
+    from reactive_agents.core.redaction import Redactor
     from reactive_agents.core.results import VerificationReport
+    from reactive_agents.core.usage import RunUsage
+    from reactive_agents.engine.run_content import RunContent
+    from reactive_agents.kernel import RunBudget, RunEvents
+    from reactive_agents.kernel.context import Provenance, UsageAccount
 
 OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
 """The user and session whose memories the runs of this context make and are shown."""
@@ -160,3 +170,98 @@ class ExecutionContext(Value):
     def agent_id(self) -> AgentId:
         """Return the id of the agent that runs the task."""
         return self.task.agent_id
+
+
+class RunStopped(BaseException):
+    """The run cannot go on in this process.
+
+    It passes through everything up to the start of the run.
+
+    Attributes:
+        is_lost: whether the run may be that of another process by now, with its turn of a session.
+    """
+
+    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.is_lost = is_lost
+
+
+# --- the run under way, for the runs that its tools begin -----------------------------------------------
+
+
+MOST_NESTED_RUNS = 8
+"""How deep runs may be nested, each begun by a tool of the run around it; the first one counts."""
+
+
+@frozen(slots=False, eq=False, repr=False)
+class Caller(Value):
+    """The run under way, for the runs that its tools begin.
+
+    Attributes:
+        approver: decides for agents without one.
+        desk: finds where a question or external call goes, for agents that have no one to ask.
+        account: counts their usage as well.
+        budget: the budget that they reserve from, besides their own; ``None`` if there is none.
+        agents: names of the agents of the runs from the first to this one.
+        sub_runs: collects the runs that its tools began.
+        recorded: collects the usage of them that was recorded, by the place of the records.
+        events: the events of the run under way; its readers get the events of those runs too.
+        redactor: the redactor of its agent, for what is streamed to these readers.
+        content: finds its images, audio and documents, which it may pass on to those runs.
+        shown: returns what the run and the runs above it were shown.
+    """
+
+    approver: Maybe[ports.Approver]
+    desk: Callable[[PersonRequest], ports.RequestDesk | None]
+    account: UsageAccount
+    budget: RunBudget | None
+    agents: tuple[str, ...]
+    sub_runs: list[SubRun]
+    recorded: dict[object, tuple[RunUsage, ...]]
+    events: RunEvents
+    redactor: Redactor | None = None
+    content: Callable[[], RunContent | None] = lambda: None
+    shown: Callable[[], tuple[Provenance, ...]] = tuple
+
+    @property
+    def run_id(self) -> RunId:
+        """The run under way."""
+        return self.events.run_id
+
+    def take_in(self, sub_runs: Iterable[SubRun], recorded: Mapping[object, tuple[RunUsage, ...]]) -> None:
+        """Add runs that have ended, and what was recorded of them by place."""
+        self.sub_runs.extend(sub_runs)
+        for place, parts in recorded.items():
+            self.recorded[place] = (*self.recorded.get(place, ()), *parts)
+
+
+CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+
+
+def agents_under_way() -> tuple[str, ...]:
+    """Return the agents of the runs under way here, the first to begin first."""
+    caller = CALLER.get()
+    return () if caller is None else caller.agents
+
+
+def too_deep(agents: Sequence[str]) -> str:
+    """Return why one more run inside of others is refused.
+
+    A circle of agents is named.
+
+    >>> too_deep(("lead", "clerk", "lead"))
+    "2 runs are under way, each begun by a tool of the one before: lead → clerk → lead. 'lead' calls itself."
+    """
+    under_way = f"{len(agents) - 1} runs are under way, each begun by a tool of the one before"
+    circle = f" {agents[-1]!r} calls itself." if agents[-1] in agents[:-1] else ""
+    return f"{under_way}: {' → '.join(agents)}.{circle}"
+
+
+def sub_run_of(ended: TaskResult | TaskFailed, parent: RunId, agent: str, task: str) -> SubRun:
+    """Return an ended run as a sub-run of another one."""
+    if isinstance(ended, TaskFailed):
+        told: tuple[ReasoningStatus, str | None, str] = "failed", None, ended.error.message
+    else:
+        told = ended.status, ended.text, ended.reason
+    return SubRun(ended.run_id, parent, agent, task, *told, ended.steps, ended.metadata)

@@ -8,6 +8,7 @@ has to let the next one begin.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
 
@@ -17,6 +18,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import conversation, errors
+from reactive_agents.core.content import parts_in
 from reactive_agents.core.conversation import History, conversation_lines
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionPhaseFailed
@@ -29,7 +31,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.run_records import with_patience
-from reactive_agents.engine.services import EnginePorts, EngineServices
+from reactive_agents.engine.services import AcceptedHandoff, EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.kernel.context_window.window import merge_profile, model_window, profile_for
 from reactive_agents.kernel.service_calls import CheckedCounter, broken_service, call_service
@@ -76,10 +78,9 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
     services.handle.context = replaced(context, history=fit_history(history, size))
     if task.session is not None or handed is not None:
         services.handle.state.begin(history.state)
-    if history.holder and services.ports.handoffs:
-        from reactive_agents.engine.handoffs import continue_handoffs
-
-        continue_handoffs(history.holder, services)
+    for target in services.ports.handoffs.values():
+        if history.holder and target.agent == history.holder[0] and not target.problem():
+            services.handle.handoff = AcceptedHandoff(target, path=history.holder[1:])
     return DONE
 
 
@@ -156,7 +157,7 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
         messages,
         text,
         results,
-        _holder(result, services),
+        holder_path(services.settings.name, result.handoffs),
         result.state,
         changed,
         {key: history.state[key] for key in changed if key in history.state},
@@ -175,12 +176,21 @@ async def _redacted(turn: conversation.SessionTurn, services: EngineServices) ->
     return redact()
 
 
-def _holder(result: TaskResult, services: EngineServices) -> tuple[str, ...]:
-    if not result.handoffs:
-        return ()
-    from reactive_agents.engine.handoffs import holder_path
+def holder_path(agent: str, handoffs: Sequence[str]) -> tuple[str, ...]:
+    """Return the shortest way from an agent to the one that has the conversation.
 
-    return holder_path(services.settings.name, result.handoffs)
+    >>> holder_path("triage", ("billing", "triage", "refunds", "law", "refunds"))
+    ('refunds',)
+    """
+    path: list[str] = []
+    for name in handoffs:
+        if name == agent:
+            path.clear()
+        elif name in path:
+            del path[path.index(name) + 1 :]
+        else:
+            path.append(name)
+    return tuple(path)
 
 
 def shown_history(
@@ -214,6 +224,57 @@ def _history_size(model: str | None, settings: RunSettings, ports: EnginePorts, 
     counter = ports.counter.map(CheckedCounter)
     window_tokens = model_window(overrides, profile, counter, model).tokens
     return int(window_tokens * HISTORY_SHARE) * BYTES_PER_TOKEN
+
+
+# --- The images, audio and documents of a run ---
+
+
+async def take_content(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
+    """Store the content of the task and history in the run's context.
+
+    Fails with ``ExecutionError`` when a part is refused, since without it the run would answer a different
+    question.
+    """
+    context = services.handle.context
+    task, history = context.task, context.history
+    callers = None if services.handle.caller is None else services.handle.caller.content()
+    if callers is not None:
+        own = {part.label for part in task.parts}
+        shown = [part for part in callers.shown_in(task.input) if part.label not in own]
+        task = evolve(task, parts=(*task.parts, *shown)) if shown else task
+    if not (task.parts or history.parts or (task.history and any(parts_in(task.history)))):
+        return DONE
+    content = services.content()
+    if isinstance(content, errors.ServiceMissing):
+        return Failure(context.failure_of("bootstrap")(content))
+    content.know((*history.parts, *parts_in(history.messages)))
+    continued = await content.take_messages(task.history)
+    if isinstance(continued, Failure):
+        return Failure(context.failure_of("bootstrap")(continued.failure()))
+    if task.history:
+        context = with_history(replaced(context, task=task), continued.unwrap(), services)
+        task = context.task
+    taken = await content.take(task.input, task.parts)
+    if isinstance(taken, Failure):
+        return Failure(context.failure_of("bootstrap")(taken.failure()))
+    text, parts = taken.unwrap()
+    services.handle.context = replaced(context, task=evolve(task, input=text, parts=parts))
+    return DONE
+
+
+async def release_content(services: EngineServices) -> None:
+    """End the hold of a run on its content; a failure is logged.
+
+    The content of a turn that its session does not have yet stays.
+    """
+    content, journal = services.handle.content, services.journal
+    if content is None or (journal is not None and "sessions" in journal.owes):
+        return
+    released = await with_patience(content.release(), services)
+    if released is None:
+        _log.warning("The content of a run was not released: The content service did not answer in time.")
+    elif isinstance(released, Failure):
+        _log.warning("The content of a run was not released: %s", released.failure().message)
 
 
 # --- The conversation that a run continues, within a share of the model's window ---

@@ -38,6 +38,7 @@ from reactive_agents.core.run_record import (
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import BRANCH, attempt, to_the_end
 from reactive_agents.engine.audit import append_missing
+from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.memory import store_owed
 from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.recorded_answers import (
@@ -64,14 +65,7 @@ from reactive_agents.engine.run_journal import (
     recorded,
 )
 from reactive_agents.engine.run_result import figures_in, place_of_records
-from reactive_agents.engine.services import (
-    CALLER,
-    NO_OVERRIDES,
-    RunOverrides,
-    RunStopped,
-    events_of,
-    publish_start,
-)
+from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides, events_of, publish_start
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import (
@@ -87,8 +81,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.conversation import SessionTurn
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.settings import RunSettings
-    from reactive_agents.engine.execution import ExecutionEngine
-    from reactive_agents.engine.services import EnginePorts
+    from reactive_agents.engine.services import AgentEngine, EnginePorts
     from reactive_agents.kernel.events import EventReader
     from reactive_agents.reasoning.structured_output.schema import Shape
 
@@ -97,7 +90,7 @@ _log = logging.getLogger("reactive_agents")
 
 
 async def conduct_durably(
-    engine: ExecutionEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, *, streaming: bool
+    engine: AgentEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, *, streaming: bool
 ) -> Result[TaskResult, TaskFailed]:
     """Run a task once under its run id, even if processes fail.
 
@@ -125,7 +118,9 @@ async def conduct_durably(
     is_known = run_id is not None and not overrides.reserved
     run_id = run_id or RunId(engine.ports.ids.new())
     if task.parts:
-        task = await with_lasting_content(task, run_id, engine.ports, engine.settings.content)
+        task = await with_lasting_content(
+            task, run_id, engine.ports.content_store().value_or(None), engine.settings.content
+        )
     journal: RunJournal | None = None
 
     def follow(order: RunOrder) -> None:
@@ -183,7 +178,7 @@ async def conduct_durably(
     )
     if claim.state != "new":
         journal.accepts = definition_changes(claim.run.definition, run.definition)
-    engine, is_nested = engine_of(engine, journal), parent is not None
+    is_nested = parent is not None
     below: dict[RunId, RunRecord] = {} if parent is None else parent.elsewhere
     if parent is not None:
         parent.reached[run_id] = journal
@@ -245,7 +240,7 @@ def _in_clear(run_id: RunId, agent: str) -> errors.RunRefused:
 
 
 async def _described_run(
-    engine: ExecutionEngine, task: Task, run_id: RunId, overrides: RunOverrides, parent: RunJournal | None
+    engine: AgentEngine, task: Task, run_id: RunId, overrides: RunOverrides, parent: RunJournal | None
 ) -> RecordedRun:
     """Return the run as it is added to the record.
 
@@ -286,7 +281,7 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
 
 
 async def _replayed(
-    engine: ExecutionEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
+    engine: AgentEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
     """Replay a sub-run, such as a run of another agent."""
     reader = parent.reader
@@ -301,21 +296,15 @@ async def _replayed(
     journal.reader = reader
     token = BRANCH.set(RunBranch(journal))
     try:
-        return await replaying_engine(engine, EventSink(bool)).conduct_phases(
+        return await engine.replaying(EventSink(bool)).conduct_phases(
             run.task, run.run_id, overrides, streaming=False, journal=journal
         )
     finally:
         BRANCH.reset(token)
 
 
-def replaying_engine(engine: ExecutionEngine, bus: EventSink) -> ExecutionEngine:
-    """Return an engine whose runs are replays, without subscribers and budget."""
-    ports = evolve(engine.ports, events=bus, budget=Nothing, open_services=None)
-    return type(engine)(engine.settings, ports)
-
-
 async def _conducted(
-    engine: ExecutionEngine,
+    engine: AgentEngine,
     journal: RunJournal,
     record: RunRecord,
     overrides: RunOverrides,
@@ -343,6 +332,7 @@ async def _conducted(
             differences: JsonObject = {"differences": [*journal.accepts]}
             await journal.keep(f"{ACCEPTED}{journal.run.attempt}", "service", differences, later=True)
             BRANCH.set(RunBranch(journal))  # whose time is that of the recorded answers
+        overrides = evolve(overrides, settings={**journal.settings, **overrides.settings})
         outcome = await engine.conduct_phases(task, run_id, overrides, streaming=streaming, journal=journal)
         await to_the_end(partial(end, *stored_outcome(outcome, journal.begun)))
         return outcome
@@ -392,14 +382,6 @@ async def _ended(
 
 async def _release(record: RunRecord, run_id: RunId, holder: str) -> None:
     await ask_record(record, RunRecord.release, None, run_id, holder)
-
-
-def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
-    """Return the engine of a run, with the changed instructions of a fork."""
-    instructions = journal.changes.get("instructions")
-    if not isinstance(instructions, str):
-        return engine
-    return engine.with_settings(evolve(engine.settings, system_prompt=instructions))
 
 
 async def _claimed(
@@ -501,7 +483,7 @@ def task_difference(known: Task, given: Task) -> str:
 
 
 def refused_run(
-    engine: ExecutionEngine,
+    engine: AgentEngine,
     task: Task,
     run_id: RunId,
     error: errors.RuntimeErrors,
@@ -554,7 +536,7 @@ def _started(settings: RunSettings, ports: EnginePorts, task: Task, run_id: RunI
 
 
 def _not_begun(
-    engine: ExecutionEngine,
+    engine: AgentEngine,
     task: Task,
     run_id: RunId,
     error: errors.RecordErrors | errors.ServiceFailed,
@@ -593,7 +575,7 @@ async def outcome_of_record(
 
 
 async def _ended_run(
-    engine: ExecutionEngine, record: RunRecord, task: Task, run: RecordedRun, overrides: RunOverrides
+    engine: AgentEngine, record: RunRecord, task: Task, run: RecordedRun, overrides: RunOverrides
 ) -> Result[TaskResult, TaskFailed]:
     difference, readers = task_difference(run.task, task), overrides.readers
     if difference:
@@ -611,7 +593,7 @@ async def _ended_run(
     return outcome
 
 
-def _count_ended_run(engine: ExecutionEngine, run: RecordedRun) -> None:
+def _count_ended_run(engine: AgentEngine, run: RecordedRun) -> None:
     """Count a sub-run that ended before its caller was interrupted."""
     caller = CALLER.get()
     sub_runs = () if caller is None else ended_runs(run, caller.run_id, engine.settings.name)
@@ -667,7 +649,7 @@ async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
 # --- what an ended run owes to the other stores of its agent --------------------------------------------
 
 
-async def settle_owed(engine: ExecutionEngine, record: RunRecord, run: RecordedRun, holder: str = "") -> None:
+async def settle_owed(engine: AgentEngine, record: RunRecord, run: RecordedRun, holder: str = "") -> None:
     """Write what an ended run could not write to the stores of its agent.
 
     One process does it at a time, and notes each write, so that nothing is there twice. What cannot be
@@ -766,7 +748,7 @@ async def _write_owed(
 # --- the definition of an agent -------------------------------------------------------------------------
 
 
-async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
+async def engine_definition(engine: AgentEngine) -> dict[str, str]:
     """Return digests of the parts of an agent's definition, by their names.
 
     Raises:

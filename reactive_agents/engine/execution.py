@@ -10,7 +10,7 @@ released; when ``sys.exit()`` or an interrupt leaves it, that propagates afterwa
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
@@ -34,14 +34,24 @@ from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import BRANCH, effect, to_the_end
 from reactive_agents.engine.audit import audit_requests
-from reactive_agents.engine.context import OWNER, ExecutionContext, owner_within, user_within
-from reactive_agents.engine.conversations import conversation_problem, end_turn
+from reactive_agents.engine.context import (
+    CALLER,
+    MOST_NESTED_RUNS,
+    OWNER,
+    Caller,
+    ExecutionContext,
+    RunStopped,
+    agents_under_way,
+    owner_within,
+    too_deep,
+    user_within,
+)
+from reactive_agents.engine.conversations import conversation_problem, end_turn, release_content
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import learn_from, learns_from
 from reactive_agents.engine.pipeline import close_deps, run_pipeline
-from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run, publish_gaps
 from reactive_agents.engine.run_result import (
     figures_of,
@@ -51,16 +61,13 @@ from reactive_agents.engine.run_result import (
     steps_taken,
 )
 from reactive_agents.engine.services import (
-    CALLER,
     NO_OVERRIDES,
-    Caller,
     ClosingProgress,
     EnginePorts,
     EngineServices,
     RunHandle,
     RunningTasks,
     RunOverrides,
-    RunStopped,
     approver_of,
     desk_finder,
     events_of,
@@ -70,15 +77,13 @@ from reactive_agents.engine.services import (
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
+from reactive_agents.ports import EventBus
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors
     from reactive_agents.engine.run_journal import RunJournal
 
 _log = logging.getLogger("reactive_agents")
-
-MOST_NESTED_RUNS = 8
-"""How deep runs may be nested, each begun by a tool of the run around it; the first one counts."""
 
 
 class ExecutionEngine:
@@ -96,9 +101,10 @@ class ExecutionEngine:
         self._progress = ClosingProgress()
         self._running = running or RunningTasks()
 
-    def with_settings(self, settings: RunSettings) -> ExecutionEngine:
-        """Return an engine with other settings, which controls the same runs."""
-        return ExecutionEngine(settings, self.ports, self._running)
+    def replaying(self, bus: EventBus) -> ExecutionEngine:
+        """Return an engine whose runs are replays, without subscribers and budget."""
+        ports = evolve(self.ports, events=bus, budget=Nothing, open_services=None)
+        return ExecutionEngine(self.settings, ports)
 
     @effect
     async def execute(
@@ -373,7 +379,8 @@ class ExecutionEngine:
         if caller is not None and caller.events.readers and caller.redactor is not None:
             redactor = caller.redactor if redactor is None else redactor.joined(caller.redactor)
         if journal is not None:
-            ports = journal.recorded_ports(ports)
+            clock, ids = journal.sources(ports.clock)
+            ports = evolve(ports, clock=clock, ids=ids)
         control = ExecutionControl(events, None if handed is None else handed.control)
         account = UsageAccount(None if caller is None else caller.account, settings.budget.tool_calls)
         meter = MeteredLLM(
@@ -562,25 +569,6 @@ def _budget_of(
         caller=callers_budget,
         user=user_within(task),
     )
-
-
-def agents_under_way() -> tuple[str, ...]:
-    """Return the agents of the runs under way here, the first to begin first."""
-    caller = CALLER.get()
-    return () if caller is None else caller.agents
-
-
-def too_deep(agents: Sequence[str]) -> str:
-    """Return why one more run inside of others is refused.
-
-    A circle of agents is named.
-
-    >>> too_deep(("lead", "clerk", "lead"))
-    "2 runs are under way, each begun by a tool of the one before: lead → clerk → lead. 'lead' calls itself."
-    """
-    under_way = f"{len(agents) - 1} runs are under way, each begun by a tool of the one before"
-    circle = f" {agents[-1]!r} calls itself." if agents[-1] in agents[:-1] else ""
-    return f"{under_way}: {' → '.join(agents)}.{circle}"
 
 
 def missing_service(settings: RunSettings, ports: EnginePorts) -> ServiceMissing | None:

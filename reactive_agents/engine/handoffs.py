@@ -10,123 +10,42 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import anyio
-from attrs import evolve, field, frozen
+from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import conversation, errors
 from reactive_agents.core.conversation import History
 from reactive_agents.core.events import HandedOff
-from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.ids import TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import FINAL_ANSWER, ToolResult
 from reactive_agents.effects import call_function
-from reactive_agents.engine.agent_loop import without_declined
 from reactive_agents.engine.audit import append_or_report, redacted_arguments
-from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.execution_control import ExecutionControl
+from reactive_agents.engine.context import MOST_NESTED_RUNS, ExecutionContext, agents_under_way, too_deep
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
-from reactive_agents.engine.run_result import partial_result
-from reactive_agents.engine.services import EngineServices, RunOverrides
+from reactive_agents.engine.run_result import partial_result, without_declined
+from reactive_agents.engine.services import (
+    AcceptedHandoff,
+    AgentEngine,
+    EngineServices,
+    HandedConversation,
+    HandoffInfo,
+    RunOverrides,
+)
 from reactive_agents.kernel.context_window.tool_results import tool_of
-
-if TYPE_CHECKING:
-    from reactive_agents.engine.execution import ExecutionEngine
-    from reactive_agents.kernel.streamed_answer import AnswerStream
 
 _log = logging.getLogger("reactive_agents")
 _REASON_KEY = "handoff-reason"
 MOST_HANDOFFS = 5
 """Handoffs that models may ask for while one task is worked on."""
-
-
-@frozen
-class HandoffInfo:
-    """A handoff that a model asked for.
-
-    Attributes:
-        agent: name of the agent that has the conversation.
-        to_agent: name of the agent that takes it over.
-        reason: the reason in the words of the model; may be empty.
-        task: the task in the user's words.
-    """
-
-    agent: str
-    to_agent: str
-    reason: str
-    task: str
-    user: str | None
-    session: str | None
-    deps: Any = field(default=None, repr=False)
-
-
-HistoryFilter: TypeAlias = Callable[[tuple[Message, ...]], Sequence[Message]]
-"""Choose the messages before the task that the other agent is shown."""
-HandoffHandler: TypeAlias = Callable[[HandoffInfo], Awaitable[None] | None]
-
-
-@frozen(eq=False)
-class HandoffTarget:
-    """An agent that a conversation may be handed to.
-
-    Attributes:
-        problem: returns why the agent cannot take a conversation over, in a sentence; empty if it can.
-        filter: chooses the messages that the agent is shown; ``None`` for all.
-        on_handoff: called before the conversation is handed over; the handoff is prevented when it raises.
-    """
-
-    agent: str
-    engine: Callable[[], ExecutionEngine]
-    problem: Callable[[], str]
-    agent_id: Callable[[], AgentId]
-    filter: HistoryFilter | None = None
-    on_handoff: HandoffHandler | None = None
-
-
-@frozen(eq=False)
-class AcceptedHandoff:
-    """An accepted handoff.
-
-    Attributes:
-        reason: the reason in the words of the model.
-        call: the model's call for it; ``None`` if the conversation was with the other agent already.
-        path: agents that the conversation goes on to from there, without another request.
-    """
-
-    target: HandoffTarget
-    reason: str = ""
-    call: ToolCall | None = None
-    path: tuple[str, ...] = ()
-
-
-@frozen(eq=False)
-class HandedConversation:
-    """A conversation that a run takes over.
-
-    Attributes:
-        history: the conversation before the task.
-        agents: the agents that had it before in this task, by handoffs of models.
-        path: agents that the conversation goes on to at once.
-        key_prefix: the prefix of the keys of the run's tool results, which differ from earlier ones by it.
-        seconds: the most seconds that the run has; infinite for no limit.
-        control: the control of the run that handed it over, which pauses and stops this run as well.
-        answer: the stream of that run's answer, which is the answer of this run.
-    """
-
-    history: History
-    agents: tuple[str, ...]
-    path: tuple[str, ...]
-    key_prefix: str
-    seconds: float
-    control: ExecutionControl
-    answer: AnswerStream | None
 
 
 # --- accepting one --------------------------------------------------------------------------------------
@@ -186,30 +105,6 @@ def accept_handoff(call: ToolCall, services: EngineServices) -> None:
         services.events.publish(HandedOff, target.agent, handle.handoff.reason)
 
 
-def continue_handoffs(path: Sequence[str], services: EngineServices) -> None:
-    """Begin with the agent that has the conversation, if it still can take it."""
-    for target in services.ports.handoffs.values():
-        if path and target.agent == path[0] and not target.problem():
-            services.handle.handoff = AcceptedHandoff(target, path=tuple(path[1:]))
-
-
-def holder_path(agent: str, handoffs: Sequence[str]) -> tuple[str, ...]:
-    """Return the shortest way from an agent to the one that has the conversation.
-
-    >>> holder_path("triage", ("billing", "triage", "refunds", "law", "refunds"))
-    ('refunds',)
-    """
-    path: list[str] = []
-    for name in handoffs:
-        if name == agent:
-            path.clear()
-        elif name in path:
-            del path[path.index(name) + 1 :]
-        else:
-            path.append(name)
-    return tuple(path)
-
-
 def _required_first(services: EngineServices) -> str:
     """Return which required calls of this agent are still to be made; empty for none."""
     worked = Counter(each.tool_name for each in services.handle.tool_results if each.success)
@@ -223,8 +118,6 @@ def _required_first(services: EngineServices) -> str:
 
 
 def _too_deep() -> str:
-    from reactive_agents.engine.execution import MOST_NESTED_RUNS, agents_under_way, too_deep
-
     agents = agents_under_way()
     return too_deep((*agents, "another")) if len(agents) >= MOST_NESTED_RUNS else ""
 
@@ -331,7 +224,7 @@ def _overrides(
     context: ExecutionContext,
     history: History,
     handoff: AcceptedHandoff,
-    engine: ExecutionEngine,
+    engine: AgentEngine,
     services: EngineServices,
 ) -> RunOverrides:
     ports, overrides = services.ports, services.overrides

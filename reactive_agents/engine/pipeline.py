@@ -29,16 +29,15 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt_foreign, awaited, spawn_on_this_loop, to_the_end
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
-from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.conversations import continue_conversation
+from reactive_agents.engine.context import ExecutionContext, RunStopped
+from reactive_agents.engine.conversations import continue_conversation, take_content
 from reactive_agents.engine.execution_control import ControlRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import DONE, Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
-from reactive_agents.engine.run_content import take_content
 from reactive_agents.engine.run_records import CLOSING, cost_route
 from reactive_agents.engine.run_result import complete, partial_result, task_result, with_reason
-from reactive_agents.engine.services import EnginePorts, EngineServices, OpenDeps, RunStopped
+from reactive_agents.engine.services import EnginePorts, EngineServices, OpenDeps
 from reactive_agents.engine.verification import verify
 from reactive_agents.kernel.service_calls import call_service, definitions_of, once
 from reactive_agents.kernel.termination import in_time

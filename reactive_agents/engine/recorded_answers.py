@@ -39,8 +39,7 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import ReasoningResult, StrategyEffectiveness
 from reactive_agents.core.run_record import OwedStore, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import SubRun, Task, TaskResult, TaskResultMetadata
-from reactive_agents.engine.run_result import sub_run_of
-from reactive_agents.engine.services import RunStopped
+from reactive_agents.engine.context import RunStopped, sub_run_of
 
 if TYPE_CHECKING:
     from reactive_agents.reasoning.structured_output.schema import Shape

@@ -25,15 +25,16 @@ from reactive_agents.core.results import DEADLINE, ReasoningStep
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import BRANCH, attempt
-from reactive_agents.engine.durability import EventSink, engine_of, replaying_engine
+from reactive_agents.engine.context import CALLER, RunStopped
+from reactive_agents.engine.durability import EventSink
 from reactive_agents.engine.recorded_answers import end_of, recorded_outcome
 from reactive_agents.engine.run_journal import ReplayEnded, RunBranch, RunJournal
-from reactive_agents.engine.services import CALLER, RunOverrides, RunStopped
+from reactive_agents.engine.services import RunOverrides
 from reactive_agents.ports import RunRecord
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
-    from reactive_agents.engine.execution import ExecutionEngine
+    from reactive_agents.engine.services import AgentEngine
 
 StepKind: TypeAlias = Literal["model", "tool"]
 
@@ -90,7 +91,7 @@ def recorded_steps(entries: Sequence[RunEntry]) -> tuple[RecordedStep, ...]:
 
 
 async def replay_run(
-    engine: ExecutionEngine,
+    engine: AgentEngine,
     run: RecordedRun,
     entries: Sequence[RunEntry],
     *,
@@ -111,12 +112,13 @@ async def replay_run(
     journal = RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
     journal.reader = reader
     events: list[AgentEvent] = []
-    replaying = replaying_engine(engine_of(engine, journal), EventSink(events.append))
+    replaying = engine.replaying(EventSink(events.append))
+    overrides = RunOverrides(deps=deps, settings=journal.settings)
     branch, caller = BRANCH.set(RunBranch(journal)), CALLER.set(None)
     outcome: Result[TaskResult, TaskFailed] | None = None
     try:
         outcome = await replaying.conduct_phases(
-            run.task, run.run_id, RunOverrides(deps=deps), streaming=False, journal=journal
+            run.task, run.run_id, overrides, streaming=False, journal=journal
         )
         difference, differing = _compared(outcome, run, entries) if until is None else ("", 0)
         step = differing or journal.used(each.key for each in steps)

@@ -9,7 +9,6 @@ none of this.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import partial
@@ -32,17 +31,11 @@ from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.core.values import replaced
-from reactive_agents.engine.conversations import with_history
-from reactive_agents.engine.lifecycle import DONE
-from reactive_agents.engine.run_records import with_patience
-from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import ContentLoader, ContentStore
 
 TakingErrors: TypeAlias = "errors.ContentErrors | errors.ServiceFailed"
 
-_log = logging.getLogger("reactive_agents")
 _WITHOUT_CONTENT = frozenset({"guardrail", "extract-memories", "synthesize-context"})
 """Purposes of requests about texts alone, which show labels as texts."""
 _INSIDE = frozenset({"localhost", "local", "internal"})
@@ -51,60 +44,13 @@ _EXAMINED_HERE = 1_000_000
 """Bytes up to which a part is examined on the event loop."""
 
 
-async def take_content(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
-    """Store the content of the task and history in the run's context.
-
-    Fails with ``ExecutionError`` when a part is refused, since without it the run would answer a different
-    question.
-    """
-    context = services.handle.context
-    task, history = context.task, context.history
-    callers = _content_of_caller(services)
-    if callers is not None:
-        own = {part.label for part in task.parts}
-        shown = [part for part in callers.shown_in(task.input) if part.label not in own]
-        task = evolve(task, parts=(*task.parts, *shown)) if shown else task
-    if not (task.parts or history.parts or (task.history and any(contents.parts_in(task.history)))):
-        return DONE
-    content = content_of(services)
-    if isinstance(content, errors.ServiceMissing):
-        return Failure(context.failure_of("bootstrap")(content))
-    content.know((*history.parts, *contents.parts_in(history.messages)))
-    continued = await content.take_messages(task.history)
-    if isinstance(continued, Failure):
-        return Failure(context.failure_of("bootstrap")(continued.failure()))
-    if task.history:
-        context = with_history(replaced(context, task=task), continued.unwrap(), services)
-        task = context.task
-    taken = await content.take(task.input, task.parts)
-    if isinstance(taken, Failure):
-        return Failure(context.failure_of("bootstrap")(taken.failure()))
-    text, parts = taken.unwrap()
-    services.handle.context = replaced(context, task=evolve(task, input=text, parts=parts))
-    return DONE
-
-
-def content_of(services: EngineServices) -> RunContent | errors.ServiceMissing:
-    """Return the content of a run, created at the first call."""
-    handle, ports = services.handle, services.ports
-    if handle.content is None:
-        store, loader = ports.content_store().value_or(None), ports.content_loader().value_or(None)
-        if store is None or loader is None:
-            missing = "memory.content" if store is None else "tooling.content_loader"
-            return errors.ServiceMissing("content", missing)
-        owner = ContentOwner(handle.context.run_id, handle.context.task.user)
-        callers = _content_of_caller(services)
-        handle.content = RunContent(store, loader, services.settings.content, owner, callers)
-        services.llm.attach = handle.content.attach
-    return handle.content
-
-
-async def with_lasting_content(task: Task, run_id: RunId, ports: EnginePorts, limits: ContentConfig) -> Task:
+async def with_lasting_content(
+    task: Task, run_id: RunId, store: ContentStore | None, limits: ContentConfig
+) -> Task:
     """Return a task that refers to its stored content, for a lasting record.
 
     It keeps the bytes if they are stored in the process alone, or cannot be stored.
     """
-    store = ports.content_store().value_or(None)
     if store is None or not getattr(store, "lasting", False):
         return task
     owner, parts = ContentOwner(run_id, task.user), []
@@ -115,26 +61,6 @@ async def with_lasting_content(task: Task, run_id: RunId, ports: EnginePorts, li
             part = part if isinstance(kept, Failure) else reference
         parts.append(part)
     return evolve(task, parts=tuple(parts))
-
-
-def _content_of_caller(services: EngineServices) -> RunContent | None:
-    caller = services.handle.caller
-    return None if caller is None else caller.content()
-
-
-async def release_content(services: EngineServices) -> None:
-    """End the hold of a run on its content; a failure is logged.
-
-    The content of a turn that its session does not have yet stays.
-    """
-    content, journal = services.handle.content, services.journal
-    if content is None or (journal is not None and "sessions" in journal.owes):
-        return
-    released = await with_patience(content.release(), services)
-    if released is None:
-        _log.warning("The content of a run was not released: The content service did not answer in time.")
-    elif isinstance(released, Failure):
-        _log.warning("The content of a run was not released: %s", released.failure().message)
 
 
 @define(eq=False, repr=False)

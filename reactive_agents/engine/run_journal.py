@@ -49,6 +49,7 @@ from reactive_agents.core.tools import TRIED, ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder, unknown_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, Effect, attempt, beside, effect
+from reactive_agents.engine.context import CALLER, Caller, RunStopped
 from reactive_agents.engine.execution_control import ControlRequest, ExecutionControl
 from reactive_agents.engine.recorded_answers import (
     APPROVAL_RULE,
@@ -69,16 +70,14 @@ from reactive_agents.engine.recorded_answers import (
     question_data,
     store_of,
 )
-from reactive_agents.engine.services import CALLER, Caller, RunStopped
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.run_budget import attempts_of
 from reactive_agents.kernel.service_calls import call_outside_record
-from reactive_agents.ports import Approver, Clock, RunRecord
+from reactive_agents.ports import Approver, Clock, IdSource, RunRecord
 
 if TYPE_CHECKING:
     from reactive_agents.core.config import InDoubt
-    from reactive_agents.engine.services import EnginePorts
 
 _A = TypeVar("_A")
 _P = ParamSpec("_P")
@@ -225,6 +224,12 @@ class RunJournal:
         return entry.number > 0 and self.is_shared(entry)
 
     @property
+    def settings(self) -> Mapping[str, Any]:
+        """The changed instructions of a fork, as fields of its run's settings."""
+        instructions = self.changes.get("instructions")
+        return {"system_prompt": instructions} if isinstance(instructions, str) else {}
+
+    @property
     def size(self) -> int:
         """The number of entries so far."""
         return len(self._entries)
@@ -267,9 +272,9 @@ class RunJournal:
         """Return how many of these entries were used."""
         return sum(key in self._used for key in keys)
 
-    def recorded_ports(self, ports: EnginePorts) -> EnginePorts:
-        """Return the services of an engine with the clock and ids of this run."""
-        return evolve(ports, clock=RunClock(ports.clock, self), ids=RunIds(self))
+    def sources(self, clock: Clock) -> tuple[Clock, IdSource]:
+        """Return the clock and ids of this run, with the durations of another clock."""
+        return RunClock(clock, self), RunIds(self)
 
     # --- entries ------------------------------------------------------------------------------------------
 

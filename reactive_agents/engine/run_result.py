@@ -12,13 +12,12 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, results
 from reactive_agents.core.conversation import messages_of_run, without_instructions
 from reactive_agents.core.events import TaskFailed
-from reactive_agents.core.ids import RunId
 from reactive_agents.core.settings import BudgetConfig
-from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
+from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import counted
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.context import ExecutionContext, may_follow, user_within
+from reactive_agents.engine.context import ExecutionContext, may_follow, sub_run_of, user_within
 from reactive_agents.engine.memory import success_of
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
@@ -209,6 +208,24 @@ def with_reason(reasoning: results.ReasoningResult, reason: str) -> results.Reas
     return evolve(reasoning, metadata=evolve(reasoning.metadata, reason=reason))
 
 
+def without_declined(result: results.ReasoningResult) -> results.ReasoningResult:
+    """Return the outcome, which is partial where a call was declined or is in doubt.
+
+    What the answer says of it does not matter. The reason of any partial one names what is in doubt.
+    """
+    declined, reason = results.declined_end(result.status, result.steps), result.metadata.reason
+    if declined is None:
+        doubt = results.doubt_in(result.steps) if result.status == "partial" else ""
+        if not doubt or doubt in reason:
+            return result
+        return evolve(result, metadata=evolve(result.metadata, reason=f"{reason} {doubt}"))
+    ended_by, reason = declined
+    course = RunCourse(failed_calls=len(results.failures_in(result.steps)))
+    confidence = min(result.metadata.confidence, confidence_in("partial", course))
+    metadata = evolve(result.metadata, terminated_by=ended_by, reason=reason, confidence=confidence)
+    return evolve(result, status="partial", metadata=metadata)
+
+
 # --- Phase 10: the result ---
 
 
@@ -283,15 +300,6 @@ def record_sub_run(ended: TaskResult | TaskFailed, services: EngineServices) -> 
     if services.handle.reached.get("cost-track") == "done" and services.ports.cost_tracker:
         recorded[place_of_records(services.ports)] = services.llm.models
     caller.take_in((*services.handle.sub_runs, own), recorded)
-
-
-def sub_run_of(ended: TaskResult | TaskFailed, parent: RunId, agent: str, task: str) -> SubRun:
-    """Return an ended run as a sub-run of another one."""
-    if isinstance(ended, TaskFailed):
-        told: tuple[results.ReasoningStatus, str | None, str] = "failed", None, ended.error.message
-    else:
-        told = ended.status, ended.text, ended.reason
-    return SubRun(ended.run_id, parent, agent, task, *told, ended.steps, ended.metadata)
 
 
 def _own_results(reasoning: results.ReasoningResult, context: ExecutionContext) -> Mapping[str, str]:

@@ -30,7 +30,6 @@ from reactive_agents.effects import BrokenContract, CallSoon, attempt, attempt_f
 from reactive_agents.engine.audit import append_denial
 from reactive_agents.engine.guardrail import check_text, redact_sub_runs, withheld_result
 from reactive_agents.engine.requests import request_reply
-from reactive_agents.engine.run_content import content_of
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.service_calls import definitions_of, is_built_in, problem_within
@@ -131,7 +130,7 @@ class RunTools:
                 await self._services.llm.add(result.usage)
             return
         self._services.llm.account.add(result.usage)
-        content = content_of(self._services) if result.parts else None
+        content = self._services.content() if result.parts else None
         if content is not None and not isinstance(content, errors.ServiceMissing):
             content.know(result.parts)
 
@@ -190,7 +189,7 @@ class RunTools:
         )
 
     async def _with_content(self, result: ToolResult) -> ToolResult:
-        content = content_of(self._services)
+        content = self._services.content()
         if isinstance(content, errors.ServiceMissing):
             return evolve(result, parts=(), result=None, error=content.message)
         return await content.take_result(result)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -17,55 +16,44 @@ from returns.result import Failure, Result, Success
 from reactive_agents import ports
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.conversation import SessionKey
+from reactive_agents.core.content import ContentOwner
+from reactive_agents.core.conversation import History, SessionKey
 from reactive_agents.core.events import TaskStarted
-from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.messages import Message
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, RunContext, SessionState, can_take
 from reactive_agents.core.settings import RunSettings
-from reactive_agents.core.tasks import SubRun, Task
+from reactive_agents.core.tasks import SubRun, Task, TaskResult
 from reactive_agents.core.tools import ASK_USER, KnownText, ToolResult
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value, replaced
-from reactive_agents.engine.context import ExecutionContext, LifecyclePhase, user_within
+from reactive_agents.engine.context import CALLER, Caller, ExecutionContext, LifecyclePhase, user_within
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
-from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunBudget, RunEvents
-from reactive_agents.kernel.context import Provenance, UsageAccount
+from reactive_agents.engine.run_content import RunContent
+from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunEvents
+from reactive_agents.kernel.context import Provenance
 from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults, definitions_of
 from reactive_agents.kernel.tool_execution import provenance
 from reactive_agents.reasoning import ReasoningService
 
 if TYPE_CHECKING:
+    from reactive_agents.core.events import TaskFailed
     from reactive_agents.core.governance import PersonRequest
     from reactive_agents.core.messages import ToolCall
     from reactive_agents.core.run_record import RecordedRun
-    from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
-    from reactive_agents.engine.run_content import RunContent
     from reactive_agents.engine.run_journal import RunJournal  # imported by durable runs
+    from reactive_agents.kernel.streamed_answer import AnswerStream
+    from reactive_agents.ports import EventBus
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 OpenServices: TypeAlias = Callable[[], Awaitable[Result[None, errors.ServiceFailed]]]
 
 PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 """The stage of a phase: its before hooks run, its body runs, or its body has ended."""
-
-
-class RunStopped(BaseException):
-    """The run cannot go on in this process.
-
-    It passes through everything up to the start of the run.
-
-    Attributes:
-        is_lost: whether the run may be that of another process by now, with its turn of a session.
-    """
-
-    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.is_lost = is_lost
 
 
 def _nothing() -> Maybe[Any]:
@@ -175,6 +163,94 @@ def output_type_of(services: EnginePorts) -> Any:
 
 
 _OPTIONAL = tuple(each.name for each in fields(EnginePorts) if each.default is Nothing)
+
+
+# --- handoffs -------------------------------------------------------------------------------------------
+
+
+@frozen
+class HandoffInfo:
+    """A handoff that a model asked for.
+
+    Attributes:
+        agent: name of the agent that has the conversation.
+        to_agent: name of the agent that takes it over.
+        reason: the reason in the words of the model; may be empty.
+        task: the task in the user's words.
+    """
+
+    agent: str
+    to_agent: str
+    reason: str
+    task: str
+    user: str | None
+    session: str | None
+    deps: Any = field(default=None, repr=False)
+
+
+HistoryFilter: TypeAlias = Callable[[tuple[Message, ...]], Sequence[Message]]
+"""Choose the messages before the task that the other agent is shown."""
+HandoffHandler: TypeAlias = Callable[[HandoffInfo], Awaitable[None] | None]
+
+
+@frozen(eq=False)
+class HandoffTarget:
+    """An agent that a conversation may be handed to.
+
+    Attributes:
+        problem: returns why the agent cannot take a conversation over, in a sentence; empty if it can.
+        filter: chooses the messages that the agent is shown; ``None`` for all.
+        on_handoff: called before the conversation is handed over; the handoff is prevented when it raises.
+    """
+
+    agent: str
+    engine: Callable[[], AgentEngine]
+    problem: Callable[[], str]
+    agent_id: Callable[[], AgentId]
+    filter: HistoryFilter | None = None
+    on_handoff: HandoffHandler | None = None
+
+
+@frozen(eq=False)
+class AcceptedHandoff:
+    """An accepted handoff.
+
+    Attributes:
+        reason: the reason in the words of the model.
+        call: the model's call for it; ``None`` if the conversation was with the other agent already.
+        path: agents that the conversation goes on to from there, without another request.
+    """
+
+    target: HandoffTarget
+    reason: str = ""
+    call: ToolCall | None = None
+    path: tuple[str, ...] = ()
+
+
+@frozen(eq=False)
+class HandedConversation:
+    """A conversation that a run takes over.
+
+    Attributes:
+        history: the conversation before the task.
+        agents: the agents that had it before in this task, by handoffs of models.
+        path: agents that the conversation goes on to at once.
+        key_prefix: the prefix of the keys of the run's tool results, which differ from earlier ones by it.
+        seconds: the most seconds that the run has; infinite for no limit.
+        control: the control of the run that handed it over, which pauses and stops this run as well.
+        answer: the stream of that run's answer, which is the answer of this run.
+    """
+
+    history: History
+    agents: tuple[str, ...]
+    path: tuple[str, ...]
+    key_prefix: str
+    seconds: float
+    control: ExecutionControl
+    answer: AnswerStream | None
+
+
+# --- one run --------------------------------------------------------------------------------------------
 
 
 @define(eq=False)
@@ -345,51 +421,6 @@ class ClosingProgress:
     recorded: int = 0
 
 
-@frozen(slots=False, eq=False, repr=False)
-class Caller(Value):
-    """The run under way, for the runs that its tools begin.
-
-    Attributes:
-        approver: decides for agents without one.
-        desk: finds where a question or external call goes, for agents that have no one to ask.
-        account: counts their usage as well.
-        budget: the budget that they reserve from, besides their own; ``None`` if there is none.
-        agents: names of the agents of the runs from the first to this one.
-        sub_runs: collects the runs that its tools began.
-        recorded: collects the usage of them that was recorded, by the place of the records.
-        events: the events of the run under way; its readers get the events of those runs too.
-        redactor: the redactor of its agent, for what is streamed to these readers.
-        content: finds its images, audio and documents, which it may pass on to those runs.
-        shown: returns what the run and the runs above it were shown.
-    """
-
-    approver: Maybe[ports.Approver]
-    desk: Callable[[PersonRequest], ports.RequestDesk | None]
-    account: UsageAccount
-    budget: RunBudget | None
-    agents: tuple[str, ...]
-    sub_runs: list[SubRun]
-    recorded: dict[object, tuple[RunUsage, ...]]
-    events: RunEvents
-    redactor: Redactor | None = None
-    content: Callable[[], RunContent | None] = lambda: None
-    shown: Callable[[], tuple[Provenance, ...]] = tuple
-
-    @property
-    def run_id(self) -> RunId:
-        """The run under way."""
-        return self.events.run_id
-
-    def take_in(self, sub_runs: Iterable[SubRun], recorded: Mapping[object, tuple[RunUsage, ...]]) -> None:
-        """Add runs that have ended, and what was recorded of them by place."""
-        self.sub_runs.extend(sub_runs)
-        for place, parts in recorded.items():
-            self.recorded[place] = (*self.recorded.get(place, ()), *parts)
-
-
-CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
-
-
 @frozen(eq=False, repr=False)
 class RunOverrides(Value):
     """Options of one run that are not data of its task.
@@ -425,6 +456,33 @@ class RunOverrides(Value):
 
 
 NO_OVERRIDES = RunOverrides()
+
+
+class AgentEngine(Protocol):
+    """The engine of an agent, for handoffs and durable runs: an ``ExecutionEngine``."""
+
+    settings: RunSettings
+    ports: EnginePorts
+
+    def replaying(self, bus: EventBus) -> AgentEngine:
+        """Return an engine whose runs are replays, without subscribers and budget."""
+        ...
+
+    async def conduct(self, task: Task, *, overrides: RunOverrides = ...) -> Result[TaskResult, TaskFailed]:
+        """Run a task as its durability says, from its claim to its last event."""
+        ...
+
+    async def conduct_phases(
+        self,
+        task: Task,
+        run_id: RunId | None,
+        overrides: RunOverrides,
+        *,
+        streaming: bool,
+        journal: RunJournal | None = None,
+    ) -> Result[TaskResult, TaskFailed]:
+        """Run the phases and close the run, unless it is durable and cut off."""
+        ...
 
 
 @frozen(eq=False, repr=False)
@@ -475,6 +533,21 @@ class EngineServices(Value):
     def seconds_to_finish(self) -> float:
         """Return the seconds until the deadline, but at least ``grace_s``."""
         return max(self.seconds_left(), self.settings.timeouts.grace_s)
+
+    def content(self) -> RunContent | errors.ServiceMissing:
+        """Return the content of the run, created at the first call."""
+        handle = self.handle
+        if handle.content is None:
+            store = self.ports.content_store().value_or(None)
+            loader = self.ports.content_loader().value_or(None)
+            if store is None or loader is None:
+                missing = "memory.content" if store is None else "tooling.content_loader"
+                return errors.ServiceMissing("content", missing)
+            owner = ContentOwner(handle.context.run_id, handle.context.task.user)
+            callers = None if handle.caller is None else handle.caller.content()
+            handle.content = RunContent(store, loader, self.settings.content, owner, callers)
+            self.llm.attach = handle.content.attach
+        return handle.content
 
     def documents(self) -> tuple[str, ...]:
         """Return the texts of the documents that models were shown."""

@@ -13,9 +13,10 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningResult, VerificationReport
 from reactive_agents.core.tools import TRIED
 from reactive_agents.core.values import Value, replaced
-from reactive_agents.engine.agent_loop import agent_loop, without_declined
+from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.run_records import SpendingLimit
+from reactive_agents.engine.run_result import without_declined
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger

@@ -24,7 +24,7 @@ from reactive_agents.core.events import ModelCallCompleted, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.models import ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.effects import attempt, effect
-from reactive_agents.engine.execution import MOST_NESTED_RUNS
+from reactive_agents.engine.context import MOST_NESTED_RUNS
 from reactive_agents.testing import (
     EventRecorder,
     FakeClock,

@@ -27,7 +27,7 @@ from reactive_agents.core.errors import ModelUnavailable, TaskError
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.messages import AssistantMessage, ToolMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
-from reactive_agents.engine.handoffs import HandoffInfo
+from reactive_agents.engine.services import HandoffInfo
 from reactive_agents.testing import (
     EventRecorder,
     RecordingAuditLog,
