@@ -14,7 +14,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -74,20 +73,6 @@ def test_an_import_only_points_down() -> None:
 
 
 MODULES = {module_name(path): path for path in SOURCES}
-_BLOCKS = ("body", "orelse", "handlers", "finalbody")
-INNER = ("core", "ports", "kernel", "reasoning")
-
-
-def loaded_with(module: ast.Module) -> Iterator[ast.AST]:
-    """The statements that run when a module is imported: in no function, and not for types alone."""
-    waiting: list[Any] = [*module.body]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            waiting += node.orelse
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-            waiting += [each for block in _BLOCKS for each in getattr(node, block, ())]
 
 
 def modules_imported_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -109,17 +94,11 @@ def circles_of(imports: dict[str, set[str]]) -> list[str]:
     return sorted(waiting)
 
 
-def test_no_modules_import_each_other_while_they_are_loaded() -> None:
-    imports = {name: set(modules_imported_in(loaded_with(parsed(path)))) for name, path in MODULES.items()}
+def test_no_modules_import_each_other_for_types_or_in_functions_either() -> None:
+    imports = {name: set(modules_imported_in(ast.walk(parsed(path)))) for name, path in MODULES.items()}
     assert sum(map(len, imports.values())) > 1_000
     assert circles_of(imports) == []
     assert circles_of({**imports, "reactive_agents.core.ids": {"reactive_agents.containers.runtime"}}) != []
-
-
-def test_modules_of_the_inner_packages_import_in_no_circle_for_types_or_in_functions_either() -> None:
-    inner = {name: path for name, path in MODULES.items() if path.relative_to(PACKAGE).parts[0] in INNER}
-    imports = {name: set(modules_imported_in(ast.walk(parsed(path)))) for name, path in inner.items()}
-    assert circles_of(imports) == []
 
 
 def test_modules_are_few_and_little_of_them_is_imports() -> None:

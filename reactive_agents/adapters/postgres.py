@@ -30,7 +30,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache, lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -38,8 +38,8 @@ import anyio.to_thread
 from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.sql import Work, shown_place
 from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, Store, is_readable
+from reactive_agents.core.config import shown_place
 
 _E = TypeVar("_E")
 _T = TypeVar("_T")
@@ -436,6 +436,10 @@ class _Statements:
         cursor = self._connection.cursor()
         cursor.executemany(_translated(statement), [tuple(each) for each in values])
         return cursor
+
+
+Work: TypeAlias = Callable[[_Statements], _T]
+"""SQL in a transaction; see :data:`reactive_agents.adapters.sql.Work`."""
 
 
 @lru_cache(maxsize=512)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from importlib import import_module
 from itertools import takewhile
 from typing import Annotated, Any
@@ -20,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from reactive_agents import __version__
-from reactive_agents.cli.main import collect_garbage, raise_on_interrupt
+from reactive_agents.cli import as_json, collect_garbage, raise_on_interrupt
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),
@@ -45,8 +44,6 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
 """The module and the one-line summary of each subcommand, in the order of ``--help``."""
 
 
-as_json: ContextVar[bool] = ContextVar("as_json", default=False)
-"""Whether the command prints one JSON document only: ``--json`` is among its options."""
 _UsageError: Any = typer.BadParameter.__base__
 
 

@@ -2,8 +2,8 @@
 
 The command must end with one of its exit codes and at most one sentence, even if it is interrupted during
 imports, standard input or error is closed, standard output is full, or an abandoned tool still runs in a
-thread. All of this is handled here, not in the subcommands. The top imports only the standard library, so
-that the first signal handlers are set early.
+thread. All of this is handled here, not in the subcommands. The top imports hardly more than the standard
+library, so that the first signal handlers are set early.
 """
 
 from __future__ import annotations
@@ -11,39 +11,12 @@ from __future__ import annotations
 import gc
 import io
 import os
-import signal
 import sys
 import threading
 import time
 from typing import Any, NoReturn, TextIO, cast
 
-
-def exit_on_interrupt() -> None:
-    """Let an interrupt end the process at once, until :func:`raise_on_interrupt`.
-
-    For imports: a module may swallow an exception that is raised during its import.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _exit)
-
-
-def raise_on_interrupt() -> None:
-    """Let an interrupt be ``KeyboardInterrupt`` again."""
-    if signal.getsignal(signal.SIGINT) is _exit:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _exit(signal_number: int, frame: object) -> NoReturn:
-    os.write(2, b"Interrupted.\n")
-    os._exit(130)
-
-
-def collect_garbage() -> None:
-    """Switch delayed garbage collection on, without the imported objects."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-
+from reactive_agents.cli import exit_on_interrupt, raise_on_interrupt
 
 _THREAD_GRACE_S = 0.5
 """Seconds that threads have to end after the command."""

@@ -26,7 +26,7 @@ import typer
 from attrs import frozen
 from returns.result import Failure, Result
 
-from reactive_agents.cli.app import as_json as as_json
+from reactive_agents.cli import as_json as as_json
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.json import Json

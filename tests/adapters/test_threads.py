@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from reactive_agents.adapters.llm.litellm_loader import Connections
+from reactive_agents.adapters.llm.clients import Connections
 from reactive_agents.adapters.memory import vectors
 from reactive_agents.adapters.memory.factory import open_memory
 from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK

@@ -9,8 +9,7 @@ import anyio
 import pytest
 
 from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
-from reactive_agents.adapters.telemetry.console import PlainView, RunConsole, progress_view
-from reactive_agents.adapters.telemetry.live_console import LiveView
+from reactive_agents.adapters.telemetry.console import LiveView, PlainView, RunConsole, progress_view
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 from tests.support.command_line import Terminal

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.telemetry.console import PlainView, describe
-from reactive_agents.adapters.telemetry.live_console import LiveView
+from reactive_agents.adapters.telemetry.console import LiveView, PlainView, describe
 from reactive_agents.core.errors import MemoryUnavailable, RateLimited
 from reactive_agents.core.events import (
     AgentEvent,

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reactive_agents.cli import app
+from reactive_agents.cli import app, exit_on_interrupt, raise_on_interrupt
 from reactive_agents.cli.app import SUBCOMMANDS
-from reactive_agents.cli.main import exit_on_interrupt, raise_on_interrupt
 from tests.support.command_line import ENVIRONMENT, command, parsed_command
 from tests.support.interrupts import heed_interrupts
 
@@ -148,7 +147,7 @@ print(json.dumps(loaded), file=sys.stderr)
     loaded = {name: set(modules) for name, modules in json.loads(done.stderr).items()}
     for option in ("--version", "--help"):
         ours = {name for name in loaded[option] if name.startswith("reactive_agents.")}
-        expected = {"cli", "cli.app", "cli.main", "core", "lazy_imports"}
+        expected = {"cli", "cli.app", "core", "lazy_imports"}
         assert ours == {f"reactive_agents.{name}" for name in expected}
         assert not loaded[option] & {"anyio", "attrs", "returns", "rich"}
     assert not loaded["run"] & {"litellm", "rich", "reactive_agents.cli.persona", "reactive_agents.persona"}

@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.telemetry.console import KINDS, PlainView, describe, progress_view
-from reactive_agents.adapters.telemetry.live_console import STYLES, LiveView
+from reactive_agents.adapters.telemetry.console import (
+    KINDS,
+    STYLES,
+    LiveView,
+    PlainView,
+    describe,
+    progress_view,
+)
 from reactive_agents.cli.output import one_line, printable
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
 from tests.support.command_line import ENVIRONMENT, Terminal, command

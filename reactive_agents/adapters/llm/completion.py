@@ -20,7 +20,7 @@ from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm import catalog, chat_format, error_mapping
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
-from reactive_agents.adapters.llm.litellm_loader import clients_in_use, used_by_litellm
+from reactive_agents.adapters.llm.clients import clients_in_use, used_by_litellm
 from reactive_agents.adapters.llm.parameters import Omission, for_provider, omission_of
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
 from reactive_agents.core import models
@@ -349,7 +349,7 @@ class _CachedClient:
 
 
 def scope_clients() -> None:
-    """Make litellm respect ``connections.used_by_litellm``.
+    """Make litellm respect ``clients.used_by_litellm``.
 
     Other calls are unaffected.
     """

@@ -13,7 +13,8 @@ from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, FailedAttempts, attempts
-from reactive_agents.adapters.llm.litellm_loader import Connections, is_loaded, load_litellm, on_asyncio
+from reactive_agents.adapters.llm.clients import Connections, on_asyncio
+from reactive_agents.adapters.llm.litellm_loader import is_loaded, load_litellm
 from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters, Sent, left_out, sent_with
 from reactive_agents.adapters.llm.providers import (
     alternative_model,

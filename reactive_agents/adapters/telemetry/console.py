@@ -1,7 +1,7 @@
 """Events as lines of text for a person who watches a run, and their views.
 
 The match below covers the union of all events and ends with ``None`` for events that need no line. Add the
-line of a new event here. The view for terminals is in ``live_console``.
+line of a new event here. rich, which draws the view for terminals, is imported by that view.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import json
 import os
 import select
 import sys
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from threading import Lock, RLock
 from types import TracebackType
-from typing import Literal, TextIO, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, get_args
 
 import anyio.from_thread
 from attrs import frozen
@@ -29,6 +29,9 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.texts import counted, dollars, escaped, one_line, printable
 from reactive_agents.core.usage import RunUsage, Usage
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 LOOP_PHASES = ("think", "act", "observe")
 
@@ -401,6 +404,121 @@ class PlainView(SilentView):
             _write(self._output, f"{line.kind:<{KIND_WIDTH}}  {text_of(line, agent)}")
 
 
+_KINDS_OF_STYLE = {
+    "dim": "phase strategy model tool",
+    "blue": "plan step",
+    "": "thought",
+    "yellow": "critique review guidance approval handoff question external budget",
+    "cyan": "action",
+    "green": "result",
+    "bold yellow": "guard partial abstain",
+    "magenta": "verify",
+    "bold red": "failure failed",
+    "bold green": "done",
+}
+STYLES = {kind: style for style, kinds in _KINDS_OF_STYLE.items() for kind in kinds.split()}
+_TAIL_CHARACTERS = 60
+
+
+class LiveView(SilentView):
+    """Scrolling lines above a status line: phase, tokens, dollars, streamed text.
+
+    Args:
+        width: columns; ``None`` for those of the terminal.
+    """
+
+    def __init__(self, output: TextIO, *, width: int | None = None) -> None:
+        from rich.console import Console  # seldom needed, and slow to import
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        self._console = Console(file=output, force_terminal=True, width=width)
+        self._spinner = Spinner("dots")
+        self._live = Live(self._spinner, console=self._console, transient=True, refresh_per_second=12)
+        self._phase = ""
+        self._tokens = 0
+        self._cost_usd = 0.0
+        self._text = self._progress = ""
+        self._shown = False
+        self._changing = Lock()
+
+    def __enter__(self) -> LiveView:
+        with self._changing:
+            self._shown = True
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+        with self._changing:
+            self._shown = False
+            self._live.stop()
+
+    def show(self, event: events.AgentEvent) -> None:
+        """Print the event's line and update the status line."""
+        match event:
+            case events.ModelTextStreamed(text=text) | events.ModelThinkingStreamed(text=text):
+                self._text = (self._text + text)[-_TAIL_CHARACTERS:]
+            case events.ModelStreamRestarted() | events.ModelTextRetracted():
+                self._text = ""
+            case events.ModelCallCompleted() | events.ModelCallAbandoned():
+                self._text = ""
+                self._tokens += sum(each.usage.total_tokens for each in event.spent)
+                self._cost_usd += sum(each.cost_usd for each in event.spent)
+            case events.ExecutionPhaseEntered(phase=phase, parent_run_id=None):
+                self._phase = phase
+            case events.ToolCallCompleted():
+                self._progress = ""
+        line = describe(event)
+        if isinstance(event, events.ToolProgressed) and line is not None:
+            self._progress = text_of(line, agent_of(event))
+        elif line is not None and line.kind not in self.left_out:
+            self.write(line, agent_of(event))
+        self._spinner.update(text=_on_one_line(self._status()))
+
+    def write(self, line: Line, agent: str = "") -> None:
+        """Print a line above the status line."""
+        text = _on_one_line(f"{line.kind:<{KIND_WIDTH}}  ", "dim")
+        text.append(text_of(line, agent), style=STYLES[line.kind] or "default")
+        with HOLDING:
+            if not self._holds(line, agent):
+                self._console.print(text)
+
+    def _ask(self, question: str, *above: str) -> str:
+        """Ask with the status line hidden."""
+        with TERMINAL, self._hidden():
+            return super()._ask(question, *above)
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            with self._changing:
+                if self._shown:  # the view may have ended during the question
+                    self._live.start()
+
+    def _status(self) -> str:
+        phase = f"agent loop, {self._phase}" if self._phase in LOOP_PHASES else self._phase
+        parts = (
+            phase,
+            f"{self._tokens} tokens",
+            dollars(self._cost_usd),
+            self._progress,
+            one_line(self._text),
+        )
+        return " · ".join(part for part in parts if part)
+
+
+def _on_one_line(text: str, style: str = "") -> Text:
+    from rich.text import Text
+
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
 def text_of(line: Line, agent: str) -> str:
     """Return the printable text of a line, with the name of a sub-agent."""
     text = f"[{agent}] {line.text}" if agent else line.text
@@ -416,8 +534,6 @@ def progress_view(output: TextIO) -> SilentView:
     """Return the live view if the output is a terminal, else the plain one."""
     if not _is_terminal(output) or os.environ.get("TERM") == "dumb":
         return PlainView(output)
-    from reactive_agents.adapters.telemetry.live_console import LiveView  # imports rich
-
     return LiveView(output)
 
 

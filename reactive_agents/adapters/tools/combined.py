@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -20,8 +19,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ContextFunction, RunContext, is_of_type, type_name
-from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope
-from reactive_agents.core.values import lazy_pattern
+from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope, prefixed_name
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
 
@@ -159,40 +157,6 @@ def _renamed(error: errors.ToolErrors, name: str) -> errors.ToolErrors:
         if isinstance(error, errors.WorkspaceViolation | errors.AddressRefused | errors.BudgetUnavailable)
         else attrs.evolve(error, tool_name=name)
     )
-
-
-_MOST_CHARS = 64
-_FORBIDDEN = lazy_pattern(r"[^A-Za-z0-9_-]")
-
-
-def valid_name(name: str) -> str:
-    """Return the name with letters, digits, ``_`` and ``-``, at most 64 characters.
-
-    A longer name ends in a digest, so that names with the same beginning stay distinct.
-
-    >>> valid_name("files.read")
-    'files_read'
-    """
-    made = _FORBIDDEN.sub("_", name) or "_"
-    if len(made) <= _MOST_CHARS:
-        return made
-    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:8]
-    return f"{made[: _MOST_CHARS - 9]}-{digest}"
-
-
-def prefixed_name(prefix: str, name: str, taken: Container[str], read_as: Callable[[str], str] = str) -> str:
-    """Return the valid name ``<prefix>-<name>``, with a number at its end if taken.
-
-    ``read_as``: the form of a name in which it is among those taken.
-
-    >>> prefixed_name("files", "read", {"files-read"})
-    'files-read-2'
-    """
-    candidate, number = valid_name(f"{prefix}-{name}"), 1
-    while read_as(candidate) in taken:
-        number += 1
-        candidate = valid_name(f"{prefix}-{name}-{number}")
-    return candidate
 
 
 ToolFilter: TypeAlias = Callable[[RunContext[Any], ToolDefinition], Any]

@@ -10,13 +10,12 @@ import pytest
 from mcp.types import ListToolsResult, ServerCapabilities, Tool, ToolAnnotations, ToolsCapability
 from mcp_types import methods
 
-from reactive_agents.adapters.tools.combined import prefixed_name, valid_name
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.adapters.tools.mcp.connection import list_tools
 from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter, define_tools
 from reactive_agents.adapters.tools.mcp.server import Approval
 from reactive_agents.core.json import Json
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.tools import ToolDefinition, prefixed_name, valid_name
 
 FILES = McpServer("files", command="a")
 WEB = McpServer("web", command="b")
