@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
 import anyio
-from attrs import evolve
+from attrs import evolve, field, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
@@ -933,25 +933,16 @@ class ReactiveAgent(Generic[R, D]):
         return Success(evolve(ready, **fields.unwrap()))
 
 
+@frozen(eq=False, repr=False)
 class Sessions:
     """The named conversations of an agent; every method may raise ``AgentError``."""
 
-    def __init__(
-        self,
-        store: SessionStore,
-        agent: AgentId,
-        redactor: Redactor,
-        clock: Clock,
-        *,
-        ids: IdSource,
-        first_state: JsonObject,
-    ) -> None:
-        self._store = store
-        self._agent = agent
-        self._redactor = redactor
-        self._clock = clock
-        self._ids = ids
-        self._first_state = first_state
+    _store: SessionStore
+    _agent: AgentId
+    _redactor: Redactor
+    _clock: Clock
+    _ids: IdSource = field(kw_only=True)
+    _first_state: JsonObject = field(kw_only=True)
 
     async def list(
         self,

@@ -245,6 +245,10 @@ class Redactor:
         redacted = self.redact(text) if len(text) >= SHORTEST_SECRET else text
         return value if redacted == text else redacted
 
+    def long_in(self, values: Iterable[Json]) -> tuple[Json, ...]:
+        """Return the values that are to be redacted in a worker thread, since they are long."""
+        return tuple(filter(is_long, values)) if self.works_in_threads else ()
+
 
 LONGEST_AT_ONCE: Final = 50_000
 """Characters of data whose redaction may hold up an event loop: some milliseconds."""

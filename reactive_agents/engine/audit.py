@@ -65,28 +65,21 @@ def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> Audi
 async def _append(
     entry: AuditEntry, services: EngineServices, name: str = "audit.append"
 ) -> Result[None, ServiceFailed]:
-    appended = await once(name, partial(_append_once, entry, services))
-    if isinstance(appended, Failure) and services.journal is not None:
-        await services.journal.owe("audit", entry=entry)
+    journal = services.journal
+    again = journal is not None and journal.run.attempt > 1
+    appended = await once(name, partial(append_to, services.ports.audit.unwrap(), entry, again=again))
+    if isinstance(appended, Failure) and journal is not None:
+        await journal.owe("audit", entry=entry)
     return appended
 
 
-async def _append_once(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
-    """Append an entry, but not a second time in a run that continues after a crash."""
-    journal = services.journal
-    again = journal is not None and journal.run.attempt > 1
-    return await _append_to(services.ports.audit.unwrap(), entry, again=again)
+async def append_to(log: AuditLog, entry: AuditEntry, *, again: bool) -> Result[None, ServiceFailed]:
+    """Append an entry, but not a second time after a crash, as far as the log can tell.
 
-
-async def _append_to(log: AuditLog, entry: AuditEntry, *, again: bool) -> Result[None, ServiceFailed]:
-    if again:
-        return await append_missing(log, entry)
-    return await call_outside_record("audit", log, AuditLog.append, None, entry)
-
-
-async def append_missing(log: AuditLog, entry: AuditEntry) -> Result[None, ServiceFailed]:
-    """Append an entry unless the log has it, as far as the log can tell."""
-    holds = getattr(log, "holds", None)
+    Args:
+        again: whether it may have been appended before.
+    """
+    holds = getattr(log, "holds", None) if again else None
     known = None if holds is None else await attempt_foreign(holds, bool, entry)
     if isinstance(known, Success) and known.unwrap():
         return Success(None)
@@ -206,7 +199,7 @@ async def audit_requests(services: EngineServices) -> None:
             detail = f"{_DONE[request.kind]} {signed(request.reason, request.by or 'the program')}"
             await _after_start(services)
             entry = _entry(request.kind, services, detail=f"{detail.rstrip('.')}.", at=request.at)
-            appended = await _append_to(services.ports.audit.unwrap(), entry, again=again)
+            appended = await append_to(services.ports.audit.unwrap(), entry, again=again)
         except BaseException:  # such as a cancellation of the run, at whose end it is entered
             requests.insert(0, made)
             raise

@@ -24,7 +24,6 @@ from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
-from reactive_agents.core.redaction import is_long
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.values import replaced
@@ -171,7 +170,7 @@ async def _redacted(turn: conversation.SessionTurn, services: EngineServices) ->
     if redactor is None:
         return turn
     redact = partial(ValueRedactor(redactor).redacted, turn)
-    if redactor.works_in_threads and is_long([turn.text, *turn.results.values()]):
+    if redactor.long_in([[turn.text, *turn.results.values()]]):
         return await to_thread.run_sync(redact)
     return redact()
 

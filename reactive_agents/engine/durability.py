@@ -8,14 +8,14 @@ another version began is refused; it is cancelled by anyone who has the record.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
-from attrs import evolve, fields_dict, frozen
+from attrs import define, evolve, fields_dict, frozen
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
@@ -37,7 +37,7 @@ from reactive_agents.core.run_record import (
 )
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import BRANCH, attempt, to_the_end
-from reactive_agents.engine.audit import append_missing
+from reactive_agents.engine.audit import append_to
 from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.memory import store_owed
 from reactive_agents.engine.pipeline import open_services
@@ -114,88 +114,282 @@ async def conduct_durably(
             record = chosen.unwrap()
     if record is None:
         raise RuntimeError("A durable run has no record.")
-    accept_changes = overrides.accept_changes or (parent is not None and parent.lenient)
-    is_known = run_id is not None and not overrides.reserved
     run_id = run_id or RunId(engine.ports.ids.new())
     if task.parts:
-        task = await with_lasting_content(
-            task, run_id, engine.ports.content_store().value_or(None), engine.settings.content
-        )
+        store = engine.ports.content_store().value_or(None)
+        task = await with_lasting_content(task, run_id, store, engine.settings.content)
+    run = _DurableRun(engine, record, run_id, task, overrides, parent, is_named=is_named, streaming=streaming)
+    return await run.conduct()
+
+
+@define(eq=False)
+class _DurableRun:
+    """One call of :func:`conduct_durably`, whose record and id are chosen.
+
+    Attributes:
+        parent: the run whose tool began this one; ``None`` for none.
+        is_named: whether the id was given by the program.
+        journal: the record in use, once the run is claimed.
+    """
+
+    engine: AgentEngine
+    record: RunRecord
+    run_id: RunId
+    task: Task
+    overrides: RunOverrides
+    parent: RunJournal | None
+    is_named: bool
+    streaming: bool
     journal: RunJournal | None = None
 
-    def follow(order: RunOrder) -> None:
-        if journal is not None:  # of another process, which may come before it exists
-            journal.follow(order)
+    @property
+    def accept_changes(self) -> bool:
+        """Whether the run is continued although another version of the agent began it."""
+        return self.overrides.accept_changes or (self.parent is not None and self.parent.lenient)
 
-    describe = partial(_described_run, engine, task, run_id, overrides, parent)
-    claimed = await _claimed(
-        record, run_id, task, describe, follow, overrides, is_known=is_known, accept_changes=accept_changes
-    )
-    if not isinstance(claimed, Success):
-        return _not_begun(engine, task, run_id, claimed.failure(), parent)
-    claim, run = claimed.unwrap()
-    if overrides.cancels:
-        claim = evolve(claim, run=evolve(claim.run, order="cancel"))
-    if claim.state == "ended":
-        if parent is not None and not is_named and not accept_changes:
-            difference = task_difference(claim.run.task, task)
-            if difference:  # its caller would see a failed run, and end with it
-                raise ReplayEnded(parent.run_id, run_id, f"its sub-run {run_id} {difference}.")
-        if claim.run.owes and not task_difference(claim.run.task, task):
-            await settle_owed(engine, record, claim.run, claim.holder or overrides.reserved)
+    async def conduct(self) -> Result[TaskResult, TaskFailed]:
+        """Claim the run, continue it from its record, and end it."""
+        claimed = await self._claimed()
+        if not isinstance(claimed, Success):
+            return _not_begun(self.engine, self.task, self.run_id, claimed.failure(), self.parent)
+        claim, described = claimed.unwrap()
+        if self.overrides.cancels:
+            claim = evolve(claim, run=evolve(claim.run, order="cancel"))
+        if claim.state == "ended":
+            return await self._outcome_of_ended(claim)
+        read = await self._read(claim, described)
+        if isinstance(read, Failure):
+            return await self._refused(claim, read.failure())
+        journal = self.journal = self._journal_of(claim, described, read.unwrap())
+        if self.parent is None:
+            outcome = await self._run(journal)
+        else:
+            outcome = await self._run_within(self.parent, journal)
+        if not journal.owes:  # its stores can be used
+            for before in await _runs_in(self.record, claim.owing):
+                await settle_owed(self.engine, self.record, before)
+        return outcome
+
+    async def _claimed(
+        self,
+    ) -> Result[tuple[RunClaim, RecordedRun], errors.RecordErrors | errors.ServiceFailed]:
+        """Claim the run when it has ended or no other process holds it.
+
+        Returns the claim, and the run as this agent describes it, which opens services, so it is not done for
+        a run that has ended.
+
+        A run that would be refused is not claimed, since that is no attempt: its claim names no holder. One
+        that has ended, or has another task, stays as it is, also in its queue.
+        """
+        record, run_id, reserved = self.record, self.run_id, self.overrides.reserved
+        pause_s, known = FIRST_WAIT_S, self.overrides.reserved_run
+        if (self.is_named or self.parent is not None) and not reserved:
+            found = await ask_record(record, RunRecord.find, None, run_id)
+            if not isinstance(found, Success):
+                return Failure(found.failure())
+            known = found.unwrap()
+            has_ended = known is not None and known.status not in ("open", "queued")
+            if known is not None and (has_ended or task_difference(known.task, self.task)):
+                return Success((RunClaim(known, "ended"), known))
+        try:
+            run = await self._described()
+        except BrokenServiceError as broken:
+            return Failure(broken.failure)
+        if known is not None and known.status == "open" and known.order != "cancel" and known.definition:
+            refused = RunClaim(known, "taken")
+            is_free = bool(reserved) or not known.is_held
+            if is_free and _refusal(refused, run, accept_changes=self.accept_changes):
+                return Success((refused, run))
+        claimed: Result[RunClaim, errors.RecordErrors] | None = None
+
+        async def claim() -> None:
+            nonlocal claimed
+            claimed = await ask_record(record, RunRecord.claim, RunClaim, run, self._follow, reserved)
+
+        while True:
+            try:
+                await to_the_end(claim)
+            except BaseException:
+                if isinstance(claimed, Success) and claimed.unwrap().holder:
+                    await to_the_end(partial(_release, record, run_id, claimed.unwrap().holder))
+                raise
+            assert claimed is not None
+            if not isinstance(claimed, Success):
+                return Failure(claimed.failure())
+            if claimed.unwrap().state != "held":
+                return Success((claimed.unwrap(), run))
+            if self.overrides.cancels:
+                await ask_record(record, RunRecord.order, bool, run_id, "cancel")
+            while True:
+                await anyio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, LONGEST_WAIT_S)
+                found = await ask_record(record, RunRecord.find, None, run_id)
+                if not isinstance(found, Success):
+                    return Failure(found.failure())
+                known = found.unwrap()
+                if known is None or known.state != "running":
+                    break  # the claim checks whether its process is alive
+
+    def _follow(self, order: RunOrder) -> None:
+        """Carry out an order of another process, which may come before there is a journal."""
+        if self.journal is not None:
+            self.journal.follow(order)
+
+    async def _described(self) -> RecordedRun:
+        """Return the run as it is added to the record.
+
+        Raises:
+            BrokenServiceError: a service cannot be opened, or the tool service breaks its port.
+        """
+        definition, now = await engine_definition(self.engine), self.engine.ports.clock.now()
+        if self.parent is None:
+            definition |= _given_options(self.overrides)
+        above = None if self.parent is None else self.parent.run_id
+        return RecordedRun(
+            self.run_id, self.task.agent_id, self.task, definition, parent=above, created_at=now
+        )
+
+    async def _outcome_of_ended(self, claim: RunClaim) -> Result[TaskResult, TaskFailed]:
+        """Return and publish the outcome of a run that has ended, if it has the task of this call."""
+        engine, parent, run = self.engine, self.parent, claim.run
+        difference = task_difference(run.task, self.task)
+        if difference and parent is not None and not self.is_named and not self.accept_changes:
+            # its caller would see a failed run, and end with it
+            raise ReplayEnded(parent.run_id, self.run_id, f"its sub-run {self.run_id} {difference}.")
+        if run.owes and not difference:
+            await settle_owed(engine, self.record, run, claim.holder or self.overrides.reserved)
         if parent is not None:
-            parent.reached[run_id] = None
-            _count_ended_run(engine, claim.run)
-        return await _ended_run(engine, record, task, claim.run, overrides)
-    try:
-        for before in await _runs_in(record, claim.owing):
-            if before.task.session is not None and before.task.session == claim.run.task.session:
-                await settle_owed(engine, record, before)  # so that this turn is shown the one before
-        read = await _earlier_entries(record, claim, run, accept_changes=accept_changes)
-    except GeneratorExit:  # no await is allowed from here on
-        record.abandon(claim.holder)
-        raise
-    except BaseException:
-        await to_the_end(partial(_release, record, run_id, claim.holder))
-        raise
-    if isinstance(read, Failure):
-        refusal = read.failure()
+            parent.reached[self.run_id] = None
+            _count_ended_run(engine, run)
+        shape = self.overrides.services.get("output_shape", engine.ports.output_shape)
+        outcome = (
+            errors.RunRefused(run.run_id, difference)
+            if difference
+            else await outcome_of_record(self.record, run, shape)
+        )
+        if isinstance(outcome, errors.RunRefused):
+            return refused_run(engine, self.task, run.run_id, outcome, self.overrides.readers)
+        events = _started(engine.settings, engine.ports, run.task, run.run_id)
+        if isinstance(outcome, Success):
+            events.publish(TaskCompleted, cast(AgentResult, outcome.unwrap()))
+        else:
+            _, _, sequence, at = events.stamp()
+            events.deliver(evolve(outcome.failure(), sequence=sequence, at=at))
+        return outcome
+
+    async def _read(
+        self, claim: RunClaim, described: RecordedRun
+    ) -> Result[tuple[RunEntry, ...], errors.RunRefused]:
+        """Return the entries of a claimed run, or why it is not continued."""
+        record, run_id = self.record, self.run_id
+        try:
+            for before in await _runs_in(record, claim.owing):
+                if before.task.session is not None and before.task.session == claim.run.task.session:
+                    await settle_owed(self.engine, record, before)  # which this turn is shown
+            refusal = _refusal(claim, described, accept_changes=self.accept_changes)
+            if refusal is not None:
+                return Failure(refusal)
+            if claim.state == "new" and not claim.run.origin_entries:
+                return Success(())
+            read = await ask_record(record, RunRecord.entries, tuple, run_id)
+        except GeneratorExit:  # no await is allowed from here on
+            record.abandon(claim.holder)
+            raise
+        except BaseException:
+            await to_the_end(partial(_release, record, run_id, claim.holder))
+            raise
+        return read.alt(lambda failed: errors.RunRefused(run_id, f"cannot be read: {failed.message}"))
+
+    async def _refused(self, claim: RunClaim, refusal: errors.RunRefused) -> Failure[TaskFailed]:
+        """Give up a claimed run that is not continued, and return why."""
         if claim.holder:
-            await _release(record, run_id, claim.holder)
-        if parent is not None:  # its caller would see a failed call, and try another way
-            problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
-            raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
-        return refused_run(engine, task, run_id, refusal, overrides.readers)
-    durability = engine.settings.durability
-    journal = RunJournal(
-        _with_settings(claim.run, task),
-        read.unwrap(),
-        engine.ports.clock,
-        record=record,
-        holder=claim.holder,
-        in_doubt=_stricter(None if durability is None else durability.in_doubt, parent),
-        lenient=accept_changes or claim.run.origin is not None,
-    )
-    if claim.state != "new":
-        journal.accepts = definition_changes(claim.run.definition, run.definition)
-    is_nested = parent is not None
-    below: dict[RunId, RunRecord] = {} if parent is None else parent.elsewhere
-    if parent is not None:
+            await _release(self.record, self.run_id, claim.holder)
+        if self.parent is not None:  # its caller would see a failed call, and try another way
+            problem = f"has a run of {self.engine.settings.name!r} that {refusal.problem}"
+            raise RunStopped(evolve(refusal, run_id=self.parent.run_id, problem=problem))
+        return refused_run(self.engine, self.task, self.run_id, refusal, self.overrides.readers)
+
+    def _journal_of(self, claim: RunClaim, described: RecordedRun, entries: Sequence[RunEntry]) -> RunJournal:
+        ports, durability = self.engine.ports, self.engine.settings.durability
+        journal = RunJournal(
+            _with_settings(claim.run, self.task),
+            entries,
+            ports.clock,
+            record=self.record,
+            holder=claim.holder,
+            in_doubt=_stricter(None if durability is None else durability.in_doubt, self.parent),
+            lenient=self.accept_changes or claim.run.origin is not None,
+        )
+        if claim.state != "new":
+            journal.accepts = definition_changes(claim.run.definition, described.definition)
+        return journal
+
+    async def _run_within(self, parent: RunJournal, journal: RunJournal) -> Result[TaskResult, TaskFailed]:
+        """Conduct a sub-run, which its caller counts and cancels as long as it has not ended."""
+        run_id, elsewhere = self.run_id, parent.elsewhere
         parent.reached[run_id] = journal
-        if record is not parent.record:
-            below[run_id] = record
-    try:
-        outcome = await _conducted(engine, journal, record, overrides, streaming=streaming, nested=is_nested)
-    except BaseException:
-        below.update(journal.elsewhere)
-        raise
-    below.pop(run_id, None)
-    if parent is not None:
+        if self.record is not parent.record:
+            elsewhere[run_id] = self.record
+        try:
+            outcome = await self._run(journal)
+        except BaseException:
+            elsewhere.update(journal.elsewhere)
+            raise
+        elsewhere.pop(run_id, None)
         parent.reached[run_id] = None
-    if not journal.owes:  # its stores can be used
-        for before in await _runs_in(record, claim.owing):
-            await settle_owed(engine, record, before)
-    return outcome
+        return outcome
+
+    async def _run(self, journal: RunJournal) -> Result[TaskResult, TaskFailed]:
+        """Run the phases and end the run, or give it up so that another process can claim it."""
+        engine, record, run_id, task = self.engine, self.record, self.run_id, journal.run.task
+        token = BRANCH.set(RunBranch(journal))
+        ended = False
+
+        async def end(status: RunStatus, text: str) -> None:
+            nonlocal ended
+            await journal.flush()  # a run that has ended is not run again, so its log must be complete
+            recorded(run_id, await _ended(record, journal, status, text))
+            ended = True
+            for sub_run, other in journal.elsewhere.items():  # the record has ended its own
+                found = await ask_record(other, RunRecord.find, None, sub_run)
+                known = found.value_or(None)
+                if known is not None and not known.is_held:
+                    await ask_record(other, RunRecord.order, bool, sub_run, "cancel")
+
+        try:
+            if journal.accepts:
+                differences: JsonObject = {"differences": [*journal.accepts]}
+                await journal.keep(f"{ACCEPTED}{journal.run.attempt}", "service", differences, later=True)
+                BRANCH.set(RunBranch(journal))  # whose time is that of the recorded answers
+            overrides = evolve(self.overrides, settings={**journal.settings, **self.overrides.settings})
+            outcome = await engine.conduct_phases(
+                task, run_id, overrides, streaming=self.streaming, journal=journal
+            )
+            await to_the_end(partial(end, *stored_outcome(outcome, journal.begun)))
+            return outcome
+        except RunStopped as stopped:
+            if not stopped.error.run_id:  # what reads the entries does not know it
+                stopped.error = evolve(stopped.error, run_id=run_id)
+            if self.parent is not None:
+                raise
+            error: errors.RuntimeErrors = stopped.error
+            if stopped.is_lost and await journal.is_deleted():
+                told = f"Run {run_id!r} was deleted from its record while it was under way."
+                error = errors.ExecutionError(told, task.id, "agent-loop", errors.LeaseLost(run_id))
+            elif isinstance(error, errors.RunInterrupted) and error.run_id != run_id:  # its caller goes on
+                reason = f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
+                error = evolve(error, run_id=run_id, reason=reason)
+            if journal.fail is None:
+                return refused_run(engine, task, run_id, error)
+            return Failure(journal.fail(error))
+        except GeneratorExit:  # no await is allowed from here on
+            record.abandon(journal.holder)
+            ended = True
+            raise
+        finally:
+            BRANCH.reset(token)
+            if not ended:
+                await to_the_end(partial(_release, record, run_id, journal.holder))
 
 
 async def _record_of_sub_run(
@@ -239,33 +433,6 @@ def _in_clear(run_id: RunId, agent: str) -> errors.RunRefused:
     return errors.RunRefused(run_id, f"{problem} too, or {agent!r} none")
 
 
-async def _described_run(
-    engine: AgentEngine, task: Task, run_id: RunId, overrides: RunOverrides, parent: RunJournal | None
-) -> RecordedRun:
-    """Return the run as it is added to the record.
-
-    Raises:
-        BrokenServiceError: a service cannot be opened, or the tool service breaks its port.
-    """
-    definition, of, now = await engine_definition(engine), task.agent_id, engine.ports.clock.now()
-    if parent is not None:
-        return RecordedRun(run_id, of, task, definition, parent=parent.run_id, created_at=now)
-    return RecordedRun(run_id, of, task, {**definition, **_given_options(overrides)}, created_at=now)
-
-
-async def _earlier_entries(
-    record: RunRecord, claim: RunClaim, run: RecordedRun, *, accept_changes: bool
-) -> Result[tuple[RunEntry, ...], errors.RunRefused]:
-    """Return the entries of a claimed run, or why it is not continued."""
-    refusal = _refusal(claim, run, accept_changes=accept_changes)
-    if refusal is not None:
-        return Failure(refusal)
-    if claim.state == "new" and not claim.run.origin_entries:
-        return Success(())
-    read = await ask_record(record, RunRecord.entries, tuple, run.run_id)
-    return read.alt(lambda failed: errors.RunRefused(run.run_id, f"cannot be read: {failed.message}"))
-
-
 def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
     """Return the run with the given settings, whose secrets the record lacks.
 
@@ -303,65 +470,6 @@ async def _replayed(
         BRANCH.reset(token)
 
 
-async def _conducted(
-    engine: AgentEngine,
-    journal: RunJournal,
-    record: RunRecord,
-    overrides: RunOverrides,
-    *,
-    streaming: bool,
-    nested: bool,
-) -> Result[TaskResult, TaskFailed]:
-    run_id, holder, task = journal.run_id, journal.holder, journal.run.task
-    token = BRANCH.set(RunBranch(journal))
-    ended = False
-
-    async def end(status: RunStatus, text: str) -> None:
-        nonlocal ended
-        await journal.flush()  # a run that has ended is not run again, so its log must be complete
-        recorded(run_id, await _ended(record, journal, status, text))
-        ended = True
-        for sub_run, other in journal.elsewhere.items():  # the record has ended its own
-            found = await ask_record(other, RunRecord.find, None, sub_run)
-            known = found.value_or(None)
-            if known is not None and not known.is_held:
-                await ask_record(other, RunRecord.order, bool, sub_run, "cancel")
-
-    try:
-        if journal.accepts:
-            differences: JsonObject = {"differences": [*journal.accepts]}
-            await journal.keep(f"{ACCEPTED}{journal.run.attempt}", "service", differences, later=True)
-            BRANCH.set(RunBranch(journal))  # whose time is that of the recorded answers
-        overrides = evolve(overrides, settings={**journal.settings, **overrides.settings})
-        outcome = await engine.conduct_phases(task, run_id, overrides, streaming=streaming, journal=journal)
-        await to_the_end(partial(end, *stored_outcome(outcome, journal.begun)))
-        return outcome
-    except RunStopped as stopped:
-        if not stopped.error.run_id:  # what reads the entries does not know it
-            stopped.error = evolve(stopped.error, run_id=run_id)
-        if nested:
-            raise
-        error: errors.RuntimeErrors = stopped.error
-        if stopped.is_lost and await journal.is_deleted():
-            told = f"Run {run_id!r} was deleted from its record while it was under way."
-            error = errors.ExecutionError(told, task.id, "agent-loop", errors.LeaseLost(run_id))
-        elif isinstance(error, errors.RunInterrupted) and error.run_id != run_id:  # its caller continues it
-            error = evolve(
-                error, run_id=run_id, reason=f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
-            )
-        if journal.fail is None:
-            return refused_run(engine, task, run_id, error)
-        return Failure(journal.fail(error))
-    except GeneratorExit:  # no await is allowed from here on
-        record.abandon(holder)
-        ended = True
-        raise
-    finally:
-        BRANCH.reset(token)
-        if not ended:
-            await to_the_end(partial(_release, record, run_id, holder))
-
-
 async def _ended(
     record: RunRecord, journal: RunJournal, status: RunStatus, text: str
 ) -> Result[None, errors.RecordErrors]:
@@ -382,78 +490,6 @@ async def _ended(
 
 async def _release(record: RunRecord, run_id: RunId, holder: str) -> None:
     await ask_record(record, RunRecord.release, None, run_id, holder)
-
-
-async def _claimed(
-    record: RunRecord,
-    run_id: RunId,
-    task: Task,
-    describe: Callable[[], Awaitable[RecordedRun]],
-    follow: Callable[[RunOrder], None],
-    overrides: RunOverrides,
-    *,
-    is_known: bool,
-    accept_changes: bool,
-) -> Result[tuple[RunClaim, RecordedRun], errors.RecordErrors | errors.ServiceFailed]:
-    """Claim a run when it has ended or no other process holds it.
-
-    Returns the claim, and the run as this agent describes it.
-
-    A run that would be refused is not claimed, since that is no attempt: its claim names no holder.
-
-    Args:
-        describe: opens services, so it is not called for a run that has ended.
-        is_known: there may be a run of its id; one that has ended, or has another task, stays as it is, also
-            in its queue.
-    """
-    pause_s, known = FIRST_WAIT_S, overrides.reserved_run
-    if is_known:
-        found = await ask_record(record, RunRecord.find, None, run_id)
-        if not isinstance(found, Success):
-            return Failure(found.failure())
-        known = found.unwrap()
-        has_ended = known is not None and known.status not in ("open", "queued")
-        if known is not None and (has_ended or task_difference(known.task, task)):
-            return Success((RunClaim(known, "ended"), known))
-    try:
-        run = await describe()
-    except BrokenServiceError as broken:
-        return Failure(broken.failure)
-    if known is not None and known.status == "open" and known.order != "cancel" and known.definition:
-        refused = RunClaim(known, "taken")
-        is_free = bool(overrides.reserved) or not known.is_held
-        if is_free and _refusal(refused, run, accept_changes=accept_changes):
-            return Success((refused, run))
-    claimed: Result[RunClaim, errors.RecordErrors] | None = None
-
-    async def claim() -> None:
-        nonlocal claimed
-        claimed = await ask_record(record, RunRecord.claim, RunClaim, run, follow, overrides.reserved)
-
-    while True:
-        try:
-            await to_the_end(claim)
-        except BaseException:
-            if isinstance(claimed, Success) and claimed.unwrap().holder:
-                holder = claimed.unwrap().holder
-                await to_the_end(partial(_release, record, run_id, holder))
-            raise
-        assert claimed is not None
-        if not isinstance(claimed, Success):
-            return Failure(claimed.failure())
-        if claimed.unwrap().state != "held":
-            return Success((claimed.unwrap(), run))
-        if overrides.cancels:
-            await ask_record(record, RunRecord.order, bool, run_id, "cancel")
-        while True:
-            await anyio.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, LONGEST_WAIT_S)
-            found = await ask_record(record, RunRecord.find, None, run_id)
-            if not isinstance(found, Success):
-                return Failure(found.failure())
-            known = found.unwrap()
-            if known is None or known.state != "running":
-                break  # the claim checks whether its process is alive
 
 
 def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> errors.RunRefused | None:
@@ -572,25 +608,6 @@ async def outcome_of_record(
     if isinstance(read, Failure):
         return errors.RunRefused(run.run_id, f"cannot be read: {read.failure().message}")
     return Success(with_history(outcome.unwrap(), run, read.unwrap()))
-
-
-async def _ended_run(
-    engine: AgentEngine, record: RunRecord, task: Task, run: RecordedRun, overrides: RunOverrides
-) -> Result[TaskResult, TaskFailed]:
-    difference, readers = task_difference(run.task, task), overrides.readers
-    if difference:
-        return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference), readers)
-    shape = overrides.services.get("output_shape", engine.ports.output_shape)
-    outcome = await outcome_of_record(record, run, shape)
-    if isinstance(outcome, errors.RunRefused):
-        return refused_run(engine, task, run.run_id, outcome, readers)
-    events = _started(engine.settings, engine.ports, run.task, run.run_id)
-    if isinstance(outcome, Success):
-        events.publish(TaskCompleted, cast(AgentResult, outcome.unwrap()))
-    else:
-        _, _, sequence, at = events.stamp()
-        events.deliver(evolve(outcome.failure(), sequence=sequence, at=at))
-    return outcome
 
 
 def _count_ended_run(engine: AgentEngine, run: RecordedRun) -> None:
@@ -741,7 +758,7 @@ async def _write_owed(
     if store == "cost":
         return await call_outside_record(store, service, CostTracker.record, None, given["spending"])
     if store == "audit":
-        return await append_missing(service, **given)
+        return await append_to(service, **given, again=True)
     return await store_owed(service, **given, is_fork=is_fork)
 
 

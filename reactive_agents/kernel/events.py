@@ -14,7 +14,7 @@ from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepComple
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.redaction import Prepared, Redactor, is_long
+from reactive_agents.core.redaction import Prepared, Redactor
 from reactive_agents.core.results import declined_end
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import computed
@@ -134,8 +134,8 @@ class RunEvents:
         """
         redactor = self._redactor
         self.release()
-        if redactor is not None and redactor.works_in_threads and self.are_read():
-            long = tuple(filter(is_long, values))
+        if redactor is not None and self.are_read():
+            long = redactor.long_in(values)
             if long:
                 prepared = await to_thread.run_sync(redactor.prepared, long)
                 self.release()  # what another strategy of the run has prepared meanwhile
