@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         ApprovalDecision,
         ApprovalRequest,
         GuardrailFinding,
+        HandoffInfo,
         QuestionRequest,
     )
     from reactive_agents.core.message_formats import (
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
     from reactive_agents.core.tasks import Task
     from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult
     from reactive_agents.effects import gather
-    from reactive_agents.engine.services import HandoffInfo
     from reactive_agents.evaluation import Case, evaluate
     from reactive_agents.reasoning.strategies.workflow import CallFailed, WorkflowRun
 
@@ -102,7 +102,7 @@ _NAMES = {
         "ModelTextRetracted ModelTextStreamed ModelThinkingStreamed QuestionAsked TaskCompleted "
         "TaskFailed ToolCallCompleted ToolCallStarted ToolProgressed"
     ),
-    "core.governance": "ApprovalDecision ApprovalRequest GuardrailFinding QuestionRequest",
+    "core.governance": "ApprovalDecision ApprovalRequest GuardrailFinding HandoffInfo QuestionRequest",
     "core.message_formats": "messages_from_json messages_from_openai messages_to_json messages_to_openai",
     "core.messages": "AssistantMessage SystemMessage ToolCall ToolMessage UserMessage",
     "core.model_settings": "ModelSettings",
@@ -111,7 +111,6 @@ _NAMES = {
     "core.tasks": "AbstainedResult CompletedResult PartialResult Task",
     "core.tools": "ToolContext ToolDefinition ToolResult",
     "effects": "gather",
-    "engine.services": "HandoffInfo",
     "evaluation": "Case evaluate",
     "reasoning.strategies.workflow": "CallFailed WorkflowRun",
 }

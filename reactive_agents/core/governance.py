@@ -198,6 +198,26 @@ def made_with(
     return Success(ToolResult(call.id, call.name, error=error.message, arguments=arguments))
 
 
+@frozen
+class HandoffInfo:
+    """A handoff that a model asked for.
+
+    Attributes:
+        agent: name of the agent that has the conversation.
+        to_agent: name of the agent that takes it over.
+        reason: the reason in the words of the model; may be empty.
+        task: the task in the user's words.
+    """
+
+    agent: str
+    to_agent: str
+    reason: str
+    task: str
+    user: str | None
+    session: str | None
+    deps: Any = field(default=None, repr=False)
+
+
 # --- Questions, and calls that another program executes ---
 
 

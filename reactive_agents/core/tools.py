@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
-from hashlib import sha256
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -16,7 +15,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ProgressReport, RunContext, can_take
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.core.values import LIVE, OMITTED, Value, computed, lazy_pattern
+from reactive_agents.core.values import LIVE, OMITTED, Value, computed
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "declined", "in_doubt", "stored", "refused", "external"]
@@ -257,37 +256,3 @@ RunTool: TypeAlias = Callable[[Mapping[str, Json]], Awaitable[ToolResult]]
 
 ToolWrapper: TypeAlias = Callable[[RunContext[Any], ToolCall, Any], Any]
 """Code around each call of a tool: takes the context, the call, and a function that runs the tool."""
-
-
-_MOST_NAME = 64
-_FORBIDDEN = lazy_pattern(r"[^A-Za-z0-9_-]")
-
-
-def valid_name(name: str) -> str:
-    """Return the name with letters, digits, ``_`` and ``-``, at most 64 characters.
-
-    A longer name ends in a digest, so that names with the same beginning stay distinct.
-
-    >>> valid_name("files.read")
-    'files_read'
-    """
-    made = _FORBIDDEN.sub("_", name) or "_"
-    if len(made) <= _MOST_NAME:
-        return made
-    digest = sha256(name.encode(errors="replace")).hexdigest()[:8]
-    return f"{made[: _MOST_NAME - 9]}-{digest}"
-
-
-def prefixed_name(prefix: str, name: str, taken: Container[str], read_as: Callable[[str], str] = str) -> str:
-    """Return the valid name ``<prefix>-<name>``, with a number at its end if taken.
-
-    ``read_as``: the form of a name in which it is among those taken.
-
-    >>> prefixed_name("files", "read", {"files-read"})
-    'files-read-2'
-    """
-    candidate, number = valid_name(f"{prefix}-{name}"), 1
-    while read_as(candidate) in taken:
-        number += 1
-        candidate = valid_name(f"{prefix}-{name}-{number}")
-    return candidate

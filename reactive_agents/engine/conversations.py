@@ -267,7 +267,7 @@ async def release_content(services: EngineServices) -> None:
     The content of a turn that its session does not have yet stays.
     """
     content, journal = services.handle.content, services.journal
-    if content is None or (journal is not None and "sessions" in journal.owes):
+    if content is None or (journal is not None and "sessions" in journal.entries.owes):
         return
     released = await with_patience(content.release(), services)
     if released is None:

@@ -42,6 +42,7 @@ from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.memory import store_owed
 from reactive_agents.engine.pipeline import open_services
 from reactive_agents.engine.recorded_answers import (
+    BEGUN,
     OWED,
     OWED_VALUES,
     cancelled_run,
@@ -58,6 +59,7 @@ from reactive_agents.engine.run_journal import (
     ACCEPTED,
     FIRST_WAIT_S,
     LONGEST_WAIT_S,
+    RecordedEntries,
     ReplayEnded,
     RunBranch,
     RunJournal,
@@ -145,7 +147,7 @@ class _DurableRun:
     @property
     def accept_changes(self) -> bool:
         """Whether the run is continued although another version of the agent began it."""
-        return self.overrides.accept_changes or (self.parent is not None and self.parent.lenient)
+        return self.overrides.accept_changes or (self.parent is not None and self.parent.entries.lenient)
 
     async def conduct(self) -> Result[TaskResult, TaskFailed]:
         """Claim the run, continue it from its record, and end it."""
@@ -165,7 +167,7 @@ class _DurableRun:
             outcome = await self._run(journal)
         else:
             outcome = await self._run_within(self.parent, journal)
-        if not journal.owes:  # its stores can be used
+        if not journal.entries.owes:  # its stores can be used
             for before in await _runs_in(self.record, claim.owing):
                 await settle_owed(self.engine, self.record, before)
         return outcome
@@ -311,14 +313,14 @@ class _DurableRun:
 
     def _journal_of(self, claim: RunClaim, described: RecordedRun, entries: Sequence[RunEntry]) -> RunJournal:
         ports, durability = self.engine.ports, self.engine.settings.durability
+        run = _with_settings(claim.run, self.task)
         journal = RunJournal(
-            _with_settings(claim.run, self.task),
-            entries,
+            run,
+            RecordedEntries(run, entries, lenient=self.accept_changes or run.origin is not None),
             ports.clock,
             record=self.record,
             holder=claim.holder,
             in_doubt=_stricter(None if durability is None else durability.in_doubt, self.parent),
-            lenient=self.accept_changes or claim.run.origin is not None,
         )
         if claim.state != "new":
             journal.accepts = definition_changes(claim.run.definition, described.definition)
@@ -365,7 +367,7 @@ class _DurableRun:
             outcome = await engine.conduct_phases(
                 task, run_id, overrides, streaming=self.streaming, journal=journal
             )
-            await to_the_end(partial(end, *stored_outcome(outcome, journal.begun)))
+            await to_the_end(partial(end, *stored_outcome(outcome, journal.entries.get(BEGUN))))
             return outcome
         except RunStopped as stopped:
             if not stopped.error.run_id:  # what reads the entries does not know it
@@ -459,8 +461,8 @@ async def _replayed(
     read = await attempt(reader.entries(run.run_id))
     if not isinstance(read, Success):
         raise ReplayEnded(parent.run_id, f"the run {run_id}", read.failure().message)
-    journal = RunJournal(run, read.unwrap(), engine.ports.clock, lenient=parent.lenient)
-    journal.reader = reader
+    entries = RecordedEntries(run, read.unwrap(), lenient=parent.entries.lenient)
+    journal = RunJournal(run, entries, engine.ports.clock, reader=reader)
     token = BRANCH.set(RunBranch(journal))
     try:
         return await engine.replaying(EventSink(bool)).conduct_phases(
@@ -474,7 +476,7 @@ async def _ended(
     record: RunRecord, journal: RunJournal, status: RunStatus, text: str
 ) -> Result[None, errors.RecordErrors]:
     """Store the outcome of a run, with the stores that it is still to be written to."""
-    owes, run_id, holder = journal.owes, journal.run_id, journal.holder
+    owes, run_id, holder = journal.entries.owes, journal.run_id, journal.holder
     if not owes:  # a custom record need not know of it
         return await ask_record(record, RunRecord.end, None, run_id, holder, status, text)
     ended = await ask_record(record, RunRecord.end, None, run_id, holder, status, text, owes=owes)
@@ -643,7 +645,8 @@ async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
     try:
         read = await ask_record(record, RunRecord.entries, tuple, run_id)
         if isinstance(read, Success):
-            journal = RunJournal(run, read.unwrap(), clock, record=record, holder=holder)
+            entries = RecordedEntries(run, read.unwrap())
+            journal = RunJournal(run, entries, clock, record=record, holder=holder)
             journal.account = UsageAccount()
             await journal.count_rest()
             metadata = evolve(

@@ -335,7 +335,7 @@ class ExecutionEngine:
         if journal is not None and journal.run.attempt > 1:
             from reactive_agents.core.control_events import RunContinued  # of durable runs
 
-            events.publish(RunContinued, journal.run.attempt, journal.size)
+            events.publish(RunContinued, journal.run.attempt, len(journal.entries))
 
     async def _run_phases(self, services: EngineServices) -> Result[TaskResult, RuntimeErrors]:
         handle = services.handle

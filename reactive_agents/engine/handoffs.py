@@ -21,6 +21,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import conversation, errors
 from reactive_agents.core.conversation import History
 from reactive_agents.core.events import HandedOff
+from reactive_agents.core.governance import HandoffInfo
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
@@ -37,7 +38,6 @@ from reactive_agents.engine.services import (
     AgentEngine,
     EngineServices,
     HandedConversation,
-    HandoffInfo,
     RunOverrides,
 )
 from reactive_agents.kernel.context_window.tool_results import tool_of

@@ -28,7 +28,7 @@ from reactive_agents.effects import BRANCH, attempt
 from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.durability import EventSink
 from reactive_agents.engine.recorded_answers import end_of, recorded_outcome
-from reactive_agents.engine.run_journal import ReplayEnded, RunBranch, RunJournal
+from reactive_agents.engine.run_journal import RecordedEntries, ReplayEnded, RunBranch, RunJournal
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.ports import RunRecord
 
@@ -109,8 +109,8 @@ async def replay_run(
     steps = recorded_steps(entries)
     if until is not None and until < len(steps):
         entries = [each for each in entries if each.number <= steps[until - 1].entry]
-    journal = RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
-    journal.reader = reader
+    known = RecordedEntries(run, entries, lenient=run.origin is not None)
+    journal = RunJournal(run, known, engine.ports.clock, reader=reader)
     events: list[AgentEvent] = []
     replaying = engine.replaying(EventSink(events.append))
     overrides = RunOverrides(deps=deps, settings=journal.settings)
@@ -121,14 +121,14 @@ async def replay_run(
             run.task, run.run_id, overrides, streaming=False, journal=journal
         )
         difference, differing = _compared(outcome, run, entries) if until is None else ("", 0)
-        step = differing or journal.used(each.key for each in steps)
+        step = differing or sum(each.key in known.used for each in steps)
     except RunStopped as stopped:
         key = getattr(stopped, "key", "")
         difference = stopped.difference if isinstance(stopped, ReplayEnded) else stopped.error.message
         has_ended = run.status not in ("open", "queued") and not _was_cut_off(run)
         if not difference and has_ended and until is None:
             difference = f"it goes on with {key or 'a call'}, where the recorded run ended"
-        used = journal.used(each.key for each in steps)
+        used = sum(each.key in known.used for each in steps)
         numbers = (each.number for each in steps if each.key in (key, f"{key}="))
         step = next(numbers, used + 1) if difference else len(recorded_steps(entries))
     finally:

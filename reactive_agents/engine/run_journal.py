@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
@@ -53,7 +53,6 @@ from reactive_agents.engine.context import CALLER, Caller, RunStopped
 from reactive_agents.engine.execution_control import ControlRequest, ExecutionControl
 from reactive_agents.engine.recorded_answers import (
     APPROVAL_RULE,
-    BEGUN,
     OWED,
     PUBLISHED,
     SERVICES,
@@ -89,17 +88,10 @@ IN_DOUBT = (
 )
 """The result of a call in doubt, for the model."""
 
-_SENT = "<"
-"""Ends the key of the entry that a request was sent, once for each time."""
-_UNRECORDED_WRITES = frozenset({"sessions.end"})
-"""Idempotent writes, which are not recorded and are skipped in a replay."""
 ACCEPTED = "accepted"
 """Begins the key of the entry that another version of the agent continues the run."""
-_ORDER = "order "
-"""Begins the key of the entry that says who gave an order to the run, and why."""
-_COUNTED = "cost tracking.record1"
-"""The key of the entry that the cost of a run was recorded."""
-_ALL_RUNS = 1_000_000
+_SENT = "<"
+"""Ends the key of the entry that a request was sent, once for each time."""
 _START = "audit.append1"
 """The key of the audit entry of the run's start, which a fork has for itself."""
 _UNPAID: Mapping[str, JsonObject] = {
@@ -108,6 +100,13 @@ _UNPAID: Mapping[str, JsonObject] = {
     "result": {"usage": []},
 }
 """What the parts of a shared entry say of their cost."""
+_UNRECORDED_WRITES = frozenset({"sessions.end"})
+"""Idempotent writes, which are not recorded and are skipped in a replay."""
+_ORDER = "order "
+"""Begins the key of the entry that says who gave an order to the run, and why."""
+_COUNTED = "cost tracking.record1"
+"""The key of the entry that the cost of a run was recorded."""
+_ALL_RUNS = 1_000_000
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
 
 
@@ -126,14 +125,162 @@ class ReplayEnded(RunStopped):
         self.difference = difference
 
 
+class RecordedEntries(dict[str, RunEntry]):
+    """The entries of a run by their keys: its own, and those of the run that it was forked from.
+
+    What a fork shares with its origin was paid for there. What this attempt writes is added.
+
+    Args:
+        entries: the entries of earlier attempts, and of the run that this one was forked from.
+        lenient: whether recorded answers are used even if their request differs.
+
+    Attributes:
+        used: the keys of the entries that this attempt has reached.
+        asked: the number of questions in each call.
+        sent: how often each request was sent.
+        within: the answers of models, and the requests that were cut off, by the branches around them.
+    """
+
+    def __init__(self, run: RecordedRun, entries: Sequence[RunEntry], *, lenient: bool = False) -> None:
+        super().__init__((each.key, each) for each in entries)
+        self.lenient = lenient
+        self.used: set[str] = set()
+        self._run_id = run.run_id
+        self._shared = run.origin_entries
+        accepted = (each.number for each in entries if each.key.startswith(ACCEPTED))
+        self._accepted = max(accepted, default=0)
+        again = [each for each in entries if self.is_shared(each) and call_of(each)]
+        for each in again:  # a fork repeats these calls; approvals were for the first time only
+            if f"{call_of(each)}=" not in self and self.get(each.key) is each:
+                del self[each.key]
+        start = self.get(_START)
+        if start is not None and self.is_shared(start):
+            del self[_START]
+        own = (each for each in entries if each.kind == "question" and not self.is_shared(each))
+        self.asked = Counter(map(call_of, own))
+        sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
+        self.sent = Counter(each.key.rstrip(_SENT) for each in sent)
+        self._results = {each.key for each in entries if each.kind == "result"}
+        self.within: dict[str, list[RunEntry]] = {}
+        for each in entries:
+            if each.kind == "model" or (each.kind == "request" and not self._is_answered(each)):
+                for index, character in enumerate(each.key):
+                    if character == "/":
+                        self.within.setdefault(each.key[: index + 1], []).append(each)
+
+    @property
+    def owes(self) -> tuple[OwedStore, ...]:
+        """The stores that something could not be written to, each once."""
+        owed = [each for each in self.values() if each.key.startswith(OWED)]
+        stores: list[OwedStore] = [store_of(each) for each in owed if not self.is_shared(each)]
+        return tuple(dict.fromkeys(stores))
+
+    def is_shared(self, entry: RunEntry) -> bool:
+        """Return whether an entry belongs to the run that this one was forked from.
+
+        Entries of this attempt have no number yet.
+        """
+        return 0 < entry.number <= self._shared
+
+    def may_differ(self, entry: RunEntry) -> bool:
+        """Return whether an answer is used even if its request differs."""
+        return self.lenient or entry.number < self._accepted
+
+    def _is_answered(self, request: RunEntry) -> bool:
+        """Return whether a request is the one that was answered, or one of another run."""
+        key = request.key.rstrip(_SENT)
+        return self.is_shared(request) or (request.key == self.sent_key(key) and key in self)
+
+    def sent_key(self, key: str) -> str:
+        """Return the key of the entry that a request was sent, the latest time."""
+        return f"{key}{_SENT * self.sent[key]}"
+
+    def body_of(self, entry: RunEntry) -> JsonObject:
+        """Return the data of an entry; what is shared was paid for by another run."""
+        body = data_of(entry)
+        if self.is_shared(entry):
+            for name, unpaid in _UNPAID.items():
+                known = body.get(name)
+                if isinstance(known, dict) and (name != "error" or "refused" in known):
+                    body[name] = {**known, **unpaid}
+            body |= {"spent": {}, "usage": []}
+        return body
+
+    def results(self) -> list[RunEntry]:
+        """Return the entries of the results of calls, in their order."""
+        return sorted((each for each in self.values() if each.kind == "result"), key=lambda each: each.number)
+
+    # --- usage ------------------------------------------------------------------------------------------
+
+    def spent_by(self, entry: RunEntry) -> Sequence[RunUsage]:
+        """Return the usage of an answer, or of a request that was cut off."""
+        body = self.body_of(entry)
+        if entry.kind == "request":
+            return (unknown_usage(str(body.get("model"))),)
+        return attempts_of(answer_in(body))
+
+    def left(self) -> list[RunEntry]:
+        """Return the entries of earlier attempts that this one has not reached again.
+
+        Without those within another call, whose usage is that of the call, and without requests that were
+        answered or sent again.
+        """
+        ended = (each.key.rstrip("=") for each in self.values() if each.kind in ("service", "result"))
+        within = tuple(f"{key}/" for key in ended)
+        return [
+            each
+            for each in self.values()
+            if each.number > self._shared and each.key.rstrip(_SENT) not in self.used
+            if not each.key.startswith(within)
+            if each.kind != "request" or not self._is_answered(each)
+        ]
+
+    # --- recorded calls of tools ------------------------------------------------------------------------
+
+    def call_at(self, key: str) -> RunEntry | None:
+        """Return the intent of a recorded call, or the result of one that was not made."""
+        return self.get(key) or self.get(f"{key}=")
+
+    def check_call(self, key: str, call: ToolCall) -> None:
+        """Raise ``ReplayEnded`` if the recorded call has another tool or other arguments."""
+        intent, known = self.get(key), self.call_at(key)
+        tool = None if known is None else data_of(known).get("tool")
+        if tool != call.name:
+            difference = f"it calls {call.name} at {key}, and the record has {tool}."
+            raise ReplayEnded(self._run_id, key, difference)
+        given = json.loads(data_to_json(call.arguments))
+        if intent is not None and data_of(intent).get("arguments") != given:
+            difference = f"it calls {call.name} at {key} with other arguments than the recorded ones."
+            raise ReplayEnded(self._run_id, key, difference)
+
+    def hold_to_record(self, path: str, following: str) -> None:
+        """Raise ``ReplayEnded`` if a recorded call of a branch was left out.
+
+        Args:
+            path: the path of the branch.
+            following: the key of its next call, which may be recorded; empty at its end.
+        """
+        if not self._results or (following and self.call_at(following) is not None):
+            return
+        self._results -= self.used
+        for key in sorted(self._results):
+            above = {f"{key[:index]}=" for index, character in enumerate(key) if character == "/"}
+            entry = self[key]
+            if not key.startswith(path) or self.may_differ(entry) or above & self.used:
+                continue  # the result of a call has those of the calls within it
+            call, tool = key.removesuffix("="), data_of(entry).get("tool")
+            instead = f"makes a new call at {following}" if following else "ends"
+            difference = f"it {instead}, and the record has one of {tool} at {call}."
+            raise ReplayEnded(self._run_id, call, difference)
+
+
+@define(eq=False, repr=False)
 class RunJournal:
     """Writes the record of a run, and returns recorded answers.
 
     Args:
         record: the store of entries; ``None`` for a replay, which stores nothing.
-        entries: the entries of earlier attempts, and of the run that this one was forked from.
         in_doubt: the policy for a call that may have taken effect.
-        lenient: whether recorded answers are used even if their request differs.
 
     Attributes:
         account: counts the cost of recorded answers.
@@ -148,129 +295,53 @@ class RunJournal:
         accepts: how the agent that continues the run differs from the one that began it.
     """
 
-    def __init__(
-        self,
-        run: RecordedRun,
-        entries: Sequence[RunEntry],
-        clock: Clock,
-        *,
-        record: RunRecord | None = None,
-        holder: str = "",
-        in_doubt: InDoubt = "tell",
-        lenient: bool = False,
-    ) -> None:
-        self.run = run
-        self.run_id = run.run_id
-        self.holder = holder
-        self.record = record
-        self.account: UsageAccount | None = None
-        self.events: RunEvents | None = None
-        self.control: ExecutionControl | None = None
-        self.fail: Callable[[errors.RuntimeErrors], TaskFailed] | None = None
-        self.state: SessionState | None = None
-        self.in_doubt = in_doubt
-        self.begun_at = run.created_at or clock.now()
-        self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
+    run: RecordedRun
+    entries: RecordedEntries
+    _clock: Clock
+    record: RunRecord | None = field(default=None, kw_only=True)
+    holder: str = field(default="", kw_only=True)
+    in_doubt: InDoubt = field(default="tell", kw_only=True)
+    account: UsageAccount | None = field(default=None, init=False)
+    events: RunEvents | None = field(default=None, init=False)
+    control: ExecutionControl | None = field(default=None, init=False)
+    fail: Callable[[errors.RuntimeErrors], TaskFailed] | None = field(default=None, init=False)
+    state: SessionState | None = field(default=None, init=False)
+    reader: RunRecord | None = field(default=None, kw_only=True)
+    elsewhere: dict[RunId, RunRecord] = field(factory=dict, init=False)
+    reached: dict[RunId, RunJournal | None] = field(factory=dict, init=False)
+    requests: int = field(default=0, init=False)
+    accepts: tuple[str, ...] = field(default=(), init=False)
+    begun_at: datetime = field(init=False)
+    changes: JsonObject = field(init=False)
+    seed: str = field(init=False)
+    _messages: list[tuple[Any, int]] = field(init=False)
+    _message_places: list[int] = field(factory=list, init=False)
+    _order: RunOrder = field(default="", init=False)
+    _doubts: dict[ApprovalId, str] = field(factory=dict, init=False)
+    _handled: dict[str, str] = field(factory=dict, init=False)
+    _begun: dict[str, JsonObject] = field(factory=dict, init=False)
+    _begun_writes: int = field(default=0, init=False)
+    _settled_writes: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        run = self.run
+        self.begun_at = run.created_at or self._clock.now()
+        self.changes = json.loads(run.changes) if run.changes else {}
         self.seed = str(self.changes.get("seed", run.run_id))
         said = [(self.changes["message"], run.origin_entries)] if "message" in self.changes else []
         earlier: Any = self.changes.get("earlier", ())
-        self._messages: list[tuple[Any, int]] = [*earlier, *said]
-        self._message_places: list[int] = []
-        self._clock = clock
-        self.lenient = lenient
-        self.reader: RunRecord | None = None
-        self.elsewhere: dict[RunId, RunRecord] = {}
-        self.reached: dict[RunId, RunJournal | None] = {}
-        self.requests = 0
-        self.accepts: tuple[str, ...] = ()
-        self._order: RunOrder = ""
-        self._doubts: dict[ApprovalId, str] = {}
-        self._handled: dict[str, str] = {}
-        self._begun: dict[str, JsonObject] = {}
-        self._shared = run.origin_entries
-        accepted = (each.number for each in entries if each.key.startswith(ACCEPTED))
-        self._accepted = max(accepted, default=0)
-        self._entries = {each.key: each for each in entries}
-        again = [each for each in entries if self.is_shared(each) and call_of(each)]
-        for each in again:  # a fork repeats these calls; approvals were for the first time only
-            if f"{call_of(each)}=" not in self._entries and self._entries.get(each.key) is each:
-                del self._entries[each.key]
-        start = self._entries.get(_START)
-        if start is not None and self.is_shared(start):
-            del self._entries[_START]
-        own = (each for each in entries if each.kind == "question" and not self.is_shared(each))
-        self._asked = Counter(map(call_of, own))
-        sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
-        self._sent = Counter(each.key.rstrip(_SENT) for each in sent)
-        self._used: set[str] = set()
-        self._results = {each.key for each in entries if each.kind == "result"}
-        self._begun_writes = self._settled_writes = 0
-        self._spent: dict[str, list[RunEntry]] = {}
-        for each in entries:
-            if each.kind == "model" or (each.kind == "request" and not self._is_answered(each)):
-                for index, character in enumerate(each.key):
-                    if character == "/":
-                        self._spent.setdefault(each.key[: index + 1], []).append(each)
+        self._messages = [*earlier, *said]
 
     @property
-    def owes(self) -> tuple[OwedStore, ...]:
-        """The stores that something could not be written to, each once."""
-        owed = [each for each in self._entries.values() if each.key.startswith(OWED)]
-        stores: list[OwedStore] = [store_of(each) for each in owed if not self._is_of_origin(each)]
-        return tuple(dict.fromkeys(stores))
-
-    def _is_of_origin(self, entry: RunEntry) -> bool:
-        """Return whether an entry is shared; this attempt's own have no number."""
-        return entry.number > 0 and self.is_shared(entry)
+    def run_id(self) -> RunId:
+        """The id of the run."""
+        return self.run.run_id
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """The changed instructions of a fork, as fields of its run's settings."""
         instructions = self.changes.get("instructions")
         return {"system_prompt": instructions} if isinstance(instructions, str) else {}
-
-    @property
-    def size(self) -> int:
-        """The number of entries so far."""
-        return len(self._entries)
-
-    @property
-    def begun(self) -> RunEntry | None:
-        """The entry of what the run was shown of its session, if it has one."""
-        return self._entries.get(BEGUN)
-
-    def is_shared(self, entry: RunEntry) -> bool:
-        """Return whether an entry belongs to the run that this one was forked from."""
-        return entry.number <= self._shared
-
-    def _may_differ(self, entry: RunEntry) -> bool:
-        """Return whether an answer is used even if its request differs."""
-        return self.lenient or entry.number < self._accepted
-
-    def _is_answered(self, request: RunEntry) -> bool:
-        """Return whether a request is the one that was answered, or one of another run."""
-        key = request.key.rstrip(_SENT)
-        is_latest = request.key == f"{key}{_SENT * self._sent[key]}"
-        return self.is_shared(request) or (is_latest and key in self._entries)
-
-    def _is_lost(self, request: RunEntry) -> bool:
-        """Return whether a request was cut off and not reached again."""
-        return not self._is_answered(request) and request.key.rstrip(_SENT) not in self._used
-
-    def body_of(self, entry: RunEntry) -> JsonObject:
-        """Return the data of an entry; what is shared was paid for by another run."""
-        body = data_of(entry)
-        if self.is_shared(entry):
-            for name, unpaid in _UNPAID.items():
-                known = body.get(name)
-                if isinstance(known, dict) and (name != "error" or "refused" in known):
-                    body[name] = {**known, **unpaid}
-            body |= {"spent": {}, "usage": []}
-        return body
-
-    def used(self, keys: Iterable[str]) -> int:
-        """Return how many of these entries were used."""
-        return sum(key in self._used for key in keys)
 
     def sources(self, clock: Clock) -> tuple[Clock, IdSource]:
         """Return the clock and ids of this run, with the durations of another clock."""
@@ -280,9 +351,9 @@ class RunJournal:
 
     def find(self, key: str) -> RunEntry | None:
         """Return the recorded entry of a key, and advance the run's time to it."""
-        entry = self._entries.get(key)
+        entry = self.entries.get(key)
         if entry is not None:
-            self._used.add(key)
+            self.entries.used.add(key)
             self._arrive(entry.at)
         elif self.record is None and not key.endswith(("?", "=")):
             raise ReplayEnded(self.run_id, key)
@@ -310,7 +381,7 @@ class RunJournal:
             self.record, RunRecord.append, None, self.run_id, self.holder, entry, durable=durable, later=later
         )
         order = recorded(self.run_id, written)
-        self._entries[key] = entry
+        self.entries[key] = entry
         self._arrive(now)
         if order is None:
             self._begun_writes += 1
@@ -327,8 +398,8 @@ class RunJournal:
         if getattr(self.record, "owe", None) is None:  # a custom record need not know of it
             return
         key = f"{OWED}{store}:{_branch_of(self).name('o')}"
-        known = self._entries.get(key)
-        if known is not None and not self._is_of_origin(known):
+        known = self.entries.get(key)
+        if known is not None and not self.entries.is_shared(known):
             self._arrive(known.at)
             return
         body: JsonObject = {name: encode(value) for name, value in written.items()}
@@ -378,7 +449,7 @@ class RunJournal:
             return request
         read = await ask_record(self.record, RunRecord.entries, tuple, self.run_id)
         notes = [each for each in read.value_or(()) if each.key.startswith(f"{_ORDER}{request.kind} ")]
-        own = [each for each in notes if not self.is_shared(each)]
+        own = [each for each in notes if not self.entries.is_shared(each)]
         if not own:
             return evolve(request, by="another process")
         note = own[0 if request.kind in ("stop", "cancel") else -1]
@@ -402,17 +473,17 @@ class RunJournal:
         """
         key = _branch_of(self).name("m")
         entry = self.find(key)
-        self._used.add(key)
+        self.entries.used.add(key)
         if request.purpose == "think":
             for _, shared in self._messages[len(self._message_places) :]:
                 if entry is None or entry.number > shared:
                     self._message_places.append(len(request.messages))
-        sent = self._sent[key]
+        sent = self.entries.sent[key]
         if entry is None:
             return key, None, sent
-        body = self.body_of(entry)
+        body = self.entries.body_of(entry)
         asked = body.get("asked")
-        if asked != fingerprint(request) and not self._may_differ(entry):
+        if asked != fingerprint(request) and not self.entries.may_differ(entry):
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
         return key, answer_in(body), max(0, sent - 1)
 
@@ -426,8 +497,8 @@ class RunJournal:
             request, model = evolve(request, model=changed), changed
         await self._stop_at_end()
         await self.settle()
-        self._sent[key] += 1
-        await self.keep(f"{key}{_SENT * self._sent[key]}", "request", {"model": model}, later=True)
+        self.entries.sent[key] += 1
+        await self.keep(self.entries.sent_key(key), "request", {"model": model}, later=True)
         if self._message_places and request.purpose == "think":
             messages = list(request.messages)
             for (text, _), at in reversed([*zip(self._messages, self._message_places, strict=False)]):
@@ -446,15 +517,8 @@ class RunJournal:
         """Count the usage of a call of a service that is not made again."""
         if self.account is not None:
             self.account.add(decoded(body.get("usage", []), tuple[RunUsage, ...]))
-            for entry in self._spent.get(f"{key}/", ()):
-                self.account.add(self._spent_by(entry))
-
-    def _spent_by(self, entry: RunEntry) -> Sequence[RunUsage]:
-        """Return the usage of an answer, or of a request that was cut off."""
-        body = self.body_of(entry)
-        if entry.kind == "request":
-            return (unknown_usage(str(body.get("model"))),)
-        return attempts_of(answer_in(body))
+            for entry in self.entries.within.get(f"{key}/", ()):
+                self.account.add(self.entries.spent_by(entry))
 
     async def count_rest(self, place: object = "") -> None:
         """Count the calls in the record that a run which ends has not reached again.
@@ -465,18 +529,8 @@ class RunJournal:
         if self.account is None or self.record is None:
             return
         await self._count_sub_runs(self.account, self.record, place)
-        rest = [
-            each for each in self._entries.values() if not self.is_shared(each) and each.key not in self._used
-        ]
-        ended = tuple(
-            f"{each.key.rstrip('=')}/"
-            for each in self._entries.values()
-            if each.kind in ("service", "result")
-        )
-        for entry in rest:
-            if entry.key.startswith(ended):  # its usage is that of the call around it
-                continue
-            body = self.body_of(entry)
+        for entry in self.entries.left():
+            body = self.entries.body_of(entry)
             if entry.kind == "service":
                 self.count_service(entry.key, body)
             elif entry.kind == "result":
@@ -487,29 +541,28 @@ class RunJournal:
                 if result is None or result.origin in TRIED:
                     self.account.count_calls(1)
                 await self._take_in(body)
-            elif entry.kind == "model" or (entry.kind == "request" and self._is_lost(entry)):
-                self.account.add(self._spent_by(entry))
+            elif entry.kind in ("model", "request"):
+                self.account.add(self.entries.spent_by(entry))
 
     async def _count_sub_runs(self, account: UsageAccount, record: RunRecord, place: object) -> None:
         """Count the sub-runs in the record that no result of a call has."""
         known = {*self.reached}
-        for entry in self._entries.values():
-            if entry.kind == "result":
-                body = cast(dict[str, Any], data_of(entry))
-                known.update(body.get("runs", ()), (each["run_id"] for each in body.get("sub_runs", ())))
+        for entry in self.entries.results():
+            body = cast(dict[str, Any], data_of(entry))
+            known.update(body.get("runs", ()), (each["run_id"] for each in body.get("sub_runs", ())))
         every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
         runs = await ask_record(record, RunRecord.runs, tuple, every)
         for run in runs.value_or(()):
             if run.parent == self.run_id and run.run_id not in known and not run.is_held:
                 entries = await ask_record(record, RunRecord.entries, tuple, run.run_id)
-                left = RunJournal(run, entries.value_or(()), self._clock, record=record)
+                left = RunJournal(run, RecordedEntries(run, entries.value_or(())), self._clock, record=record)
                 left.account = UsageAccount(account)
                 self.reached[run.run_id] = left
         for below in self.reached.values():
             if below is not None and below.account is not None:
                 await below.count_rest(place)
                 caller = CALLER.get()
-                if caller is not None and _COUNTED in below._entries:
+                if caller is not None and _COUNTED in below.entries:
                     caller.take_in((), {place: below.account.models})
 
     # --- tool calls ---------------------------------------------------------------------------------------
@@ -518,9 +571,8 @@ class RunJournal:
         """Set the state of the session to that after the recorded calls, once."""
         if self.state is None:
             self.state = state
-            results = [each for each in self._entries.values() if each.kind == "result"]
-            for entry in sorted(results, key=lambda each: each.number):
-                body = self.body_of(entry)
+            for entry in self.entries.results():
+                body = self.entries.body_of(entry)
                 if isinstance(known := body.get("state"), dict):  # the whole state, of earlier versions
                     state.become(known)
                 elif isinstance(changes := body.get("changes"), dict):
@@ -530,18 +582,18 @@ class RunJournal:
         """Return the outcome of a tool call, and whether it was recorded before."""
         branch = _branch_of(self)
         key = branch.name("t")
-        while (made_before := self._call_at(key)) is not None and self._may_differ(made_before):
+        while (made_before := self.entries.call_at(key)) is not None and self.entries.may_differ(made_before):
             if data_of(made_before).get("tool") == made.call.name:
                 break
             key = branch.name("t")  # an earlier version of the agent made another call here
-        if made_before is not None and not self._may_differ(made_before):
-            self._check_call(key, made.call)
-        known = self._entries.get(f"{key}=")
+        if made_before is not None and not self.entries.may_differ(made_before):
+            self.entries.check_call(key, made.call)
+        known = self.entries.get(f"{key}=")
         if known is not None:
-            self._used.add(known.key)
+            self.entries.used.add(known.key)
             self._arrive(known.at)
-            self.requests += self._asked[key]
-            body = self.body_of(known)
+            self.requests += self.entries.asked[key]
+            body = self.entries.body_of(known)
             if "doubt" in body:  # its process may have died before publishing this
                 self._publish_doubt(key, made, body["doubt"])
             await self._take_in(body)
@@ -551,7 +603,7 @@ class RunJournal:
             raise ReplayEnded(self.run_id, key)
         await self._stop_at_end()
         outcome = (
-            await self._settled(key, made.as_intended(self._entries[key])) if key in self._entries else None
+            await self._settled(key, made.as_intended(self.entries[key])) if key in self.entries else None
         )
         if outcome is None:
             outcome = await self._made(key, made, branch)
@@ -559,7 +611,7 @@ class RunJournal:
         if key in self._handled:
             kept["doubt"] = self._handled[key]
         kept.update(self._begun.pop(key, {}))
-        if f"{key}/q1?" in self._entries:  # questions to people are not published again
+        if f"{key}/q1?" in self.entries:  # questions to people are not published again
             await self.flush()
         changes = None if self.state is None else self.state.take_changes()
         if changes:
@@ -567,45 +619,10 @@ class RunJournal:
         await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
 
-    def _check_call(self, key: str, call: ToolCall) -> None:
-        """Raise ``ReplayEnded`` if the recorded call has another tool or other arguments."""
-        intent, known = self._entries.get(key), self._call_at(key)
-        tool = None if known is None else data_of(known).get("tool")
-        if tool != call.name:
-            raise ReplayEnded(self.run_id, key, f"it calls {call.name} at {key}, and the record has {tool}.")
-        if intent is not None and data_of(intent).get("arguments") != json.loads(
-            data_to_json(call.arguments)
-        ):
-            difference = f"it calls {call.name} at {key} with other arguments than the recorded ones."
-            raise ReplayEnded(self.run_id, key, difference)
-
-    def hold_to_record(self, path: str, following: str) -> None:
-        """Raise ``ReplayEnded`` if a recorded call of a branch was left out.
-
-        Args:
-            path: the path of the branch.
-            following: the key of its next call, which may be recorded; empty at its end.
-        """
-        if not self._results or (following and self._call_at(following) is not None):
-            return
-        self._results -= self._used
-        for key in sorted(self._results):
-            above = {f"{key[:index]}=" for index, character in enumerate(key) if character == "/"}
-            entry = self._entries[key]
-            if not key.startswith(path) or self._may_differ(entry) or above & self._used:
-                continue  # the result of a call has those of the calls within it
-            call, tool = key.removesuffix("="), data_of(entry).get("tool")
-            instead = f"makes a new call at {following}" if following else "ends"
-            raise ReplayEnded(self.run_id, call, f"it {instead}, and the record has one of {tool} at {call}.")
-
     def has_call(self, tool: str) -> bool:
         """Return whether the next call is one that another version made of this tool."""
-        known = self._call_at(_branch_of(self).next("t"))
-        return known is not None and self._may_differ(known) and data_of(known).get("tool") == tool
-
-    def _call_at(self, key: str) -> RunEntry | None:
-        """Return the intent of a recorded call, or the result of one that was not made."""
-        return self._entries.get(key) or self._entries.get(f"{key}=")
+        known = self.entries.call_at(_branch_of(self).next("t"))
+        return known is not None and self.entries.may_differ(known) and data_of(known).get("tool") == tool
 
     async def _made(
         self, key: str, made: RecordedCall, branch: RunBranch
@@ -613,15 +630,15 @@ class RunJournal:
         """Record the intent of a call, then make it."""
 
         async def intend(edited: JsonObject | None = None) -> None:
-            if key not in self._entries:
+            if key not in self.entries:
                 await self.keep(key, "intent", intent_data(made.call, edited), durable=not made.repeatable)
             else:
                 await self.settle()
-                self._arrive(self._entries[key].at)
+                self._arrive(self.entries[key].at)
 
         async def recorded_rule(arguments: JsonObject, ask: Callable[[], Awaitable[bool]]) -> bool:
             """Return whether a rule let a call with these arguments run at first."""
-            if key not in self._entries and f"{key}/q1?" in self._entries:
+            if key not in self.entries and f"{key}/q1?" in self.entries:
                 return False  # someone was asked, when the tool had no rule
             asked = sha256(data_to_json(arguments).encode(errors="backslashreplace")).hexdigest()
 
@@ -722,18 +739,18 @@ class RunJournal:
         self, key: str, made: RecordedCall
     ) -> Result[ToolResult, errors.ToolErrors] | None:
         tried = key
-        while f"{tried}!" in self._entries:  # it was repeated, and that call is in doubt too
+        while f"{tried}!" in self.entries:  # it was repeated, and that call is in doubt too
             tried += "!"
         question = f"{tried}?"
         told = made.with_result(None, IN_DOUBT).map(lambda result: evolve(result, origin="in_doubt"))
-        answer = self._entries.get(f"{question}=")
+        answer = self.entries.get(f"{question}=")
         request = _doubt_request(f"{self.call_key(tried)}/doubt", made)  # "?" would end the path of a URL
         if self.in_doubt == "ask" and made.approver is not None:
             self._doubts[request.approval_id] = question
             await attempt(made.approver.decide(request))  # through ``ask``, which records the answer
             answer = await self._fetched(f"{question}=")
         elif answer is None and self.in_doubt == "fail":
-            if question not in self._entries:
+            if question not in self.entries:
                 await self.keep(question, "question", question_data(request, "doubt"), durable=True)
             answer = await self._fetched(f"{question}=")
             if answer is None:
@@ -777,11 +794,11 @@ class RunJournal:
         """
         doubt = self._doubts.get(request.approval_id) if isinstance(request, ApprovalRequest) else None
         key = doubt or await self._question_key(request)
-        known = self._entries.get(f"{key}=")
+        known = self.entries.get(f"{key}=")
         if known is None:
             if self.record is None:
                 raise ReplayEnded(self.run_id, key)
-            if key not in self._entries:
+            if key not in self.entries:
                 kind = None if doubt is None else "doubt"
                 await self.keep(key, "question", question_data(request, kind), durable=True)
             outcome: list[Result[_A, errors.ServiceFailed]] = []
@@ -792,7 +809,7 @@ class RunJournal:
             if outcome:
                 await self._answer(self.record, key, outcome[0].unwrap())
             known = await self._fetched(f"{key}=")
-        elif self.record is not None and f"{key}{PUBLISHED}" not in self._entries:
+        elif self.record is not None and f"{key}{PUBLISHED}" not in self.entries:
             publish()  # the asking process died before it was logged
         if known is None:
             raise self._lost()
@@ -812,7 +829,7 @@ class RunJournal:
             await anyio.lowlevel.checkpoint()
             await self.flush()
             try:
-                if f"{question}{PUBLISHED}" not in self._entries:
+                if f"{question}{PUBLISHED}" not in self.entries:
                     await self.keep(f"{question}{PUBLISHED}", "service", {})
                 while await self._fetched(f"{question}=") is None:
                     if self._order == "lost":
@@ -833,8 +850,12 @@ class RunJournal:
         branch = _branch_of(self)
         while True:
             key = f"{branch.name('q')}?"
-            known = self._entries.get(key)
-            if known is None or not isinstance(request, ApprovalRequest) or not self._may_differ(known):
+            known = self.entries.get(key)
+            if (
+                known is None
+                or not isinstance(request, ApprovalRequest)
+                or not self.entries.may_differ(known)
+            ):
                 return key
             asked, now = (
                 cast(dict[str, Any], each["request"])
@@ -873,7 +894,7 @@ class RunJournal:
         found = await ask_record(self.record, RunRecord.entry, None, self.run_id, key)
         entry = recorded(self.run_id, found)
         if entry is not None:
-            self._entries[key] = entry
+            self.entries[key] = entry
         return entry
 
 
@@ -897,7 +918,7 @@ class RunBranch(Branch):
 
     def hold_to_record(self, kind: str) -> None:
         """Raise ``ReplayEnded`` if a recorded call of the branch was left out."""
-        self.journal.hold_to_record(self.path, self.next(kind) if kind else "")
+        self.journal.entries.hold_to_record(self.path, self.next(kind) if kind else "")
 
     async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Return the recorded result of a service call, or make the call and record it."""
@@ -907,7 +928,7 @@ class RunBranch(Branch):
         if name == "sessions.begin" and is_live:
             call = partial(_turn_or_stop, journal.run_id, call)
         key, kind = self.name(name), SERVICES[name]
-        if kind is None and not is_live and key not in journal._entries:  # it was cut off while being closed
+        if kind is None and not is_live and key not in journal.entries:  # it was cut off while being closed
             return Success(None)
         entry = journal.find(key)
         if entry is not None:
@@ -915,7 +936,7 @@ class RunBranch(Branch):
                 begun = await call()
                 if not isinstance(begun, Success):
                     return begun
-            body = journal.body_of(entry)
+            body = journal.entries.body_of(entry)
             journal.count_service(key, body)
             return outcome_in(body, "value", kind, ServiceErrors)
         await journal.settle()

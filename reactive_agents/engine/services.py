@@ -42,7 +42,7 @@ from reactive_agents.reasoning import ReasoningService
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import TaskFailed
-    from reactive_agents.core.governance import PersonRequest
+    from reactive_agents.core.governance import HandoffInfo, PersonRequest
     from reactive_agents.core.messages import ToolCall
     from reactive_agents.core.run_record import RecordedRun
     from reactive_agents.engine.run_journal import RunJournal  # imported by durable runs
@@ -168,29 +168,9 @@ _OPTIONAL = tuple(each.name for each in fields(EnginePorts) if each.default is N
 # --- handoffs -------------------------------------------------------------------------------------------
 
 
-@frozen
-class HandoffInfo:
-    """A handoff that a model asked for.
-
-    Attributes:
-        agent: name of the agent that has the conversation.
-        to_agent: name of the agent that takes it over.
-        reason: the reason in the words of the model; may be empty.
-        task: the task in the user's words.
-    """
-
-    agent: str
-    to_agent: str
-    reason: str
-    task: str
-    user: str | None
-    session: str | None
-    deps: Any = field(default=None, repr=False)
-
-
 HistoryFilter: TypeAlias = Callable[[tuple[Message, ...]], Sequence[Message]]
 """Choose the messages before the task that the other agent is shown."""
-HandoffHandler: TypeAlias = Callable[[HandoffInfo], Awaitable[None] | None]
+HandoffHandler: TypeAlias = "Callable[[HandoffInfo], Awaitable[None] | None]"
 
 
 @frozen(eq=False)

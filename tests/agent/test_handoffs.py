@@ -24,10 +24,9 @@ from reactive_agents import (
 )
 from reactive_agents.core import events
 from reactive_agents.core.errors import ModelUnavailable, TaskError
-from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.governance import ApprovalRequest, HandoffInfo
 from reactive_agents.core.messages import AssistantMessage, ToolMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
-from reactive_agents.engine.services import HandoffInfo
 from reactive_agents.testing import (
     EventRecorder,
     RecordingAuditLog,

@@ -11,7 +11,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, attempts
 from reactive_agents.adapters.llm.chat_format import read_usage
 from reactive_agents.adapters.llm.clients import Connections, on_asyncio, used_by_litellm
-from reactive_agents.adapters.llm.litellm_loader import load_litellm
+from reactive_agents.adapters.llm.litellm_adapter import load_litellm
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, MalformedResponse, ModelUnavailable

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Never, TypeAlias
 
+import anyio
+import anyio.to_thread
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, FailedAttempts, attempts
 from reactive_agents.adapters.llm.clients import Connections, on_asyncio
-from reactive_agents.adapters.llm.litellm_loader import is_loaded, load_litellm
 from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters, Sent, left_out, sent_with
 from reactive_agents.adapters.llm.providers import (
     alternative_model,
@@ -571,3 +575,70 @@ def _publish_refused(*fields: object) -> None:
         from reactive_agents.core.events import ModelParameterRefused
 
         publish(ModelParameterRefused, *fields)
+
+
+# --- litellm itself, which is imported and set up once: off the event loop, quiet, without retries ---
+
+
+_loading: Final = threading.Lock()
+_loaded: Final = threading.Event()
+_OURS: Final = ("reactive_agents.adapters.llm.completion", "reactive_agents.adapters.llm.catalog")
+_NOISE: Final = (
+    r"Item '\w+' on TypedDict class '\w+' is using the `ReadOnly`",
+    "Pydantic serializer warnings",
+)
+"""Warnings that pydantic raises at litellm's own classes; only litellm can fix them."""
+_DROPPED: Final = "LoggingWorker._worker_loop"
+
+
+async def load_litellm() -> None:
+    """Import litellm in a worker thread, once; that takes seconds."""
+    if not _loaded.is_set():
+        await anyio.to_thread.run_sync(_load, abandon_on_cancel=True)
+
+
+def is_loaded() -> bool:
+    """Return whether litellm is loaded."""
+    return _loaded.is_set()
+
+
+def _load() -> None:
+    with _loading:
+        if not _loaded.is_set():
+            _import_litellm()
+            _loaded.set()
+
+
+def _import_litellm() -> None:
+    # litellm contains these lists, but would download newer ones at import and at the first request
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
+    import litellm
+
+    # modules that these packages would otherwise import on the event loop, during the first request
+    for name in ("httpcore", "openai.resources.chat", "stamina", *_OURS):
+        import_module(name)
+    from reactive_agents.adapters.llm.completion import scope_clients
+
+    litellm.suppress_debug_info = True
+    litellm.num_retries = 0
+    # for embeddings it treats zero retries as unset, and uses this
+    litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
+    # to count the tokens of a prompt it would download the tokenizer of the model's family
+    litellm.disable_hf_tokenizer_download = True
+    # plain httpx closes its connections on request; the aiohttp transport leaves sessions behind
+    litellm.disable_aiohttp_transport = True
+    for noise in _NOISE:
+        warnings.filterwarnings("ignore", message=noise, category=UserWarning)
+    if "LITELLM_LOG" not in os.environ:
+        # the caller gets every failure as a value; litellm would also print it with a stack trace
+        for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        # it drops the task of its callbacks when another event loop asks a model, and asyncio complains
+        logging.getLogger("asyncio").addFilter(lambda said: _DROPPED not in said.getMessage())
+        warnings.filterwarnings(
+            "ignore", message=f"coroutine '{_DROPPED}' was never", category=RuntimeWarning
+        )
+    scope_clients()
+    # litellm counts the tokens of every streamed prompt, and reads its tokenizer's vocabulary first
+    litellm.token_counter(model="gpt-4o", text=".")

@@ -13,13 +13,13 @@ from returns.maybe import Maybe, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.decorator import Tool, as_tool, valid_tool_name
-from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.adapters.tools.signature import ToolDefinitionError, prefixed_name
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ContextFunction, RunContext, is_of_type, type_name
-from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope, prefixed_name
+from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
 

@@ -1,11 +1,12 @@
-"""The signature and docstring of a tool function, without a schema library."""
+"""The signature, docstring and name of a tool, without a schema library."""
 
 from __future__ import annotations
 
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Container, Mapping, MutableMapping
+from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -274,3 +275,37 @@ def read_docstring(docstring: str | None) -> Documentation:
             if parameter.description
         },
     )
+
+
+_MOST_NAME = 64
+_FORBIDDEN = lazy_pattern(r"[^A-Za-z0-9_-]")
+
+
+def valid_name(name: str) -> str:
+    """Return the name with letters, digits, ``_`` and ``-``, at most 64 characters.
+
+    A longer name ends in a digest, so that names with the same beginning stay distinct.
+
+    >>> valid_name("files.read")
+    'files_read'
+    """
+    made = _FORBIDDEN.sub("_", name) or "_"
+    if len(made) <= _MOST_NAME:
+        return made
+    digest = sha256(name.encode(errors="replace")).hexdigest()[:8]
+    return f"{made[: _MOST_NAME - 9]}-{digest}"
+
+
+def prefixed_name(prefix: str, name: str, taken: Container[str], read_as: Callable[[str], str] = str) -> str:
+    """Return the valid name ``<prefix>-<name>``, with a number at its end if taken.
+
+    ``read_as``: the form of a name in which it is among those taken.
+
+    >>> prefixed_name("files", "read", {"files-read"})
+    'files-read-2'
+    """
+    candidate, number = valid_name(f"{prefix}-{name}"), 1
+    while read_as(candidate) in taken:
+        number += 1
+        candidate = valid_name(f"{prefix}-{name}-{number}")
+    return candidate

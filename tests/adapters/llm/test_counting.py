@@ -5,8 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
-from reactive_agents.adapters.llm.litellm_loader import load_litellm
+from reactive_agents.adapters.llm.litellm_adapter import LiteLLM, load_litellm
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject

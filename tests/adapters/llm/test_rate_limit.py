@@ -11,8 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from reactive_agents import AgentError, ModelSettings, ReactiveAgents
-from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
-from reactive_agents.adapters.llm.litellm_loader import load_litellm
+from reactive_agents.adapters.llm.litellm_adapter import LiteLLM, load_litellm
 from reactive_agents.adapters.llm.rate_limit import (
     LIMITS,
     Admitted,

@@ -21,17 +21,11 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.call_checks import first_problems, shorten
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.server import McpServer, read_as, shown
+from reactive_agents.adapters.tools.signature import prefixed_name, valid_name
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.texts import shortened
-from reactive_agents.core.tools import (
-    ASK_USER,
-    RESERVED_NAMES,
-    Risk,
-    ToolDefinition,
-    prefixed_name,
-    valid_name,
-)
+from reactive_agents.core.tools import ASK_USER, RESERVED_NAMES, Risk, ToolDefinition
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

@@ -14,8 +14,9 @@ from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.adapters.tools.mcp.connection import list_tools
 from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter, define_tools
 from reactive_agents.adapters.tools.mcp.server import Approval
+from reactive_agents.adapters.tools.signature import prefixed_name, valid_name
 from reactive_agents.core.json import Json
-from reactive_agents.core.tools import ToolDefinition, prefixed_name, valid_name
+from reactive_agents.core.tools import ToolDefinition
 
 FILES = McpServer("files", command="a")
 WEB = McpServer("web", command="b")
