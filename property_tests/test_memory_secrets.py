@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from property_tests.strategies import values_of, wild_texts
 from reactive_agents.adapters.memory.database import record_redactor
-from reactive_agents.adapters.memory.factory import open_memory
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.adapters.memory.service import open_memory
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.ids import AgentId, ContextId, PersonaId, TaskId
 from reactive_agents.core.json import without_surrogates

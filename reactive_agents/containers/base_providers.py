@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # each is imported when its service is switched on
     from reactive_agents.adapters.governance.budget import SqliteBudget
     from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
     from reactive_agents.adapters.governance.evidence_verifier import EvidenceVerifier
-    from reactive_agents.adapters.memory.factory import MemoryServices
+    from reactive_agents.adapters.memory.service import MemoryServices
     from reactive_agents.adapters.run_record import RecordKey
 
 
@@ -118,7 +118,7 @@ def _open_memory(
     redactor: Redactor,
     lifetimes: Lifetimes,
 ) -> MemoryServices:
-    from reactive_agents.adapters.memory.factory import open_memory
+    from reactive_agents.adapters.memory.service import open_memory
 
     embedder = open_embedder(config.embedding_model, embedder, beside=model, clock=clock, lifetimes=lifetimes)
     redactor = checked_redactor(redactor)

@@ -15,8 +15,7 @@ import pytest
 
 from reactive_agents.adapters.llm.clients import Connections
 from reactive_agents.adapters.memory import vectors
-from reactive_agents.adapters.memory.factory import open_memory
-from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK
+from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK, open_memory
 from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.memory import MemoryCandidate

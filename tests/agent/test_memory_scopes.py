@@ -186,7 +186,7 @@ async def test_a_memory_that_cannot_forget_is_named() -> None:
 
 
 async def test_a_program_remembers_and_finds_for_a_user() -> None:
-    from reactive_agents.adapters.memory.factory import open_memory
+    from reactive_agents.adapters.memory.service import open_memory
     from reactive_agents.core.ids import AgentId
     from reactive_agents.core.memory import MemoryCandidate
     from reactive_agents.testing import FakeClock, SequentialIds

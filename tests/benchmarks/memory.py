@@ -10,7 +10,7 @@ from pathlib import Path
 from attrs import evolve
 
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
+from reactive_agents.adapters.memory.service import MemoryServices, open_memory
 from reactive_agents.adapters.memory.vectors import embedded
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.core.memory import MemoryEntry

@@ -27,8 +27,8 @@ from reactive_agents.adapters.governance.audit_log import (
 from reactive_agents.adapters.governance.budget import BUDGET, BudgetState, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SpendingTotal, SqliteCostTracker
 from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
-from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.adapters.memory.service import MemoryServices, open_memory
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
 from reactive_agents.adapters.run_record import RUNS, SqliteRunRecord
 from reactive_agents.adapters.sqlite import version_of

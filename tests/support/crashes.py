@@ -22,7 +22,7 @@ from attrs import evolve
 
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
-from reactive_agents.adapters.memory.factory import open_memory
+from reactive_agents.adapters.memory.service import open_memory
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.codec import encode
 from reactive_agents.core.governance import AuditEntry, SpendingRecord

@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, verify
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
-from reactive_agents.adapters.memory.factory import open_memory
+from reactive_agents.adapters.memory.service import open_memory
 from reactive_agents.core.ids import AgentId, PlanId
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds

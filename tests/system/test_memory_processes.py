@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys, anyio
 from attrs import evolve
-from reactive_agents.adapters.memory.factory import open_memory
+from reactive_agents.adapters.memory.service import open_memory
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds

@@ -1,10 +1,11 @@
-"""The memory service on an SQLite file or a Postgres database."""
+"""The memory services on an SQLite file or a Postgres database."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from os import PathLike, fspath
 from threading import Lock
 
 import anyio.to_thread
@@ -13,7 +14,7 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.database import MemoryStore, record_redactor
+from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
 from reactive_agents.adapters.memory.extraction import (
     Extractor,
     extract_memories,
@@ -21,6 +22,7 @@ from reactive_agents.adapters.memory.extraction import (
     facts_by_model,
 )
 from reactive_agents.adapters.memory.recall import RecallQuery, fused, recall
+from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
 from reactive_agents.adapters.memory.search import fingerprint, keyword_pairs, keywords_of, one_line, words_of
 from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
@@ -409,3 +411,59 @@ class MemoryArchive:
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions; return their number."""
         return await self.database.erase("forget", lambda connection: store.forget(connection, what))
+
+
+@frozen(eq=False)
+class MemoryServices:
+    """Memory, plans, effectiveness and archive that share one file or database.
+
+    They open the file at first use, and again after :meth:`aclose`.
+    """
+
+    database: MemoryStore
+    memory: SqliteMemory
+    plans: SqlitePlanStore
+    effectiveness: SqliteEffectiveness
+    archive: MemoryArchive
+
+    @effect
+    async def open(self) -> Result[None, MemoryErrors]:
+        """Open the file now, as a check. Fails with ``MemoryUnavailable``."""
+        return await self.database.read("open", lambda _: None)
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self.database.aclose()
+
+
+def open_memory(
+    place: str | PathLike[str] | MemoryConfig,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    embedder: Embedder | None = None,
+    redactor: Redactor | None = None,
+    read_only: bool = False,
+) -> MemoryServices:
+    """Return the services of a memory file, which is opened at first use.
+
+    Args:
+        place: the file, created with its directories if missing, or a Postgres URL; or the options of the
+            memory with its place. ``:memory:`` keeps everything in this process while the services exist,
+            even after closing.
+        embedder, redactor: see :class:`SqliteMemory`.
+        read_only: only recall; every write fails.
+
+    Raises:
+        ValueError: ``:memory:`` is read-only.
+    """
+    config = place if isinstance(place, MemoryConfig) else MemoryConfig(fspath(place))
+    database = open_memory_store(config.path, read_only=read_only, has_vectors=embedder is not None)
+    redactor = redactor or Redactor()
+    return MemoryServices(
+        database,
+        SqliteMemory(database, config, clock=clock, ids=ids, embedder=embedder, redactor=redactor),
+        SqlitePlanStore(database, clock, redactor),
+        SqliteEffectiveness(database, clock, redactor),
+        MemoryArchive(database, clock),
+    )

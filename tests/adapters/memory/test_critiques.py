@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from returns.result import Success
 
-from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.recall import tokens_of
+from reactive_agents.adapters.memory.service import MemoryServices, open_memory
 from reactive_agents.core.memory import MemoryKind
 from reactive_agents.core.messages import Message
 from reactive_agents.effects import attempt

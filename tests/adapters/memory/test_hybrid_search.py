@@ -10,7 +10,7 @@ import pytest
 from returns.future import FutureResult
 from returns.result import Success
 
-from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
+from reactive_agents.adapters.memory.service import MemoryServices, open_memory
 from reactive_agents.core.errors import LLMErrors, ModelUnavailable
 from reactive_agents.core.memory import ForgetEntry, MemoryCandidate, MemoryContext
 from reactive_agents.effects import Effect, attempt

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from returns.result import Success
 
-from reactive_agents.adapters.memory.factory import open_memory
+from reactive_agents.adapters.memory.service import open_memory
 from reactive_agents.core.events import MemoryBootstrapped, MemoryFlushed, MemorySnapshotSaved
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.messages import SystemMessage, UserMessage

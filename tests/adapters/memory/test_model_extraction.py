@@ -9,7 +9,7 @@ import pytest
 
 from reactive_agents import AgentResult, ReactiveAgents
 from reactive_agents.adapters.memory.extraction import PURPOSE
-from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
+from reactive_agents.adapters.memory.service import MemoryServices, open_memory
 from reactive_agents.core.config import MemoryConfig, ModelTier
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import MemoryFlushed, ModelCallCompleted

@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.recall import tokens_of
-from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK, MemoryArchive, SqliteMemory
+from reactive_agents.adapters.memory.service import (
+    MOST_TASKS_AT_WORK,
+    MemoryArchive,
+    MemoryServices,
+    SqliteMemory,
+    open_memory,
+)
 from reactive_agents.core.config import MemoryConfig
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import TaskId

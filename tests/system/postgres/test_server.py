@@ -29,7 +29,7 @@ from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog,
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
 from reactive_agents.adapters.memory.database import MEMORY, VECTORS
-from reactive_agents.adapters.memory.factory import open_memory
+from reactive_agents.adapters.memory.service import open_memory
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
 from reactive_agents.adapters.postgres import MOST_CONNECTIONS, PostgresDatabase
 from reactive_agents.adapters.run_record import RUNS, SqliteRunRecord
