@@ -441,10 +441,17 @@ def _tool_settings(
     config: AgentConfig, components: AgentComponents, handoffs: tuple[Handoff, ...]
 ) -> Result[ToolSettings, InvalidConfig]:
     tools: dict[str, Tool] = {}
+    own_tools, own_files = components.tools, tuple[Path, ...]()
+    if config.skills:
+        from reactive_agents.agent.skills import read_skills, skill_tool
+
+        skills = read_skills(config.skills)
+        if isinstance(skills, Failure):
+            return Failure(skills.failure())
+        own_tools = (*own_tools, skill_tool(skills.unwrap()))
+        own_files = tuple(place for each in skills.unwrap() for place in (each.folder, each.found_in))
     external = (described_tool(each).bind(find_tool) for each in config.external_tools)
-    for found in chain(
-        map(find_tool, components.tools), external, (find_tool(each.tool()) for each in handoffs)
-    ):
+    for found in chain(map(find_tool, own_tools), external, (find_tool(each.tool()) for each in handoffs)):
         if isinstance(found, Failure):
             return Failure(found.failure())
         tool = found.unwrap()
@@ -467,7 +474,7 @@ def _tool_settings(
             config.mcp_servers,
             workspace,
             config.timeouts.tool_call_s,
-            _protected_paths(config, components) if has_tools else frozenset(),
+            _protected_paths(config, components).union(own_files) if has_tools else frozenset(),
             config.timeouts.answer_s,
             components.toolsets,
             components.tool_wrappers,

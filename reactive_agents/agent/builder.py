@@ -462,6 +462,21 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(InvalidConfig("tool_wrapper", abbreviated(wrapper), expected))
         return self._with_components(tool_wrappers=(*self.components.tool_wrappers, wrapper))
 
+    def with_skills(self, *folders: str | Path) -> Self:
+        """Add skills: instructions that the model loads when a task needs them.
+
+        They are read at ``build()``; their texts, by the tool ``load-skill``, when the model asks for them.
+
+        Args:
+            folders: each has a ``SKILL.md`` in the form of https://agentskills.io, or subfolders that
+                have one.
+        """
+        for folder in folders:
+            wrong = validation.wrong_path("skills", folder)
+            if wrong is not None:
+                return self._with_problem(wrong)
+        return self._evolve(skills=(*self.config.skills, *(os.fspath(each) for each in folders)))
+
     def with_workspace(self, path: str | Path) -> Self:
         """Choose the directory to which file tools are confined."""
         wrong = validation.wrong_path("workspace", path)

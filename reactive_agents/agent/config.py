@@ -35,6 +35,7 @@ class AgentConfig(RunSettings):
         external_tools: tools that other programs execute.
         handoffs: agents that a conversation may be handed to, as ``module:agent``.
         mcp_servers: servers whose tools the agent has too; their environment and headers are written.
+        skills: folders of skills, or folders that have such folders.
         workspace: the directory to which file tools are confined; ``None`` for the current one.
         sessions: where conversations are kept; in the process by default.
         run_log: where the events of runs are kept; ``None`` keeps none.
@@ -47,6 +48,7 @@ class AgentConfig(RunSettings):
     external_tools: tuple[config.ExternalToolConfig, ...] = ()
     handoffs: tuple[str, ...] = ()
     mcp_servers: tuple[mcp.McpServer, ...] = ()
+    skills: tuple[str, ...] = ()
     workspace: str | None = None
     sessions: config.SessionsConfig = config.SessionsConfig()
     run_log: config.RunLogConfig | None = None
