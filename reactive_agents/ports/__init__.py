@@ -414,6 +414,10 @@ class SessionStore(Protocol):
 
     A session belongs to its agent and to the user who began it: for another user there is none of its name,
     and every method that names one fails with ``SessionRefused``.
+
+    A store of several servers may have ``reserve(key, run_id, turns)`` as well, like that of this package:
+    whether the run has the session's next turn, if it has so many. Without it, responses that two of them
+    continue from one at the same moment share its conversation.
     """
 
     def begin(

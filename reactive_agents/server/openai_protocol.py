@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 import anyio
 from attrs import define, evolve, frozen
 from pydantic import BaseModel, ConfigDict, Field
-from returns.result import Failure
+from returns.result import Failure, Result
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -30,12 +30,14 @@ from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.core import errors, events
 from reactive_agents.core.content import Content
+from reactive_agents.core.conversation import SessionInfo, SessionKey
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject, json_bytes
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.tasks import AgentResult
+from reactive_agents.effects import attempt
 from reactive_agents.server import runs, web
 from reactive_agents.server.access import Principal
 
@@ -719,7 +721,7 @@ class Turns:
                 raise web.Problem(400, "invalid_value", detail, param="conversation")
             return f"resp_{root}_0_{run_id}", named
         if body.previous_response_id is not None:
-            root, turn = await self._following(agent, body.previous_response_id, user)
+            root, turn = await self._following(agent, body.previous_response_id, user, run_id)
         if (body.store is False or history) and body.previous_response_id is None:
             return f"resp_{root}_0_{run_id}", None
         session = f"resp_{root}"
@@ -758,7 +760,7 @@ class Turns:
             raise runs.session_problem(error) from None
 
     async def _following(
-        self, agent: ReactiveAgent[Any, Any], previous: str, user: str | None
+        self, agent: ReactiveAgent[Any, Any], previous: str, user: str | None, run_id: RunId
     ) -> tuple[str, int]:
         missing = web.Problem(
             404, "previous_response_not_found", "There is no such response.", param="previous_response_id"
@@ -777,7 +779,7 @@ class Turns:
         if turn > info.turns:
             raise missing
         is_busy = info.is_held or (self._agent, info.session) in self._busy  # held: by another process too
-        if turn == info.turns and not is_busy:
+        if turn == info.turns and not is_busy and await self._reserved(agent, info, run_id):
             return root, turn
         fork = secrets.token_hex(8)
         try:
@@ -786,6 +788,18 @@ class Turns:
             refused = runs.session_problem(error)
             raise missing if refused.status == 409 else refused from None
         return fork, turn
+
+    async def _reserved(self, agent: ReactiveAgent[Any, Any], info: SessionInfo, run_id: RunId) -> bool:
+        """Return whether a run has the next turn, also before those of other processes."""
+        store = agent.container.memory.sessions().value_or(None)
+        reserve = getattr(store, "reserve", None)  # a custom store need not have it
+        if reserve is None or not runs.has_lasting_sessions(agent):
+            return True
+        key = SessionKey(agent.agent_id, info.session, info.user)
+        reserved: Result[bool, Any] = await attempt(reserve(key, run_id, info.turns))
+        if isinstance(reserved, Failure):
+            raise runs.session_problem(AgentError(reserved.failure()))
+        return reserved.unwrap()
 
     def keep_until_ended(self, live: runs.LiveRun) -> None:
         """Hold the session until the run has ended."""

@@ -59,6 +59,31 @@ async def begun(store: SqliteSessions, run: RunId, key: SessionKey = KEY) -> His
     return (await attempt(store.begin(key, run, size=10_000, earlier=0))).unwrap()
 
 
+async def test_a_turn_is_reserved_by_one_process_after_the_turns_it_has_seen(tmp_path: Path) -> None:
+    clock = FakeClock()
+    here, there = (SqliteSessions(tmp_path / "sessions.db", clock=clock) for _ in range(2))
+    await begun(here, ONE)
+    assert (await attempt(here.end(KEY, ONE, turn(ONE)))) == Success(None)
+    seen = {"TWO": 1, "THREE": 1}
+    reserved: dict[str, bool] = {}
+
+    async def reserve(store: SqliteSessions, name: str, run: RunId) -> None:
+        reserved[name] = (await attempt(store.reserve(KEY, run, seen[name]))).unwrap()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(reserve, here, "TWO", TWO)
+        group.start_soon(reserve, there, "THREE", THREE)
+    assert sorted(reserved.values()) == [False, True]
+    first, other = (TWO, THREE) if reserved["TWO"] else (THREE, TWO)
+    assert (await begun(there, first)).turn == 1
+    assert (await attempt(there.end(KEY, first, turn(first)))) == Success(None)
+    assert await attempt(here.reserve(KEY, other, 1)) == Success(False), "it has a turn more by now"
+    assert isinstance(await attempt(here.reserve(evolve(KEY, user="bob"), other, 2)), Failure)
+    assert await attempt(here.reserve(KEY, other, 2)) == Success(True)
+    clock.advance(LEASE_S + 1)
+    assert await attempt(there.reserve(KEY, RunId("run-4"), 2)) == Success(True), "its process never began it"
+
+
 async def asked(store: SqliteSessions, session: str = "a") -> list[str]:
     messages = (await attempt(store.messages(AGENT, SessionId(session)))).unwrap()
     return [each.content for each in messages if isinstance(each, UserMessage)]

@@ -320,6 +320,51 @@ async def test_a_response_that_another_process_goes_on_from_is_gone_on_from_apar
     assert ("Blue it is." in texts, "Red." in texts) == (True, False)
 
 
+async def test_two_processes_that_go_on_from_one_response_at_once_have_two_conversations(
+    tmp_path: Path,
+) -> None:
+    """Both have looked at its session before either of them begins a run in it."""
+    looked = [0]
+
+    def looks_with_the_other(service: runs.AgentService) -> None:
+        look = service.session
+
+        async def session(*given: Any) -> Any:
+            found = await look(*given)
+            looked[0] += 1
+            await until(lambda: looked[0] >= 2)
+            return found
+
+        service.session = session  # type: ignore[method-assign]
+
+    made: dict[str, Any] = {}
+
+    async def ask(client: AsyncOpenAI, said: str, previous: Any) -> None:
+        made[said] = await client.responses.create(
+            model="clerk", input=said, previous_response_id=previous and previous.id
+        )
+
+    one = durable(tmp_path, say("Red or blue?"), say("Red it is."))
+    other = durable(tmp_path, say("Blue it is."))
+    apps = create_app(one), create_app(other)
+    async with listening(apps[0]) as here, listening(apps[1]) as there:
+        clients = [AsyncOpenAI(base_url=f"{each}/v1", api_key="none") for each in (here, there)]
+        await ask(clients[0], "Ask me.", None)
+        for app in apps:
+            looks_with_the_other(app.state.service)
+        async with anyio.create_task_group() as group:
+            for client, said in zip(clients, ("Red.", "Blue."), strict=True):
+                group.start_soon(ask, client, said, made["Ask me."])
+        for client in clients:
+            await client.close()
+    sessions = await one.sessions.list()
+    assert [(each.turns, each.is_held) for each in sessions] == [(2, False), (2, False)]
+    texts = sorted(
+        [str(await one.sessions.read(each.session)) for each in sessions], key=lambda t: "Red." in t
+    )
+    assert [("Blue it is." in text, "Red it is." in text) for text in texts] == [(True, False), (False, True)]
+
+
 async def test_a_conversation_is_kept_by_its_name_for_its_user() -> None:
     served = agent(say("Hello Ada."), say("You are Ada."), say("I do not know."))
     async with speaking(served) as client:

@@ -168,6 +168,29 @@ class SqliteSessions:
                 await to_the_end(partial(self.end, key, run_id, None))
         return begun
 
+    @effect
+    async def reserve(self, key: SessionKey, run_id: RunId, turns: int) -> Result[bool, SessionErrors]:
+        """Give a run the next turn of a session with so many; ``False`` if another has it.
+
+        The run has to begin within ``LEASE_S`` seconds, after which others may have the turn.
+        """
+        until = self._shared_now() + int(LEASE_S * 1e6)
+
+        def work(file: sql.Transaction) -> bool | SessionRefused:
+            shared_now = self._shared_now()
+            taken = _take_turn(file, key, run_id, until, now=self._now(), shared_now=shared_now)
+            (present,) = file.execute(
+                "SELECT count(*) FROM conversation_turns WHERE conversation ="
+                " (SELECT id FROM conversations WHERE agent = ? AND session = ?)",
+                (key.agent, key.session),
+            ).fetchone()
+            if isinstance(taken, int) and present == turns:
+                return True
+            file.execute("DELETE FROM conversation_tickets WHERE run_id = ?", (run_id,))
+            return taken if isinstance(taken, SessionRefused) else False
+
+        return _unless_refused(await self._write("reserve", work, key))
+
     async def _history_in_turn(
         self, key: SessionKey, run_id: RunId, size: int, earlier: int
     ) -> Result[History, SessionErrors]:
