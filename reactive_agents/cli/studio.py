@@ -69,6 +69,10 @@ def studio(
         int, option("--port PORT", "0 picks a free port.", min=0, max=65_535, show_default=True)
     ] = DEFAULT_PORT,
     name: Annotated[list[str] | None, option("--name HOST", "Another host name of the page.")] = None,
+    by: Annotated[
+        str | None,
+        option("--by NAME", "Who gives orders and answers, for the audit log; the studio by default."),
+    ] = None,
     browser: Annotated[bool, option("--browser", "Open the page in the browser.")] = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
@@ -88,7 +92,9 @@ def studio(
         raise output.bad_usage("studio", "nothing", _NEEDED) from None
     token = secrets.token_urlsafe(32)
     once = secrets.token_urlsafe(32) if browser else ""
-    built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())), once=once)
+    built = build_app(
+        given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())), once=once, by=by
+    )
     app = output.value_or_exit(built)
     listening = output.listening_on(host, port)
     shown = LOOPBACK if host in ("0.0.0.0", "::") else host
@@ -128,13 +134,19 @@ def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFi
 
 
 def build_app(
-    given: StudioFiles, log: str, token: str, hosts: Sequence[str], *, once: str = ""
+    given: StudioFiles,
+    log: str,
+    token: str,
+    hosts: Sequence[str],
+    *,
+    once: str = "",
+    by: str | None = None,
 ) -> Result[Any, ConfigErrors]:
     """Return the application of a studio.
 
     The agents log and record their runs in the file of the run log, so that the page shows and forks them.
     """
-    from reactive_agents.studio.app import StudioAgent, create_studio
+    from reactive_agents.studio.app import STUDIO, StudioAgent, create_studio
     from reactive_agents.studio.logged_runs import RunLibrary, RunUnreadable
     from reactive_agents.studio.records import StudioRecords
 
@@ -164,7 +176,10 @@ def build_app(
         except (OSError, ValueError, RunUnreadable) as error:
             return Failure(InvalidConfig(str(path), "a file", f"a file of runs ({error})"))
     records = StudioRecords({str(each.persona_id): each for each in given.personas})
-    return Success(create_studio(library, agents, token=token, once=once, records=records, hosts=hosts))
+    app = create_studio(
+        library, agents, token=token, once=once, records=records, hosts=hosts, by=by or STUDIO
+    )
+    return Success(app)
 
 
 def _with_stores(config: AgentConfig, log: str) -> AgentConfig:

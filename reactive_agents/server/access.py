@@ -70,6 +70,7 @@ class Principal:
         user: the only user whose runs and sessions the sender can create and access; ``None`` for a program
             that names a user for each run, and can access those of all users.
         approves: whether the sender may decide on calls that wait for approval.
+        label: the name in the audit log of a sender without user and key.
     """
 
     key: str = ""
@@ -77,6 +78,7 @@ class Principal:
     user: str | None = None
     limits: KeyLimits = KeyLimits()
     approves: bool = True
+    label: str = ""
 
     @property
     def owner(self) -> str:
@@ -86,7 +88,7 @@ class Principal:
     @property
     def name(self) -> str:
         """The name of the sender in the audit log; empty for everybody."""
-        return self.user or (f"the key {self.key}" if self.key else "")
+        return self.user or (f"the key {self.key}" if self.key else self.label)
 
     def may_use(self, agent: str) -> bool:
         """Return whether the sender may use the agent."""

@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any, Final, Literal
 
 import anyio
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 from pydantic import Field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -47,6 +47,8 @@ CONTENT_POLICY: Final = (
 )
 """The page runs only its own scripts, loads nothing from elsewhere, and creates no markup from texts."""
 
+STUDIO: Final = "the studio"
+"""Who gives orders and answers, for the audit log, if nobody else is named."""
 _HEADERS: Final = {**web.SECURITY_HEADERS, "content-security-policy": CONTENT_POLICY}
 _TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _BODY_S, _MOST_BODY, _MOST_FILE = 30.0, 2_000_000, 200_000_000
@@ -127,6 +129,7 @@ def create_studio(
     once: str = "",
     records: StudioRecords | None = None,
     hosts: Collection[str] = web.LOOPBACK_HOSTS,
+    by: str = STUDIO,
 ) -> Starlette:
     """Return the ASGI application of a studio; ``app.state.service`` manages its runs.
 
@@ -139,6 +142,7 @@ def create_studio(
             of the machine can see.
         records: the stores of the agents besides runs.
         hosts: accepted host names.
+        by: who gives orders and answers, for the audit log.
 
     Raises:
         ValueError: the token is too short, or two agents have the same name.
@@ -149,6 +153,7 @@ def create_studio(
     if len(set(names)) < len(names):
         raise ValueError(f"Two agents have the same name: {', '.join(names)}.")
     service = AgentService({each.agent.name: each.agent for each in agents}, shows_unchecked=True)
+    service.anybody = evolve(service.anybody, label=by)
     pages = _Pages(library, service, tuple(agents), records or StudioRecords())
 
     @asynccontextmanager

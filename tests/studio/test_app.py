@@ -353,7 +353,7 @@ async def test_a_call_is_approved_and_another_denied(tmp_path: Path) -> None:
         assert details["approval"] | {"copied": None} == {
             "approved": False,
             "reason": "Not this one.",
-            "by": "",
+            "by": "the studio",
             "risk": "high",
             "notice": "",
             "copied": None,
@@ -428,6 +428,30 @@ async def test_a_run_is_paused_stopped_and_cancelled(tmp_path: Path) -> None:
             assert ("was cancelled" in shown["document"]["ended"]["reason"]) == (action == "cancel")
             late = await client.post(f"/api/runs/{run_id}/orders", json={"action": "pause"})
             assert late.status_code == 409
+
+
+@pytest.mark.parametrize("by", ["the studio", "Ada"])
+async def test_orders_and_decisions_of_the_studio_are_audited_in_its_name(tmp_path: Path, by: str) -> None:
+    path = tmp_path / "runs.db"
+    turns = (call("send", text="one"), call("send", text="two"), answer("One is sent; two was denied."))
+    options: dict[str, Any] = {} if by == "the studio" else {"by": by}
+    audited = summing(path, *turns, audit=AuditConfig(str(tmp_path / "audit.db")))
+    async with studio(path, audited, **options) as client:
+        run_id = await started(client)
+        for order in ("pause", "resume"):
+            await client.post(f"/api/runs/{run_id}/orders", json={"action": order})
+        settled: list[str] = []
+        for approved in (True, False):
+            new: list[str] = []
+            while not new:
+                waiting = (await client.get(f"/api/runs/{run_id}")).json()["document"]["waiting"]
+                new = [each["id"] for each in waiting if each["id"] not in settled]
+            settled += new
+            await settled_by(client, run_id, kind="approval", id=new[0], approved=approved)
+        await ended(client, run_id)
+        entries = (await client.get("/api/audit?agent=sums")).json()["entries"]
+    told = {each["action"]: each["detail"] for each in entries}
+    assert [by in told[each] for each in ("pause", "resume", "approval", "denial")] == [True] * 4
 
 
 async def test_a_run_is_forked_at_a_step_and_compared_with_its_fork(tmp_path: Path) -> None:
