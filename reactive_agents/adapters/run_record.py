@@ -47,6 +47,8 @@ from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
+    AUDITED,
+    END_AUDITED,
     ClaimState,
     OpenQuestion,
     OwedStore,
@@ -716,12 +718,12 @@ class SqliteRunRecord:
             if row.wanted in ("stop", "cancel") and order not in (row.wanted, "cancel"):
                 return False  # it is being ended
             ends = order == "cancel" and not _is_held(row, now)  # no process would carry it out
-            file.execute(
-                "UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?",
-                ("cancelled" if ends else row.status, "" if ends else order, now, row.id),
-            )
             if ends:
+                _cancel(file, row, now)
                 _end_sub_runs(file, run_id, now)
+            else:
+                statement = "UPDATE runs SET wanted = ?, updated_us = ? WHERE id = ?"
+                file.execute(statement, (order, now, row.id))
             return True
 
         return await self._file.write("order", work, of=run_id)
@@ -1367,6 +1369,23 @@ def _release(
     return "" if released.rowcount else None
 
 
+def _cancel(file: sql.Transaction, row: _Row | _Candidate, now: int) -> int:
+    """Cancel a run that no process has; return the number of runs, which may be 0.
+
+    If its beginning is in an audit log, it owes its end to it.
+    """
+    (owes,) = file.execute(
+        "SELECT count(CASE WHEN key = ? THEN 1 END) > count(CASE WHEN key = ? THEN 1 END) FROM run_entries"
+        " WHERE run = ?",
+        (AUDITED, END_AUDITED, row.id),
+    ).fetchone()
+    return file.execute(
+        "UPDATE runs SET status = 'cancelled', wanted = ?, holder = ?, lease_until_us = 0, updated_us = ?"
+        " WHERE id = ? AND holder = ? AND status = ?",
+        (_wanted_of(["audit"] if owes else ()), _FREE if owes else "", now, row.id, row.holder, row.status),
+    ).rowcount
+
+
 def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
     """Cancel what an ended run had begun and cut off, since no one continues it.
 
@@ -1377,12 +1396,7 @@ def _end_sub_runs(file: sql.Transaction, run_id: RunId, now: int) -> None:
         for row in _candidates(file, "parent = ? AND status = 'open'", callers.pop()):
             if _is_held(row, now):
                 continue
-            ended = file.execute(
-                "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0, updated_us = ?"
-                " WHERE id = ? AND holder = ? AND status = 'open'",
-                (now, row.id, row.holder),
-            )
-            callers += [row.run_id] * ended.rowcount
+            callers += [row.run_id] * _cancel(file, row, now)
 
 
 def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:

@@ -54,6 +54,7 @@ KeyOption = Annotated[str | None, option("--key KEY", "The id of the question; o
 ByOption = Annotated[str, option("--by NAME", "Who decides, for the audit log; not for the model.")]
 OrderedByOption = Annotated[str, option("--by NAME", "Who asks for it, for the audit log.")]
 COMMAND_LINE = "the command line"
+_LATER = "the next run, recovery or worker of its agent does that"
 StepOption = Annotated[int, option("--at STEP", "The step to run again.", min=1)]
 
 
@@ -77,8 +78,24 @@ def questions(file: RecordOption) -> None:
 
 
 @runs.command()
-def cancel(run: RunArgument, file: RecordOption, by: OrderedByOption = COMMAND_LINE) -> None:
-    """Cancel a run in any process."""
+def cancel(
+    run: RunArgument,
+    file: AgentRecordOption = None,
+    by: OrderedByOption = COMMAND_LINE,
+    config: running.ConfigOption = None,
+    allow_tools_from: output.AllowedModules = None,
+) -> None:
+    """Cancel a run in any process.
+
+    With its agent, a run whose process is gone is entered in the cost and the audit log at once.
+    """
+    if config is not None:
+        agent = _recording_agent(file, config, None, None, allow_tools_from)
+        _with(agent, lambda: agent.runs.cancel(run, by=by))
+        output.report({"run_id": run, "order": "cancel"}, f"Cancelled {run}.")
+        return
+    if file is None:
+        raise output.bad_usage("--runs", "nothing", "the file or the address of the record")
     _order(file, run, "cancel", "Cancelled", by)
 
 
@@ -432,9 +449,11 @@ def _ask(
 
 def _order(file: str, run: str, order: RunOrder, told: str, by: str, reason: str = "") -> None:
     _ask(file, lambda record: give_order(record, RunId(run), order, SystemClock(), by, reason))
-    known = _ask(file, lambda record: record.find(RunId(run))) if order == "stop" else None
-    is_left = known is not None and known.status == "open" and not known.is_held
+    known = _ask(file, lambda record: record.find(RunId(run))) if order in ("stop", "cancel") else None
+    is_left = known is not None and known.status == "open" and not known.is_held and order == "stop"
     later = " No process has it: it ends so when runs resume or a worker continues it." if is_left else ""
+    if known is not None and known.owes:
+        later = f" It is not yet in {', '.join(known.owes)}: {_LATER}."
     output.report({"run_id": run, "order": order}, f"{told} {run}.{later}")
 
 

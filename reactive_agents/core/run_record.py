@@ -41,6 +41,8 @@ RunOrder: TypeAlias = Literal["", "pause", "stop", "cancel", "lost"]
 """The order of another process to a run; ``lost`` is that it belongs to another one now."""
 OwedStore: TypeAlias = Literal["sessions", "cost", "memory", "audit"]
 """A store of an agent, apart from its record, to which an ended run is written."""
+AUDITED, END_AUDITED = "audit.append1", "audit.end1"
+"""The keys of the entries that the beginning and the end of a run are in the audit log of its agent."""
 EntryKind: TypeAlias = Literal["request", "model", "intent", "result", "service", "question", "answer"]
 
 

@@ -20,7 +20,7 @@ from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import VERSION, errors
-from reactive_agents.core.codec import decode, to_json
+from reactive_agents.core.codec import decode, encode, to_json
 from reactive_agents.core.config import InDoubt
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import TaskCompleted, TaskFailed
@@ -28,6 +28,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_settings import NO_SETTINGS
 from reactive_agents.core.run_record import (
+    AUDITED,
     OwedStore,
     RecordedRun,
     RunClaim,
@@ -37,7 +38,7 @@ from reactive_agents.core.run_record import (
 )
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.effects import BRANCH, attempt, to_the_end
-from reactive_agents.engine.audit import append_to
+from reactive_agents.engine.audit import append_to, cancellation_entries
 from reactive_agents.engine.context import CALLER, RunStopped
 from reactive_agents.engine.memory import store_owed
 from reactive_agents.engine.pipeline import open_services
@@ -473,10 +474,11 @@ async def _replayed(
 
 
 async def _ended(
-    record: RunRecord, journal: RunJournal, status: RunStatus, text: str
+    record: RunRecord, journal: RunJournal, status: RunStatus, text: str, *owes: OwedStore
 ) -> Result[None, errors.RecordErrors]:
     """Store the outcome of a run, with the stores that it is still to be written to."""
-    owes, run_id, holder = journal.entries.owes, journal.run_id, journal.holder
+    owes = tuple(dict.fromkeys((*journal.entries.owes, *owes)))
+    run_id, holder = journal.run_id, journal.holder
     if not owes:  # a custom record need not know of it
         return await ask_record(record, RunRecord.end, None, run_id, holder, status, text)
     ended = await ask_record(record, RunRecord.end, None, run_id, holder, status, text, owes=owes)
@@ -629,7 +631,8 @@ def _count_ended_run(engine: AgentEngine, run: RecordedRun) -> None:
 async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
     """Cancel a run that no process holds, without its agent.
 
-    Its outcome has what the record holds of calls, tokens and cost.
+    Its outcome has what the record holds of calls, tokens and cost. It owes its entries to the audit log, if
+    its agent has one.
 
     Returns ``False`` if it is no such run, or its record cannot be read: it is as it was then.
     """
@@ -655,8 +658,10 @@ async def cancel_left(record: RunRecord, run_id: RunId, clock: Clock) -> bool:
                 tags=run.task.tags,
                 given=run.task.metadata,
             )
-            outcome = stored_outcome(Failure(cancelled_run(run, clock.now(), metadata)))
-            ended = await _ended(record, journal, *outcome)
+            status, text = stored_outcome(Failure(cancelled_run(run, clock.now(), metadata)))
+            own = [each.key for each in read.unwrap() if not journal.entries.is_shared(each)]
+            is_audited = AUDITED in own and hasattr(record, "owe")  # a custom record need not know of it
+            ended = await _ended(record, journal, status, text, *(("audit",) if is_audited else ()))
             is_ended = isinstance(ended, Success)
     except RunStopped:  # an entry cannot be read
         return False
@@ -717,19 +722,23 @@ async def _written(ports: EnginePorts, record: RunRecord, claim: RunClaim) -> tu
         _log.warning("The run %s is still not in: %s. %s", run.run_id, ", ".join(run.owes), read.failure())
         return run.owes
     own = {each.key: each for each in read.unwrap() if each.number > run.origin_entries}
+    owed = [
+        (f"{key}=", store_of(entry), data_of(entry))
+        for key, entry in own.items()
+        if key.startswith(OWED) and not key.endswith("=") and f"{key}=" not in own
+    ]
+    for key, each in cancellation_entries(run, own).items():
+        owed.append((key, "audit", {"entry": encode(each)}))
     left: dict[OwedStore, None] = {}
-    for key, entry in own.items():
-        if not key.startswith(OWED) or key.endswith("=") or f"{key}=" in own:
-            continue
-        store = store_of(entry)
-        done = await _write_owed(store, data_of(entry), ports, is_fork=run.origin is not None)
+    for key, store, body in owed:
+        done = await _write_owed(store, body, ports, is_fork=run.origin is not None)
         if isinstance(done, Failure):
             problem: Any = done.failure()
             _log.warning("The run %s is still not in %s: %s", run.run_id, store, problem.message)
             if not isinstance(problem, errors.SessionRefused):  # the session was deleted meanwhile
                 left[store] = None
                 continue
-        noted = RunEntry(f"{key}=", "service", ports.clock.now(), "{}")
+        noted = RunEntry(key, "service", ports.clock.now(), "{}")
         await ask_record(record, RunRecord.append, None, run.run_id, claim.holder, noted)
     return tuple(left)
 

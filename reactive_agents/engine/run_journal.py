@@ -37,6 +37,7 @@ from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.run_record import (
+    AUDITED,
     EntryKind,
     OwedStore,
     RecordedRun,
@@ -92,8 +93,6 @@ ACCEPTED = "accepted"
 """Begins the key of the entry that another version of the agent continues the run."""
 _SENT = "<"
 """Ends the key of the entry that a request was sent, once for each time."""
-_START = "audit.append1"
-"""The key of the audit entry of the run's start, which a fork has for itself."""
 _UNPAID: Mapping[str, JsonObject] = {
     "answer": {"refused": [], "cached": True},
     "error": {"refused": []},
@@ -102,7 +101,7 @@ _UNPAID: Mapping[str, JsonObject] = {
 """What the parts of a shared entry say of their cost."""
 _UNRECORDED_WRITES = frozenset({"sessions.end"})
 """Idempotent writes, which are not recorded and are skipped in a replay."""
-_ORDER = "order "
+ORDER = "order "
 """Begins the key of the entry that says who gave an order to the run, and why."""
 _COUNTED = "cost tracking.record1"
 """The key of the entry that the cost of a run was recorded."""
@@ -113,7 +112,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.02, 0.5
 def order_note(order: RunOrder, by: str, reason: str, now: datetime) -> RunEntry:
     """Return the entry that says who gives an order to a run, and why."""
     body = data_to_json({"by": by, "reason": reason})
-    return RunEntry(f"{_ORDER}{order or 'resume'} {now.isoformat()}", "answer", now, body)
+    return RunEntry(f"{ORDER}{order or 'resume'} {now.isoformat()}", "answer", now, body)
 
 
 class ReplayEnded(RunStopped):
@@ -153,9 +152,9 @@ class RecordedEntries(dict[str, RunEntry]):
         for each in again:  # a fork repeats these calls; approvals were for the first time only
             if f"{call_of(each)}=" not in self and self.get(each.key) is each:
                 del self[each.key]
-        start = self.get(_START)
+        start = self.get(AUDITED)
         if start is not None and self.is_shared(start):
-            del self[_START]
+            del self[AUDITED]
         own = (each for each in entries if each.kind == "question" and not self.is_shared(each))
         self.asked = Counter(map(call_of, own))
         sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
@@ -448,7 +447,7 @@ class RunJournal:
         if request.by is not None or self.record is None:
             return request
         read = await ask_record(self.record, RunRecord.entries, tuple, self.run_id)
-        notes = [each for each in read.value_or(()) if each.key.startswith(f"{_ORDER}{request.kind} ")]
+        notes = [each for each in read.value_or(()) if each.key.startswith(f"{ORDER}{request.kind} ")]
         own = [each for each in notes if not self.entries.is_shared(each)]
         if not own:
             return evolve(request, by="another process")

@@ -12,11 +12,13 @@ import anyio.lowlevel
 import pytest
 from dependency_injector.providers import Object
 from returns.maybe import Some
+from returns.result import Success
 
 from reactive_agents import AgentError, Image, ReactiveAgent, ReactiveAgents, agent_tool, tool
-from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
+from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, read_entries
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.agent.runs import give_order
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.messages import UserMessage
@@ -25,6 +27,7 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support import contents
 from tests.support.sqlite_files import audited, sqlite_file
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -270,6 +273,48 @@ async def test_what_a_sub_run_owes_is_written_after_the_next_run_of_its_agent(tm
     assert audited(tmp_path / "audit.db") == ["start", "start", "run", "run"]
     with sqlite_file(tmp_path / "runs.db") as file:
         assert file.execute("SELECT 1 FROM runs WHERE wanted <> '' OR holder <> ''").fetchall() == []
+
+
+@pytest.mark.parametrize("its_caller", ["is cancelled", "ends without it"])
+async def test_an_unfinished_sub_run_that_ends_with_its_caller_is_audited(
+    tmp_path: Path, its_caller: str
+) -> None:
+    @tool(requires_approval=True)
+    def pay() -> str:
+        """Make a payment."""
+        return "paid"
+
+    def described(*turns: Any) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*turns)).with_reasoning()
+        payer = payer.with_tools(pay).with_audit(tmp_path / "audit.db")
+        llm = ScriptedLLM(call("payer", task="Pay."), answer("It is paid."))
+        outer = ReactiveAgents.create().with_llm(llm).with_reasoning().with_approval()
+        outer = outer.with_tools(agent_tool(payer.build()))
+        return outer.with_durability(tmp_path / "runs.db", recover=False).build()
+
+    killed = described(call("pay"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: killed.run("Pay.", run_id="order-1"))
+        await until(killed.pending_approvals)
+        group.cancel_scope.cancel()
+    assert audited(tmp_path / "audit.db") == ["start", "request"]
+    if its_caller == "is cancelled":
+        record = SqliteRunRecord(tmp_path / "runs.db", clock=SystemClock())
+        assert await give_order(record, RunId("order-1"), "cancel", SystemClock()) == Success(None)
+        await record.aclose()
+    else:
+        await described().runs.stop("order-1")
+        assert (await described().runs.resume("order-1")).status == "partial"
+    with sqlite_file(tmp_path / "runs.db") as file:
+        (sub_run,) = file.execute("SELECT run_id FROM runs WHERE parent = 'order-1'").fetchone()
+    known = await described().runs.find(sub_run)
+    assert (known.status, known.owes) == ("cancelled", ("audit",))
+    await described(answer("It is paid.")).run("Ask the payer.", run_id="order-2")
+    entries = [
+        each.entry for each in read_entries(tmp_path / "audit.db").unwrap() if each.entry.run_id == sub_run
+    ]
+    assert [each.action for each in entries] == ["start", "request", "cancel", "run"]
+    assert entries[2].detail == "Cancelled by the end of its caller."
 
 
 async def test_the_image_of_a_turn_that_is_owed_stays_until_its_session_has_it(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from reactive_agents.agent.runs import Runs
 from reactive_agents.core.events import ApprovalRequested
 from reactive_agents.testing import EventRecorder, RecordedRunPlayer, ScriptedLLM, answer, call, say
 from tests.support.command_line import command
-from tests.support.sqlite_files import sqlite_file
+from tests.support.sqlite_files import audited, sqlite_file
 from tests.support.waiting import until
 
 QUESTION = "What is 17 * 23?"
@@ -456,6 +456,34 @@ def test_an_interrupted_run_is_cancelled_by_the_command(tmp_path: Path) -> None:
     assert again.exit_code == 1
     assert json.loads(again.stdout)["error"]["tag"] == "RunRefused"
     assert command("runs", "pause", "mail", "--runs", tmp_path / "none.db").exit_code == 2
+
+
+@pytest.mark.parametrize("by", ["the command", "its agent"])
+def test_an_interrupted_run_that_the_command_cancels_is_audited(
+    tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, audit = tmp_path / "runs.db", tmp_path / "audit.db"
+    anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann")), audit))
+    order: tuple[Any, ...] = "runs", "cancel", "mail", "--by", "ada"
+    if by == "its agent":
+        monkeypatch.syspath_prepend(tmp_path)
+        made = f"mailer({str(record)!r}, ScriptedLLM(), {str(audit)!r})"
+        text = f"from tests.cli.test_recorded_runs import *\nclerk = {made}"
+        (tmp_path / "mailing.py").write_text(text)
+        assert command(*order, "--config", "mailing:clerk").stdout == "Cancelled mail.\n"
+    else:
+        later = "It is not yet in audit: the next run, recovery or worker of its agent does that."
+        assert command(*order, "--runs", record).stdout == f"Cancelled mail. {later}\n"
+        assert audited(audit) == ["start", "request"]
+        anyio.run(mailer(record, ScriptedLLM(), audit).runs.recover)
+    assert audited(audit) == ["start", "request", "cancel", "run"]
+    entries = [each.entry for each in read_entries(audit).unwrap()][2:]
+    assert {each.run_id for each in entries} == {"mail"}
+    assert entries[0].detail == "Cancelled by ada."
+    assert (entries[1].status, "was cancelled" in entries[1].detail) == ("failed", True)
+    anyio.run(mailer(record, ScriptedLLM(), audit).runs.recover)
+    assert len(audited(audit)) == 4
+    assert anyio.run(mailer(record, ScriptedLLM()).runs.find, "mail").owes == ()
 
 
 def test_an_interrupted_run_that_is_stopped_by_the_command_ends_with_what_it_has(tmp_path: Path) -> None:
