@@ -778,6 +778,17 @@ class SqliteRunRecord:
         return await self._file.read("runs", work)
 
     @effect
+    async def count_queued(
+        self, agent_id: AgentId, user: str | None, at_most: int
+    ) -> Result[int, RecordErrors]:
+        """Count the runs of an agent that no worker has begun, of a user or of all."""
+        where, values = sql.where({"agent = ?": agent_id, "status = ?": "queued", '"user" = ?': user})
+        statement = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE {where} LIMIT ?) AS counted"
+        return await self._file.read(
+            "count", lambda file: int(file.execute(statement, (*values, at_most)).fetchone()[0])
+        )
+
+    @effect
     async def add(self, run: RecordedRun, *entries: RunEntry) -> Result[bool, RecordErrors]:
         """Add a run with its first entries; ``False`` if its id exists."""
         now, sealed = self._now(), self._seal.entries(entries)

@@ -120,6 +120,20 @@ class Runs(Generic[R]):
         chosen = RunFilter(self.engine.settings.agent_id, state, user, limit=limit)
         return await value_of(self._record.runs(chosen))
 
+    async def count_queued(self, user: str | None = None, *, at_most: int = MOST) -> int:
+        """Return how many runs of the agent wait in queues, paused ones too.
+
+        Args:
+            user: only those of this user.
+            at_most: the number up to which they are counted.
+        """
+        count = getattr(self._record, "count_queued", None)
+        if count is not None:
+            return cast(int, await value_of(count(self.engine.settings.agent_id, user, at_most)))
+        listed = [*await self.list(state="queued", user=user, limit=at_most)]  # a custom record lists them
+        listed += await self.list(state="paused", user=user, limit=at_most)
+        return sum(each.status == "queued" for each in listed)
+
     async def find(self, run_id: str) -> RecordedRun:
         """Return a run."""
         run = await value_of(self._record.find(RunId(run_id)))

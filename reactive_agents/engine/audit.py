@@ -194,8 +194,7 @@ def cancellation_entries(run: RecordedRun, entries: Mapping[str, RunEntry]) -> d
     outcome = recorded_outcome(run)
     noted = (data_of(each).get("entry") for key, each in entries.items() if key.startswith(f"{OWED}audit:"))
     has_end = any(isinstance(each, dict) and each.get("action") == "run" for each in noted)
-    is_left = run.status == "cancelled" and isinstance(outcome, Failure) and END_AUDITED not in entries
-    if not is_left or has_end or AUDITED not in entries:
+    if run.status != "cancelled" or not isinstance(outcome, Failure) or has_end or AUDITED not in entries:
         return {}
     from reactive_agents.core.governance import AuditEntry, signed  # of agents with an audit log
 

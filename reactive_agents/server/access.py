@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import anyio
 from attrs import define, evolve, field, frozen
 from returns.result import Failure
 from starlette.requests import Request
@@ -47,7 +48,9 @@ class KeyLimits:
         run_s: seconds after which a run is stopped with its partial result; while it waits for a person, or
             is paused, they stand still.
         queued: the maximum of runs in the queue that no worker has begun, of its user or, without one, of
-            all; counted anew in the record once this process has added so many.
+            all; counted in the record, so that all processes with it count the same ones.
+
+    The others are counted by each process.
     """
 
     requests_per_minute: int = 600
@@ -311,15 +314,14 @@ class KeyUse:
         runs: the number of runs in progress.
         streams: the number of open streams.
         requests_left: the number of requests that may come at once, at ``counted_at``.
-        queued: the number of runs in the queue, when it was last counted, and those added since; ``None``
-            before.
+        queueing: held while a run is put into the queue.
     """
 
     requests_left: float
     counted_at: float
     runs: int = 0
     streams: int = 0
-    queued: int | None = None
+    queueing: anyio.Lock = field(factory=anyio.Lock)
 
     def holds_something(self, now: float) -> bool:
         """Return whether the use differs from a new one, as for a minute after it."""

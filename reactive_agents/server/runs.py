@@ -234,9 +234,10 @@ class AgentService:
             elsewhere = not (here or asked.tools)
             if self._queue is not None and run_id is not None and elsewhere:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
-                if asked.key is None or await _unless_missing(served.runs.find(run_id)) is None:
-                    await self._count_queued(principal)
-                await served.runs.submit(queued)
+                async with self.uses.of(principal).queueing:  # so that each one counts those before it
+                    if asked.key is None or await _unless_missing(served.runs.find(run_id)) is None:
+                        await self._refuse_full_queue(principal)
+                    await served.runs.submit(queued)
                 return _without_secrets(await served.runs.find(run_id), served)
             if asked.key is not None and run_id is not None and durable and elsewhere:
                 begun = await _begun(served, run_id, task)
@@ -267,23 +268,14 @@ class AgentService:
             raise _refused(AgentError(refusal))
         return live
 
-    async def _count_queued(self, principal: Principal) -> None:
-        """Count a run that is put into the queue.
-
-        Raises:
-            Problem: too many wait there.
-        """
-        use, most, user = self.uses.of(principal), principal.limits.queued, principal.user
-        if use.queued is None or use.queued >= most:
-            found = list[RecordedRun]()
-            for agent in filter(is_durable, self.agents.values()):
-                found += await agent.runs.list(state="queued", user=user, limit=most)
-                found += await agent.runs.list(state="paused", user=user, limit=most)
-            use.queued = sum(each.status == "queued" for each in found)
-        if use.queued >= most:
-            detail = f"The key may have {most} runs in the queue that have not begun."
-            raise Problem(429, "too-many-queued", detail, headers={"retry-after": "5"})
-        use.queued += 1
+    async def _refuse_full_queue(self, principal: Principal) -> None:
+        """Raise a ``Problem`` if too many runs wait in the queue, whoever put them there."""
+        left = principal.limits.queued
+        for agent in filter(is_durable, self.agents.values()):
+            left -= await agent.runs.count_queued(principal.user, at_most=max(1, left))
+            if left <= 0:
+                detail = f"The key may have {principal.limits.queued} runs in the queue that have not begun."
+                raise Problem(429, "too-many-queued", detail, headers={"retry-after": "5"})
 
     async def _conduct(
         self,

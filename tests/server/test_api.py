@@ -1228,6 +1228,36 @@ async def test_a_key_has_a_limit_of_runs_that_wait_in_the_queue(tmp_path: Path) 
         assert (await submitted(client, ada)).status_code == 201
 
 
+async def test_the_limit_of_queued_runs_is_one_for_all_processes_with_the_record(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path)
+    ada = bearer(keys, "k", user="ada", limits=KeyLimits(queued=3))
+
+    def served() -> Any:
+        agent = builder(forever(say("Done."))).with_durability(tmp_path / "runs.db").build()
+        return create_app(agent, keys=keys, queue="web", work=False)
+
+    statuses: list[int] = []
+
+    async def submit(client: httpx.AsyncClient) -> None:
+        statuses.append((await client.post("/v1/runs", json={"task": "Do it."})).status_code)
+
+    async with asking(served(), ada) as one, asking(served(), ada) as other:
+        for client in (one, other, one, other, one):
+            await submit(client)
+        assert statuses == [201, 201, 201, 429, 429]
+    async with asking(
+        create_app(
+            builder().with_durability(tmp_path / "of_one.db").build(), keys=keys, queue="web", work=False
+        ),
+        ada,
+    ) as one:
+        statuses.clear()
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(submit, one)
+        assert sorted(statuses) == [201, 201, 201, 429, 429], "at once, too"
+
+
 async def test_a_run_of_another_process_is_stopped_and_the_audit_log_says_by_whom(tmp_path: Path) -> None:
     wait, arrived = waiting_tool()
     keys, audit = keys_in(tmp_path), tmp_path / "audit.db"
