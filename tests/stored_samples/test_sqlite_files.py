@@ -57,6 +57,7 @@ from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call
 from reactive_agents.testing.core import START
+from tests.agent.test_owed_stores import WRITTEN, clerk, counts
 from tests.support.embedders import ToyEmbedder
 from tests.support.spending import check_totals
 
@@ -326,6 +327,21 @@ async def test_recorded_runs_are_read_and_go_on(tmp_path: Path, version: int) ->
     connection = sqlite3.connect(path)
     assert version_of(connection, RUNS) == RUNS.newest
     connection.close()
+
+
+async def test_what_a_recorded_run_owes_is_read_and_written_to_its_stores(tmp_path: Path) -> None:
+    """Its outcome says how many messages it was shown, which another entry has."""
+    for name in ("runs", "sessions"):
+        sample(f"{name}_owing.db", tmp_path).rename(tmp_path / f"{name}.db")
+    later = clerk(tmp_path)
+    assert (await later.runs.find("order-1")).owes == ("memory", "cost", "audit", "sessions")
+    ended = await later.run("Pay.", run_id="order-1", session="s", user="ann")
+    assert [each.content for each in ended.history] == ["I am Ann.", "Hello Ann."]
+    assert (await later.runs.find("order-1")).owes == ()
+    assert counts(tmp_path) == {**WRITTEN, "sessions": 2, "audit": 1}
+    said = [each.content for each in await later.sessions.read("s")]
+    assert said[:3] == ["I am Ann.", "Hello Ann.", "Pay."]
+    await later.aclose()
 
 
 _KILLED = """

@@ -362,7 +362,7 @@ def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:
 
 def _model_rows(spending: SpendingRecord) -> Iterator[tuple[str | int, ...]]:
     named = (evolve(each, model=sqlite.storable(each.model)) for each in spending.models)
-    for each in by_model(named):
+    for each in sorted(by_model(named), key=lambda one: one.model):  # runs lock their sums in one order
         usage = each.usage
         yield (
             sqlite.storable(spending.run_id),

@@ -162,6 +162,13 @@ async def test_a_run_of_several_models_counts_with_each_and_once_in_the_others(
     assert [(each.name, each.runs) for each in by_run] == [("r4", 1), ("r3", 1), ("r2", 1), ("r1", 1)]
 
 
+def test_runs_lock_the_sums_of_their_models_in_one_order_whichever_they_asked_first() -> None:
+    """Two transactions on a server that lock them in different orders are a deadlock."""
+    for models in ((BIG, SMALL), (SMALL, BIG)):
+        rows = cost_tracker._model_rows(evolve(FIRST, models=models))
+        assert [model for _, model, *_ in rows] == ["big", "small"]
+
+
 async def test_a_run_that_asked_no_model_is_a_run_all_the_same(tracker: SqliteCostTracker) -> None:
     idle = evolve(FIRST, run_id=RunId("r4"), agent_id=AgentId("idle"), models=())
     assert await attempt(tracker.record(idle)) == Success(None)
