@@ -260,7 +260,12 @@ class Embedder(Protocol):
 
 
 class MemoryService(Protocol):
-    """Memory across runs; every method fails with ``MemoryUnavailable``."""
+    """Memory across runs; every method fails with ``MemoryUnavailable``.
+
+    A durable run whose process is killed after :meth:`flush`, before its record says so, calls it again with
+    an equal task, whose id is that of the first time. A memory that has the method ``holds(task)`` is asked
+    before that whether it has stored the task, and is then not called twice.
+    """
 
     def bootstrap(self, agent_id: AgentId, task: Task) -> Effect[memory.MemoryContext, MemoryErrors]:
         """Return the memories that are relevant to a task, within the token budget."""
@@ -1076,7 +1081,12 @@ class Verifier(Protocol):
 
 
 class AuditLog(Protocol):
-    """An append-only log of actions."""
+    """An append-only log of actions.
+
+    A durable run whose process is killed after :meth:`append`, before its record says so, appends the entry
+    again when it continues: one that is equal in all fields but ``at``. A log that has the method
+    ``holds(entry)`` is asked before that whether it has the entry of the run, and is then not given it twice.
+    """
 
     def append(self, entry: governance.AuditEntry) -> Effect[None, ServiceFailed]:
         """Add an entry; durable when the effect ends."""
