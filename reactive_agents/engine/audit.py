@@ -232,6 +232,8 @@ async def audit_requests(services: EngineServices) -> None:
             await _after_start(services)
             entry = _entry(request.kind, services, detail=f"{detail.rstrip('.')}.", at=request.at)
             appended = await append_to(services.ports.audit.unwrap(), entry, again=again)
+            if isinstance(appended, Failure) and journal is not None:
+                await journal.owe("audit", f"{request.kind} {entry.at.isoformat()}", entry=entry)
         except BaseException:  # such as a cancellation of the run, at whose end it is entered
             requests.insert(0, made)
             raise

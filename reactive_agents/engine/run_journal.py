@@ -388,15 +388,16 @@ class RunJournal:
             self._settled_writes = max(begun, self._settled_writes)
             self.follow(order)
 
-    async def owe(self, store: OwedStore, **written: object) -> None:
+    async def owe(self, store: OwedStore, name: str = "", **written: object) -> None:
         """Record what could not be written to a store, so that it is written later.
 
         Args:
+            name: of something that comes at any time; otherwise named by its place in the run.
             written: what is written, each of a type of its own.
         """
         if getattr(self.record, "owe", None) is None:  # a custom record need not know of it
             return
-        key = f"{OWED}{store}:{_branch_of(self).name('o')}"
+        key = f"{OWED}{store}:{name or _branch_of(self).name('o')}"
         known = self.entries.get(key)
         if known is not None and not self.entries.is_shared(known):
             self._arrive(known.at)

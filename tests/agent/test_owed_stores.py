@@ -19,6 +19,7 @@ from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, read_e
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.agent.runs import give_order
+from reactive_agents.core.events import AgentEvent, ToolCallCompleted
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.messages import UserMessage
@@ -273,6 +274,25 @@ async def test_what_a_sub_run_owes_is_written_after_the_next_run_of_its_agent(tm
     assert audited(tmp_path / "audit.db") == ["start", "start", "run", "run"]
     with sqlite_file(tmp_path / "runs.db") as file:
         assert file.execute("SELECT 1 FROM runs WHERE wanted <> '' OR holder <> ''").fetchall() == []
+
+
+async def test_who_gave_an_order_is_in_the_audit_log_later_if_it_was_full(tmp_path: Path) -> None:
+    agent = clerk(tmp_path, *PAYS, fills=["audit"])
+
+    def order(event: AgentEvent) -> None:
+        if isinstance(event, ToolCallCompleted):
+            for give, by in ((agent.pause, "Ann"), (agent.resume, "Bob")):
+                assert give(event.task_id, by=by) == Success(None)
+
+    agent.subscribe(order)
+    await agent.run("Pay.", run_id="order-1")
+    empty_disk(tmp_path, ["audit"])
+    for _ in range(2):
+        await clerk(tmp_path).runs.recover()
+    assert (await clerk(tmp_path).runs.find("order-1")).owes == ()
+    entries = [each.entry for each in read_entries(tmp_path / "audit.db").unwrap()]
+    assert [each.action for each in entries] == ["start", "pause", "resume", "run"]
+    assert [each.detail for each in entries[1:3]] == ["Paused by Ann.", "Resumed by Bob."]
 
 
 @pytest.mark.parametrize("its_caller", ["is cancelled", "ends without it"])
