@@ -377,8 +377,7 @@ class _DurableRun:
                 raise
             error: errors.RuntimeErrors = stopped.error
             if stopped.is_lost and await journal.is_deleted():
-                told = f"Run {run_id!r} was deleted from its record while it was under way."
-                error = errors.ExecutionError(told, task.id, "agent-loop", errors.LeaseLost(run_id))
+                error = journal.deleted_error
             elif isinstance(error, errors.RunInterrupted) and error.run_id != run_id:  # its caller goes on
                 reason = f"its sub-run {error.run_id!r} cannot go on: {error.reason}"
                 error = evolve(error, run_id=run_id, reason=reason)

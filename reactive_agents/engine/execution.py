@@ -32,6 +32,7 @@ from reactive_agents.core.run_context import SessionState
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import USAGE_RECORDER
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, effect, to_the_end
 from reactive_agents.engine.audit import audit_requests
 from reactive_agents.engine.context import (
@@ -309,9 +310,23 @@ class ExecutionEngine:
             return Failure(self._fail_now(phase_error(handle.phase, error, services), services))
 
     async def _end_stopped(self, services: EngineServices, journal: RunJournal, *, is_lost: bool) -> None:
-        """End the session's turn of a recorded run, unless another process has both now."""
-        if not is_lost or await journal.is_deleted():
+        """End the session's turn of a recorded run, unless another process has both now.
+
+        A run that was deleted from its record has no next process, so its cost and its end are recorded now.
+        """
+        is_deleted = is_lost and await journal.is_deleted()
+        if is_deleted or not is_lost:
             await end_turn(None, services)
+        if is_deleted and services.handle.caller is None:  # the others count for their callers
+            handle, outside, of_nobody = services.handle, BRANCH.set(None), OWNER.set((None, None))
+            try:
+                context = handle.fail(journal.deleted_error)
+                # its user may have wanted to be forgotten
+                handle.context = replaced(context, task=evolve(context.task, user=None))
+                await close_failed_run(handle.context, evolve(services, journal=None))
+            finally:
+                BRANCH.reset(outside)
+                OWNER.reset(of_nobody)
 
     async def _end_interrupted(self, services: EngineServices) -> None:
         """End the session's turn of a recorded run, and publish that it stops."""

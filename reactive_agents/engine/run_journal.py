@@ -878,6 +878,12 @@ class RunJournal:
             return False
         return await ask_record(self.record, RunRecord.find, None, self.run_id) == Success(None)
 
+    @property
+    def deleted_error(self) -> errors.ExecutionError:
+        """The error of a run that was deleted from its record."""
+        told = f"Run {self.run_id!r} was deleted from its record while it was under way."
+        return errors.ExecutionError(told, self.run.task.id, "agent-loop", errors.LeaseLost(self.run_id))
+
     async def flush(self) -> None:
         """Wait until the events so far are stored."""
         if self.events is not None:

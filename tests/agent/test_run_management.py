@@ -29,6 +29,7 @@ from reactive_agents import (
     tool,
 )
 from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, read_entries
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.leases import give_up
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
@@ -614,6 +615,35 @@ async def test_a_run_that_is_deleted_between_two_steps_says_so_at_the_next(tmp_p
     (failed,) = events.of(TaskFailed)
     assert (failed.status, "deleted from its record" in failed.error.message) == ("failed", True)
     assert await one.runs.list() == ()
+
+
+async def test_the_cost_and_the_end_of_a_run_that_is_deleted_under_way_are_recorded(tmp_path: Path) -> None:
+    """Its money was spent; the user, who may have wanted to be forgotten, is not named."""
+    work = Work()
+    llm = ScriptedLLM(call("step", number=1))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(work.step)
+    builder = builder.with_cost(tmp_path / "cost.db").with_audit(tmp_path / "audit.db")
+    one = builder.with_durability(tmp_path / "r.db", recover=False).build()
+    failed: list[AgentError] = []
+
+    async def run() -> None:
+        try:
+            await one.run("Do it.", run_id="r1", user="ann")
+        except AgentError as error:
+            failed.append(error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await work.begun.wait()
+        await one.runs.delete("r1")
+        work.may_end.set()
+    assert "deleted from its record" in str(failed[0])
+    costs = SqliteCostTracker(tmp_path / "cost.db", clock=SystemClock())
+    (spent,) = (await attempt(costs.totals("user"))).unwrap()
+    assert (spent.name, spent.runs, spent.usage.total_tokens > 0) == ("", 1, True)
+    entries = [each.entry for each in read_entries(tmp_path / "audit.db").unwrap()]
+    assert [(each.action, each.status) for each in entries] == [("start", None), ("run", "failed")]
+    assert "deleted from its record" in entries[1].detail
 
 
 async def attempted(one: ReactiveAgent) -> None:
