@@ -440,7 +440,11 @@ class SqliteFile(Generic[_E]):
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._identity() != self._opened:
-            self._drop()  # the file was deleted or replaced: writes to the old one would be lost
+            self._drop()  # writes to the old one would be lost
+            told = (
+                "The %s file %r was deleted or replaced while it was in use: what is at its path is used now."
+            )
+            _log.warning(told, self._store.name, str(self.path))
         if self._connection is None:
             self._connection, self._waits = self._connect(), True
             self._opened, self._log = self._identity(), f"{os.path.realpath(self.path)}-wal"

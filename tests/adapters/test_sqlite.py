@@ -463,6 +463,23 @@ async def test_what_was_written_to_a_file_that_is_closed_and_deleted_meanwhile_i
     assert [type(each) for each in results] == [Failure]
 
 
+async def test_a_file_that_is_deleted_while_it_is_in_use_is_made_again_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "notes.db"
+    file = SqliteFile(path, NOTES, MemoryUnavailable)
+    for _ in range(2):
+        assert await file.write_soon("note", add_a_note, durable=True) == Success(None)
+    assert caplog.messages == []
+    async for each in anyio.Path(tmp_path).iterdir():
+        await each.unlink()
+    for _ in range(2):
+        assert await file.write_soon("note", add_a_note, durable=True) == Success(None)
+    (told,) = caplog.messages
+    assert f"The notes file {str(path)!r} was deleted or replaced while it was in use" in told
+    await file.aclose()
+
+
 async def test_a_log_that_was_deleted_fails_one_write_and_loses_none(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     file = SqliteFile(path, NOTES, MemoryUnavailable)
