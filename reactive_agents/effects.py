@@ -228,6 +228,9 @@ class Branch:
     def join(self, branches: Sequence[Branch]) -> None:
         """Continue after the branches have ended."""
 
+    async def begin_function(self) -> None:
+        """Note the recorded calls that a function of the program has to make again."""
+
     def hold_to_record(self, kind: str) -> None:
         """Raise if a new call, or the end of the branch, leaves out a recorded call.
 

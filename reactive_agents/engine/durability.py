@@ -60,6 +60,7 @@ from reactive_agents.engine.run_journal import (
     ACCEPTED,
     FIRST_WAIT_S,
     LONGEST_WAIT_S,
+    PLACE,
     RecordedEntries,
     ReplayEnded,
     RunBranch,
@@ -103,9 +104,10 @@ async def conduct_durably(
     caller = BRANCH.get()
     parent = caller.journal if isinstance(caller, RunBranch) else None
     record = engine.ports.record.value_or(None)
-    is_named = run_id is not None
+    is_named, place = run_id is not None, ""
     if parent is not None:
-        run_id = run_id or RunId(parent.derived_id("r", parent.run_id))
+        if run_id is None:
+            run_id, place = await parent.begin_sub_run()
         if parent.record is None:
             return await _replayed(engine, run_id, overrides, parent)
         if record is None or not is_named:
@@ -121,7 +123,7 @@ async def conduct_durably(
     if task.parts:
         store = engine.ports.content_store().value_or(None)
         task = await with_lasting_content(task, run_id, store, engine.settings.content)
-    run = _DurableRun(engine, record, run_id, task, overrides, parent, is_named=is_named, streaming=streaming)
+    run = _DurableRun(engine, record, run_id, task, overrides, parent, is_named, place, streaming=streaming)
     return await run.conduct()
 
 
@@ -132,6 +134,7 @@ class _DurableRun:
     Attributes:
         parent: the run whose tool began this one; ``None`` for none.
         is_named: whether the id was given by the program.
+        place: its name among the calls of its parent; empty without, or with an id of the program.
         journal: the record in use, once the run is claimed.
     """
 
@@ -142,6 +145,7 @@ class _DurableRun:
     overrides: RunOverrides
     parent: RunJournal | None
     is_named: bool
+    place: str
     streaming: bool
     journal: RunJournal | None = None
 
@@ -247,6 +251,8 @@ class _DurableRun:
         definition, now = await engine_definition(self.engine), self.engine.ports.clock.now()
         if self.parent is None:
             definition |= _given_options(self.overrides)
+        elif self.place:
+            definition |= {PLACE: self.place}
         above = None if self.parent is None else self.parent.run_id
         return RecordedRun(
             self.run_id, self.task.agent_id, self.task, definition, parent=above, created_at=now
@@ -829,7 +835,7 @@ def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> 
     changes: list[str] = []
     for name in sorted(known.keys() | present.keys()):
         before, now = known.get(name), present.get(name)
-        if before == now:
+        if before == now or name == PLACE:
             continue
         if before is None:
             changes += [] if name.startswith(_OPTION) else [f"New: {name}."]

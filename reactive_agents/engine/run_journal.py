@@ -13,6 +13,7 @@ if that is harmless; only the process that holds the run writes.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -91,6 +92,12 @@ IN_DOUBT = (
 
 ACCEPTED = "accepted"
 """Begins the key of the entry that another version of the agent continues the run."""
+_FUNCTION_CALL = re.compile(r"(g\d+\.\d+/)*[tmr]\d+")
+"""The keys of the calls that a function makes itself, not within other calls."""
+_OF_FUNCTION = frozenset({"intent", "result", "model"})
+"""The kinds of the entries of its calls."""
+PLACE = "place"
+"""The name in the definition of a sub-run for its name among the calls of its caller."""
 _SENT = "<"
 """Ends the key of the entry that a request was sent, once for each time."""
 _UNPAID: Mapping[str, JsonObject] = {
@@ -135,6 +142,7 @@ class RecordedEntries(dict[str, RunEntry]):
 
     Attributes:
         used: the keys of the entries that this attempt has reached.
+        calls_left: the recorded calls that a function has still to make again, by their keys.
         asked: the number of questions in each call.
         sent: how often each request was sent.
         within: the answers of models, and the requests that were cut off, by the branches around them.
@@ -159,7 +167,7 @@ class RecordedEntries(dict[str, RunEntry]):
         self.asked = Counter(map(call_of, own))
         sent = (each for each in entries if each.kind == "request" and not self.is_shared(each))
         self.sent = Counter(each.key.rstrip(_SENT) for each in sent)
-        self._results = {each.key for each in entries if each.kind == "result"}
+        self.calls_left: dict[str, RunEntry | RecordedRun] = {}
         self.within: dict[str, list[RunEntry]] = {}
         for each in entries:
             if each.kind == "model" or (each.kind == "request" and not self._is_answered(each)):
@@ -252,6 +260,21 @@ class RecordedEntries(dict[str, RunEntry]):
             difference = f"it calls {call.name} at {key} with other arguments than the recorded ones."
             raise ReplayEnded(self._run_id, key, difference)
 
+    def begin_function(self, sub_runs: Sequence[RecordedRun]) -> None:
+        """Note the recorded calls that the function of a workflow has to make again.
+
+        Args:
+            sub_runs: those of the run, in their order.
+        """
+        for entry in self.values():
+            call = entry.key.removesuffix("=")
+            if entry.kind in _OF_FUNCTION and _FUNCTION_CALL.fullmatch(call) and not self.may_differ(entry):
+                self.calls_left[call] = entry
+        for each in () if self.lenient or self._accepted else sub_runs:
+            place = each.definition.get(PLACE, "")
+            if _FUNCTION_CALL.fullmatch(place):
+                self.calls_left[place] = each
+
     def hold_to_record(self, path: str, following: str) -> None:
         """Raise ``ReplayEnded`` if a recorded call of a branch was left out.
 
@@ -259,18 +282,18 @@ class RecordedEntries(dict[str, RunEntry]):
             path: the path of the branch.
             following: the key of its next call, which may be recorded; empty at its end.
         """
-        if not self._results or (following and self.call_at(following) is not None):
+        if not self.calls_left or (following and self.call_at(following) is not None):
             return
-        self._results -= self.used
-        for key in sorted(self._results):
-            above = {f"{key[:index]}=" for index, character in enumerate(key) if character == "/"}
-            entry = self[key]
-            if not key.startswith(path) or self.may_differ(entry) or above & self.used:
-                continue  # the result of a call has those of the calls within it
-            call, tool = key.removesuffix("="), data_of(entry).get("tool")
-            instead = f"makes a new call at {following}" if following else "ends"
-            difference = f"it {instead}, and the record has one of {tool} at {call}."
-            raise ReplayEnded(self._run_id, call, difference)
+        call = next((each for each in self.calls_left if each.startswith(path)), "")
+        if not call:
+            return
+        left, instead = self.calls_left[call], f"makes a new call at {following}" if following else "ends"
+        if isinstance(left, RecordedRun):
+            made = f"a run of {left.agent_id!r}"
+        else:
+            tool = data_of(left).get("tool")
+            made = "an answer of the model" if left.kind == "model" else f"a call of {tool}"
+        raise ReplayEnded(self._run_id, call, f"it {instead}, and the record has {made} at {call}.")
 
 
 @define(eq=False, repr=False)
@@ -321,6 +344,7 @@ class RunJournal:
     _begun: dict[str, JsonObject] = field(factory=dict, init=False)
     _begun_writes: int = field(default=0, init=False)
     _settled_writes: int = field(default=0, init=False)
+    _sub_runs: frozenset[RunId] = field(default=frozenset(), init=False)
 
     def __attrs_post_init__(self) -> None:
         run = self.run
@@ -474,6 +498,7 @@ class RunJournal:
         key = _branch_of(self).name("m")
         entry = self.find(key)
         self.entries.used.add(key)
+        self.entries.calls_left.pop(key, None)
         if request.purpose == "think":
             for _, shared in self._messages[len(self._message_places) :]:
                 if entry is None or entry.number > shared:
@@ -588,6 +613,7 @@ class RunJournal:
             key = branch.name("t")  # an earlier version of the agent made another call here
         if made_before is not None and not self.entries.may_differ(made_before):
             self.entries.check_call(key, made.call)
+        self.entries.calls_left.pop(key, None)
         known = self.entries.get(f"{key}=")
         if known is not None:
             self.entries.used.add(known.key)
@@ -618,6 +644,30 @@ class RunJournal:
             kept["changes"] = changes
         await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
+
+    async def begin_function(self) -> None:
+        """Note the recorded calls that the function of a workflow has to make again."""
+        runs: Sequence[RecordedRun] = ()
+        if self.record is not None and self.run.attempt > 1:
+            every = RunFilter(parent=self.run_id, children=True, limit=_ALL_RUNS)
+            runs = recorded(self.run_id, await ask_record(self.record, RunRecord.runs, tuple, every))
+            self._sub_runs = frozenset(each.run_id for each in runs)
+        self.entries.begin_function([*reversed(runs)])
+
+    async def begin_sub_run(self) -> tuple[RunId, str]:
+        """Return the id of the next sub-run of the branch, and its name among the calls.
+
+        Raises:
+            ReplayEnded: it is a new one, and a recorded call was left out before it.
+        """
+        branch = _branch_of(self)
+        place = branch.next("r")
+        run_id = RunId(self.derived_id("r", self.run_id))
+        if self.record is not None and run_id not in self._sub_runs:
+            self.entries.hold_to_record(branch.path, place)
+        self.entries.calls_left.pop(place, None)
+        await self.settle()  # so that what is recorded of its caller includes all that preceded it
+        return run_id, place
 
     def has_call(self, tool: str) -> bool:
         """Return whether the next call is one that another version made of this tool."""
@@ -921,6 +971,10 @@ class RunBranch(Branch):
     def join(self, branches: Sequence[Branch]) -> None:
         """Advance to the latest time of the branches."""
         self.at = max(self.at, *(each.at for each in branches if isinstance(each, RunBranch)))
+
+    async def begin_function(self) -> None:
+        """Note the recorded calls that a function has to make again."""
+        await self.journal.begin_function()
 
     def hold_to_record(self, kind: str) -> None:
         """Raise ``ReplayEnded`` if a recorded call of the branch was left out."""

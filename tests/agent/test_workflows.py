@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -337,6 +338,78 @@ async def test_a_function_that_tries_again_at_a_limit_does_not_hold_up_the_progr
     assert len(tries) < 100_000
 
 
+async def test_the_most_turns_of_a_run_are_a_limit_that_a_loop_of_tries_ends_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def stubborn(run: WorkflowRun, task: str) -> str:
+        while True:
+            try:
+                await run.ask("What now?")
+            except CallFailed as failed:
+                tries.append(failed.origin)
+                if len(tries) == 2:
+                    raise
+
+    tries: list[str] = []
+    monkeypatch.setattr("reactive_agents.reasoning.strategies.workflow.MOST_TURNS", 3)
+    result = await shop(stubborn, *[say("Wait.")] * 3).build().run("x")
+    assert (result.status, result.metadata.terminated_by) == ("partial", "iteration_limit")
+    assert (result.metadata.model_calls, tries) == (3, ["refused", "refused"])
+
+
+async def test_a_function_that_leaves_calls_under_way_fails_after_they_have_ended(tmp_path: Path) -> None:
+    @tool
+    async def send() -> str:
+        """Send."""
+        begun.set()
+        await anyio.sleep(0.01)
+        sent.append(1)
+        return "sent"
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        tasks.append(asyncio.create_task(run.call("send")))
+        await begun.wait()
+        tasks.append(asyncio.create_task(run.call("price", product="a")))
+        return "done"
+
+    begun, sent, tasks = asyncio.Event(), list[int](), list[asyncio.Task[Any]]()
+    agent = ReactiveAgents.create().with_tools(send, price).with_workflow(order)
+    with pytest.raises(AgentError, match=r"returned while calls were under way, .* await: send") as raised:
+        await agent.with_durability(tmp_path / "runs.db").build().run("x")
+    assert sent == [1]
+    assert [step.content for step in raised.value.steps if step.type == "observation"] == ["sent"]
+    with pytest.raises(RuntimeError, match="price: the function of the workflow has ended"):
+        await tasks[1]
+
+
+@pytest.mark.parametrize("declines", [False, True])
+async def test_an_exception_of_a_task_group_is_named_as_without_one(declines: bool) -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(run.call, "pay", amount=3) if declines else partial(_raises, run))
+        return "paid"
+
+    async def _raises(run: WorkflowRun) -> None:
+        raise KeyError("stock")
+
+    guarded = tool(requires_approval=True)(pay.function)
+    builder = ReactiveAgents.create().with_tools(guarded).with_workflow(order)
+    agent = builder.with_approval(lambda request: ApprovalDecision(False, "Too much.")).build()
+    if declines:
+        assert (await agent.run("x")).metadata.terminated_by == "not_approved"
+    else:
+        with pytest.raises(AgentError, match="The workflow order failed: KeyError: 'stock'"):
+            await agent.run("x")
+
+
+async def test_asking_with_what_is_no_text_is_an_error() -> None:
+    async def order(run: WorkflowRun, task: str) -> str:
+        return await run.ask(cast(Any, {"amount": 3}))
+
+    with pytest.raises(AgentError, match=r"TypeError: task: got .*, expected a text"):
+        await shop(order, say("3")).build().run("x")
+
+
 async def test_required_tools_that_were_not_called_are_missing() -> None:
     async def order(run: WorkflowRun, task: str) -> str:
         return "paid"
@@ -515,6 +588,125 @@ async def test_a_workflow_that_leaves_out_a_recorded_call_is_interrupted(
         await durable(tmp_path / "runs.db", second).run("pay", run_id="r")
     assert isinstance(raised.value.error, RunInterrupted)
     assert paid == [1, 2]
+
+
+async def paying_one(run: WorkflowRun, task: str) -> str:
+    return f"paid {await run.call('pay', amount=1)}"
+
+
+@pytest.mark.parametrize(
+    ("made", "then", "left_out"),
+    [
+        ("ask", "nothing", "it ends, and the record has an answer of the model at m1"),
+        ("ask", "pay", "it makes a new call at t1, and the record has an answer of the model at m1"),
+        ("run", "nothing", "it ends, and the record has a run of 'shop' at r1"),
+        ("run", "pay", "it makes a new call at t1, and the record has a run of 'shop' at r1"),
+        ("pay", "run", "it makes a new call at r1, and the record has a call of pay at t1"),
+        ("both", "run", "it makes a new call at r1, and the record has a run of 'shop' at g1.0/r1"),
+        ("cut off", "nothing", "it ends, and the record has a call of wait at t1"),
+    ],
+)
+async def test_an_answer_sub_run_or_call_in_doubt_that_is_left_out_interrupts_the_run(
+    tmp_path: Path, made: str, then: str, left_out: str
+) -> None:
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        cut_off.cancel()
+        await anyio.sleep_forever()
+        return "never"
+
+    sub = shop(paying_one).build()
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        if made == "ask":
+            await run.ask("What now?")
+        elif made == "run":
+            await sub.run("x")
+        elif made == "both":
+            await run.gather(sub.run("x"), sub.run("x"))
+        elif made == "cut off":
+            with cut_off:
+                await run.call("wait")
+        elif made == "pay":
+            await run.call("pay", amount=2)
+        if not is_first:
+            return "done"
+        raise SystemExit
+
+    def agent() -> ReactiveAgent:
+        builder = ReactiveAgents.create().with_tools(pay, wait).with_llm(ScriptedLLM(say("Pay.")))
+        return builder.with_workflow(order).with_durability(tmp_path / "runs.db", recover=False).build()
+
+    is_first, cut_off = True, anyio.CancelScope()
+    with pytest.raises(SystemExit):
+        await agent().run("x", run_id="r")
+    before, is_first, made = [*paid], False, then
+    with pytest.raises(AgentError) as raised:
+        await agent().run("x", run_id="r")
+    assert isinstance(raised.value.error, RunInterrupted)
+    assert left_out in str(raised.value)
+    assert paid == before
+
+
+async def test_recorded_sub_runs_are_reached_again_wherever_they_were_begun(tmp_path: Path) -> None:
+    sub = shop(paying_one).build()
+
+    @tool(idempotent=True)
+    async def delegate() -> str:
+        """Run an agent within a tool."""
+        return (await sub.run("x")).output or ""
+
+    async def order(run: WorkflowRun, task: str) -> Any:
+        first = await sub.run("x")
+        found = await run.gather(sub.run("y"), run.call("delegate"), run.gather(sub.run("x"), sub.run("y")))
+        if is_first:
+            raise SystemExit
+        return [first.output, found[1], (await sub.run("y")).output]
+
+    def agent() -> ReactiveAgent:
+        builder = ReactiveAgents.create().with_tools(delegate).with_workflow(order)
+        return builder.with_durability(tmp_path / "runs.db", recover=False).build()
+
+    is_first = True
+    with pytest.raises(SystemExit):
+        await agent().run("x", run_id="r")
+    is_first = False
+    result = await agent().run("x", run_id="r")
+    assert (result.status, len(result.sub_runs), len(paid)) == ("completed", 6, 6)
+
+
+@pytest.mark.parametrize("in_group", [False, True])
+async def test_calls_beside_each_other_without_gather_are_refused_in_a_durable_run(
+    tmp_path: Path, in_group: bool
+) -> None:
+    """Their names would depend on which of them ends first, so that the run could not be continued."""
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        if in_group:
+            async with anyio.create_task_group() as group:
+                for each in "ab":
+                    group.start_soon(partial(run.call, "price", product=each))
+        else:
+            await asyncio.gather(*(run.call("price", product=each) for each in "ab"))
+        return "done"
+
+    assert (await shop(order).build().run("x")).output == "done"
+    with pytest.raises(AgentError, match=r"price: another call is under way, expected run\.gather"):
+        await durable(tmp_path / "runs.db", order).run("x")
+
+
+async def test_a_difference_within_a_task_group_interrupts_the_run(tmp_path: Path) -> None:
+    await interrupted(tmp_path / "runs.db", stop_before=2)
+
+    async def order(run: WorkflowRun, task: str) -> str:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(run.call, "pay", amount=9))
+        return "never"
+
+    with pytest.raises(AgentError, match="with other arguments than the recorded ones") as raised:
+        await durable(tmp_path / "runs.db", order).run("pay", run_id="r")
+    assert isinstance(raised.value.error, RunInterrupted)
 
 
 async def test_a_sub_run_with_another_task_than_the_recorded_one_interrupts_the_run(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from inspect import iscoroutine
@@ -48,6 +49,7 @@ from reactive_agents.kernel.open_requirements import describe_missing
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.termination import FINISHING_S, in_time
 from reactive_agents.reasoning.passes import (
+    MOST_TURNS,
     Limit,
     Pass,
     begin_progress,
@@ -95,10 +97,15 @@ class CallFailed(Exception):
 
 
 class _Place:
-    """A place in the order of calls, whichever of them ends first."""
+    """A place in the order of calls, whichever of them ends first.
+
+    Attributes:
+        is_busy: whether a call of this place is under way.
+    """
 
     def __init__(self, path: tuple[int, ...] = ()) -> None:
         self._path, self._calls = path, 0
+        self.is_busy = False
 
     def next(self) -> tuple[int, ...]:
         """Return the place of the next call."""
@@ -118,6 +125,9 @@ class WorkflowRun(Generic[Deps]):
         self._progress = begin_progress(strategy_input, services)
         self._states: dict[tuple[int, ...], KernelState] = {}
         self._stopped: BaseException | None = None
+        self._under_way: list[str] = []
+        self._has_ended = False
+        self._none_under_way = anyio.Event()
 
     @property
     def context(self) -> RunContext[Deps]:
@@ -135,8 +145,11 @@ class WorkflowRun(Generic[Deps]):
         return self._input.history.messages
 
     def limit_reached(self) -> Limit | None:
-        """Return the limit that the run is at: of its time or its budget."""
-        return limit_reached(self._input, self._services)
+        """Return the limit that the run is at: of its time, its budget or its turns."""
+        limit = limit_reached(self._input, self._services)
+        if limit is None and self._progress.iterations >= MOST_TURNS:
+            return Limit("iteration_limit", f"The model has taken {MOST_TURNS} turns, which is the most.")
+        return limit
 
     def now(self) -> datetime:
         """Return the time in UTC; in a durable run that of the latest recorded call."""
@@ -189,6 +202,8 @@ class WorkflowRun(Generic[Deps]):
             CallFailed: the model did not answer, or not completely.
             ValueError: the agent has no tool of a name.
         """
+        if not isinstance(task, str):
+            raise TypeError(f"task: got {abbreviated(task)}, expected a text")
         allowed = frozenset((tools,) if isinstance(tools, str) else tools)
         known = [each.name for each in definitions_in(self._services.kernel.tools)]
         if unknown := sorted(allowed.difference(known)):
@@ -207,11 +222,11 @@ class WorkflowRun(Generic[Deps]):
         exception is raised. Use it in place of ``asyncio.gather``, which does not tell a durable run which
         call is which.
         """
-        place = _PLACE.get().next()
         try:
-            outcomes = await effects.gather(
-                [_beside(call, (*place, number)) for number, call in enumerate(calls)]
-            )
+            with self._begun("gather") as place:
+                outcomes = await effects.gather(
+                    [_beside(call, (*place, number)) for number, call in enumerate(calls)]
+                )
         finally:
             for call in calls:
                 if iscoroutine(call):
@@ -221,11 +236,33 @@ class WorkflowRun(Generic[Deps]):
             raise failures[0]
         return [each.unwrap() for each in outcomes]
 
+    @contextmanager
+    def _begun(self, call: str) -> Iterator[tuple[int, ...]]:
+        """Count a call as under way, and return its place."""
+        place = _PLACE.get()
+        if self._has_ended:
+            raise RuntimeError(f"{call}: the function of the workflow has ended")
+        if place.is_busy and BRANCH.get() is not None:
+            beside = "another call is under way, expected run.gather for calls side by side"
+            raise RuntimeError(f"{call}: {beside}, by which a durable run knows them again")
+        place.is_busy = True
+        self._under_way.append(call)
+        try:
+            yield place.next()
+        finally:
+            place.is_busy = False
+            self._under_way.remove(call)
+            if not self._under_way:
+                self._none_under_way.set()
+
     async def _run(self, kernel_pass: Pass, tool: str) -> KernelState:
         """Run a pass, and return its final state."""
         if self._stopped is not None:
             raise self._stopped
-        place = _PLACE.get().next()
+        with self._begun(tool or "ask") as place:
+            return await self._run_at(place, kernel_pass, tool)
+
+    async def _run_at(self, place: tuple[int, ...], kernel_pass: Pass, tool: str) -> KernelState:
         number = "-".join(map(str, place))
         named = evolve(
             kernel_pass,
@@ -255,6 +292,17 @@ class WorkflowRun(Generic[Deps]):
             self._progress, calls=counted, iterations=self._progress.iterations + state.iteration
         )
         return state
+
+    async def close(self) -> str:
+        """Wait for calls that are still under way; return their names.
+
+        No call is begun from now on.
+        """
+        self._has_ended, names = True, " and ".join(dict.fromkeys(self._under_way))
+        if names:
+            self._none_under_way = anyio.Event()
+            await self._none_under_way.wait()
+        return names
 
     def end(self) -> None:
         """Raise if the run cannot go on, or the function has left out a recorded call."""
@@ -362,13 +410,22 @@ def strategy_of(name: ReasoningStrategy, workflow: Workflow) -> Strategy:
 
 async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
     """Run the function of a workflow, and return how the run ends."""
-    token = _PLACE.set(_Place())
+    token, branch = _PLACE.set(_Place()), BRANCH.get()
     try:
+        if branch is not None:
+            await branch.begin_function()
         returned = await workflow(run, run.task)
+        left = await run.close()
+        if left:
+            raise RuntimeError(f"it returned while calls were under way, which it has to await: {left}")
         run.end()
-    except Exception as error:
+    except (Exception, BaseExceptionGroup) as raised:
         if is_cancelled():
             raise
+        error = _cause(raised)
+        if not isinstance(error, Exception):
+            raise error from None
+        await run.close()
         limit, told = run.limit_reached(), str(error)
         if limit is not None:
             return _at_limit(limit)
@@ -377,7 +434,7 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
         run.end()
         if not isinstance(error, CallFailed):
             told = f"{type(error).__name__}: {told}".removesuffix(": ")
-            _log.warning("The workflow %s raised.", name, exc_info=error)
+            _log.warning("The workflow %s raised.", name, exc_info=raised)
         return Stop("error", "failed", None, f"The workflow {name} failed: {told}")
     finally:
         _PLACE.reset(token)
@@ -390,6 +447,14 @@ async def _end_of(name: str, workflow: Workflow, run: WorkflowRun[Any]) -> Stop:
         wrong = f"returned {abbreviated(returned)}, expected the answer: a text, or a value with a JSON form."
         return Stop("error", "failed", None, f"The workflow {name} {wrong}")
     return evolve(stop, output=None if answer is None else text)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return the exception of a group, first one that is not of the program."""
+    while isinstance(error, BaseExceptionGroup):
+        others = (each for each in error.exceptions if not isinstance(each, Exception))
+        error = next(others, error.exceptions[0])
+    return error
 
 
 def _at_limit(limit: Limit) -> Stop:
