@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
 
@@ -284,7 +284,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         from reactive_agents.reasoning.strategies.workflow import strategy_of
 
         wrong = validation.wrong_async_function("workflow", workflow, 2)
-        name = getattr(workflow, "__name__", "workflow")
+        function = workflow.func if isinstance(workflow, partial) else workflow
+        name = getattr(function, "__name__", "workflow")
         following = self._with_problem(wrong).with_strategy(name, strategy_of(name, workflow))
         return following.with_reasoning(name, tool_classifier="off")._with_components(needs_model=False)
 

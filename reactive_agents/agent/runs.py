@@ -22,6 +22,7 @@ import anyio.to_thread
 from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.llm.providers import NO_MODEL
 from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.agent.errors import AgentError, result_or_raise, time_before, value_of, value_or_raise
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
@@ -464,7 +465,8 @@ class Runs(Generic[R]):
 
         Args:
             until: number of the last step to replay, from 1; all by default.
-            deps: the dependencies, as in ``run``, for functions that choose the tools of a run by them.
+            deps: the dependencies, as in ``run``, for functions that choose the tools of a run by them, and
+                for that of a workflow; none are made by a function of ``with_deps``.
         """
         _refuse(wrong_value("until", until, int | None, _STEP, is_count))
         run = await self.find(run_id)
@@ -472,7 +474,11 @@ class Runs(Generic[R]):
         if until is not None and until > (steps := len(recorded_steps(entries))):
             known = f"the number of a step of the run, which has {steps}"
             raise AgentError(errors.InvalidConfig("until", f"{until}", known))
-        return await replay_run(self.engine, run, entries, until=until, reader=self._record, deps=deps)
+        made = await replay_run(self.engine, run, entries, until=until, reader=self._record, deps=deps)
+        if not made.difference or deps is not None or self._deps_type is None:
+            return made
+        told = "The replay was given no dependencies: replay(run_id, deps=…)."
+        return evolve(made, difference=f"{made.difference} {told}")
 
     async def fork(
         self,
@@ -494,7 +500,8 @@ class Runs(Generic[R]):
             into: the id of the new run; a new one by default.
             model: the model that is asked from that step on.
             instructions: the agent's instructions from that step on.
-            message: a message of the user, which the model is shown from that step on.
+            message: a message of the user, which the model is shown from that step on; the function of a
+                workflow is not. Like the two above, it is refused for an agent without a model.
             tool_result: the result of the step, also ``None``; the step has to be a tool call, which is then
                 not made. By default the call is made.
         """
@@ -507,6 +514,9 @@ class Runs(Generic[R]):
             _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
         for name, text in given.items():
             _refuse(None if text is None else wrong_text(name, text, "a text that is not blank"))
+            if text is not None and self.engine.ports.llm.model == NO_MODEL:
+                unread = "nothing, since this agent has no model; tool_result changes what a workflow does"
+                raise AgentError(errors.InvalidConfig(name, abbreviated(text), unread))
         try:
             definition = await engine_definition(self.engine)
         except BrokenServiceError as broken:

@@ -305,7 +305,8 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
 
 def wrong_async_function(option: str, value: object, parameters: int) -> InvalidConfig | None:
     """Return a problem for a value that is no ``async`` function of the parameters."""
-    called: Any = value if inspect.isroutine(value) else getattr(value, "__call__", None)  # noqa: B004
+    is_own = inspect.isroutine(value) or isinstance(value, partial)  # or a callable object
+    called: Any = value if is_own else getattr(value, "__call__", None)  # noqa: B004
     if inspect.iscoroutinefunction(called) and can_take(called, parameters, follow_wrapped=True):
         return None
     return InvalidConfig(option, abbreviated(value), f"an async function of {parameters} parameters")

@@ -136,14 +136,24 @@ async def test_one_failure_of_several_calls_is_raised_after_all_have_ended() -> 
     assert (result.output, result.status, paid) == ("price executed", "completed", [1])
 
 
+async def test_failures_can_be_returned_in_their_places() -> None:
+    async def several(run: WorkflowRun, task: str) -> list[str]:
+        made = (run.call("price", product=each) for each in ("abc", "?", "ab"))
+        return [str(each) for each in await run.gather(*made, return_exceptions=True)]
+
+    output = (await shop(several).build().run("look up")).output
+    assert output == """["3", "price: The tool 'price' failed (ValueError): no such product", "2"]"""
+
+
+async def _raises(run: WorkflowRun) -> None:
+    raise KeyError("stock")
+
+
 async def test_a_call_that_is_never_begun_is_closed(recwarn: pytest.WarningsRecorder) -> None:
     async def closed(run: WorkflowRun, task: str) -> str:
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(KeyError):
             await run.gather(run.call("price", product="a"), _raises(run))
         return "ended"
-
-    async def _raises(run: WorkflowRun) -> None:
-        raise ZeroDivisionError
 
     assert (await shop(closed).build().run("x")).output == "ended"
     assert not [each for each in recwarn if "never awaited" in str(each.message)]
@@ -389,9 +399,6 @@ async def test_an_exception_of_a_task_group_is_named_as_without_one(declines: bo
             group.start_soon(partial(run.call, "pay", amount=3) if declines else partial(_raises, run))
         return "paid"
 
-    async def _raises(run: WorkflowRun) -> None:
-        raise KeyError("stock")
-
     guarded = tool(requires_approval=True)(pay.function)
     builder = ReactiveAgents.create().with_tools(guarded).with_workflow(order)
     agent = builder.with_approval(lambda request: ApprovalDecision(False, "Too much.")).build()
@@ -476,7 +483,15 @@ async def test_the_events_have_each_call_and_one_answer() -> None:
     assert [(each.answer, each.strategy) for each in answers] == [("done", "order")]
 
 
-@pytest.mark.parametrize("wrong", [lambda run, task: "x", 5, "order", len])
+async def test_a_partial_function_is_a_workflow_of_the_name_of_its_function() -> None:
+    async def greet(word: str, run: WorkflowRun, task: str) -> str:
+        return f"{word} {task}"
+
+    result = await shop(partial(greet, "Good morning")).build().run("Ada")
+    assert (result.output, result.metadata.strategy_used) == ("Good morning Ada", "greet")
+
+
+@pytest.mark.parametrize("wrong", [lambda run, task: "x", 5, "order", len, partial(_raises)])
 def test_what_is_no_async_function_is_refused(wrong: Any) -> None:
     with pytest.raises(AgentError, match=r"workflow: got .*, expected an async function of 2 parameters"):
         ReactiveAgents.create().with_workflow(wrong).build()
@@ -554,6 +569,47 @@ async def paying_both(run: WorkflowRun, task: str) -> str:
     await run.call("pay", amount=1)
     await run.call("pay", amount=2)
     return "paid"
+
+
+async def test_a_replay_that_lacks_the_dependencies_of_a_workflow_says_so(tmp_path: Path) -> None:
+    async def order(run: WorkflowRun[str], task: str) -> str:
+        return run.context.deps.upper() + str(await run.call("price", product="abc"))
+
+    builder = ReactiveAgents.create(deps=str).with_tools(price).with_workflow(order)
+    agent = builder.with_durability(tmp_path / "runs.db", recover=False).build()
+    assert (await agent.run("x", run_id="r", deps="shop")).output == "SHOP3"
+    assert (await agent.runs.replay("r", deps="shop")).difference == ""
+    difference = (await agent.runs.replay("r")).difference
+    assert difference.endswith("The replay was given no dependencies: replay(run_id, deps=…).")
+
+
+@pytest.mark.parametrize("change", ["model", "instructions", "message"])
+async def test_a_fork_for_a_model_is_refused_where_there_is_none(tmp_path: Path, change: str) -> None:
+    agent = durable(tmp_path / "runs.db", paying_both)
+    await agent.run("pay", run_id="r")
+    with pytest.raises(
+        AgentError, match=f"{change}: got .*, expected nothing, since this agent has no model"
+    ):
+        await agent.runs.fork("r", at=2, **cast(Any, {change: "Leave out the second."}))
+    fork = await agent.runs.fork("r", at=1, tool_result={"paid": 1})
+    assert (await agent.runs.resume(fork)).output == "paid"
+    assert paid == [1, 2, 2]
+
+
+async def test_a_message_of_a_fork_is_shown_to_the_model_that_a_workflow_asks(tmp_path: Path) -> None:
+    async def order(run: WorkflowRun, task: str) -> list[str]:
+        return [await run.ask("Which invoices are open?"), await run.ask("Which are due?")]
+
+    model = ScriptedLLM(say("7 and 8"), say("8"), say("7"))
+    builder = ReactiveAgents.create().with_llm(model).with_workflow(order)
+    agent = builder.with_durability(tmp_path / "runs.db", recover=False).build()
+    await agent.run("pay", run_id="r")
+    fork = await agent.runs.fork("r", at=2, message="Leave out that of Acme.")
+    assert (await agent.runs.resume(fork)).output == '["7 and 8", "7"]'
+    assert [each.content for each in model.requests[-1].messages[-2:]] == [
+        "Which are due?",
+        "Leave out that of Acme.",
+    ]
 
 
 @pytest.mark.parametrize("leaves_out", ["all", "last", "side by side", "handles it"])

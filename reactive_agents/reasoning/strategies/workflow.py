@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args, overload
 
 import anyio
 from attrs import evolve
@@ -215,12 +215,23 @@ class WorkflowRun(Generic[Deps]):
             raise CallFailed("", state.reason)
         return state.output
 
-    async def gather(self, *calls: Awaitable[_T]) -> list[_T]:
+    @overload
+    async def gather(self, *calls: Awaitable[_T]) -> list[_T]: ...
+
+    @overload
+    async def gather(self, *calls: Awaitable[_T], return_exceptions: bool) -> list[_T | Exception]: ...
+
+    async def gather(
+        self, *calls: Awaitable[_T], return_exceptions: bool = False
+    ) -> list[_T] | list[_T | Exception]:
         """Await calls side by side, and return their results in order.
 
         Functions that make calls can be awaited as well. All of them end, even if one fails; then the first
         exception is raised. Use it in place of ``asyncio.gather``, which does not tell a durable run which
         call is which.
+
+        Args:
+            return_exceptions: whether to return exceptions in the place of results, and raise none.
         """
         try:
             with self._begun("gather") as place:
@@ -232,9 +243,9 @@ class WorkflowRun(Generic[Deps]):
                 if iscoroutine(call):
                     call.close()  # one that was not begun
         failures = [each.failure() for each in outcomes if isinstance(each, Failure)]
-        if failures:
+        if failures and not return_exceptions:
             raise failures[0]
-        return [each.unwrap() for each in outcomes]
+        return [each.unwrap() if isinstance(each, Success) else each.failure() for each in outcomes]
 
     @contextmanager
     def _begun(self, call: str) -> Iterator[tuple[int, ...]]:
