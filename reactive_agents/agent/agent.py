@@ -518,7 +518,7 @@ class ReactiveAgent(Generic[R, D]):
         """Put a run into a queue, where it outlives this process, and return its id.
 
         The agent runs what is in the queue until the agent is closed. Workers in other processes do too, with
-        ``agent.runs.work(queue)``.
+        ``agent.runs.work(queue)``. A durable run that submits it, and is continued, does not do so again.
 
         Args:
             priority: runs with a higher priority come first.
@@ -529,11 +529,12 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.agent.queue_worker import queued_run
         from reactive_agents.agent.runs import check_queued
+        from reactive_agents.engine.run_journal import submitted_id
 
         ready, changes = value_or_raise(self._run_of(task, dict(options), queued=True))
         check_queued(queue, priority, delay_s, live=live_options(options))
         runs, clock = self.runs, self.container.core.clock()
-        run_id = changes.run_id or RunId(self.container.core.ids().new())
+        run_id = changes.run_id or RunId(submitted_id() or self.container.core.ids().new())
         due = clock.now() + timedelta(seconds=delay_s) if delay_s else None  # not by a clock that is set back
         submitted = await runs.submit(queued_run(ready, run_id, queue=queue, priority=priority, due=due))
         runs.ensure_worker(queue)

@@ -1015,6 +1015,12 @@ class RunBranch(Branch):
         return outcome
 
 
+def submitted_id() -> str:
+    """Return the id of the next run that a durable run submits; empty outside of one."""
+    branch = BRANCH.get()
+    return branch.journal.derived_id("s", branch.journal.run_id) if isinstance(branch, RunBranch) else ""
+
+
 def _branch_of(journal: RunJournal) -> RunBranch:
     branch = BRANCH.get()
     if isinstance(branch, RunBranch) and branch.journal is journal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -569,6 +570,26 @@ async def paying_both(run: WorkflowRun, task: str) -> str:
     await run.call("pay", amount=1)
     await run.call("pay", amount=2)
     return "paid"
+
+
+async def test_a_run_that_a_durable_run_submits_is_submitted_once(tmp_path: Path) -> None:
+    queued = durable(tmp_path / "queue.db", paying_both)
+
+    async def order(run: WorkflowRun, task: str) -> list[str]:
+        submitted = [await queued.submit(task, queue="night") for _ in range(2)]
+        if is_first:
+            raise SystemExit
+        return submitted
+
+    is_first = True
+    with pytest.raises(SystemExit):
+        await durable(tmp_path / "runs.db", order).run("pay", run_id="r")
+    is_first, agent = False, durable(tmp_path / "runs.db", order)
+    result = await agent.run("pay", run_id="r")
+    assert (await agent.runs.replay("r")).difference == ""
+    submitted = json.loads(result.output or "")
+    assert sorted(submitted) == sorted(each.run_id for each in await queued.runs.list())
+    assert len(set(submitted)) == 2
 
 
 async def test_a_replay_that_lacks_the_dependencies_of_a_workflow_says_so(tmp_path: Path) -> None:
