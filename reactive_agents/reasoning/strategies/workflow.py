@@ -469,4 +469,5 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _at_limit(limit: Limit) -> Stop:
-    return Stop(limit.name, "partial", None, f"{limit.reason} Missing: the rest of the workflow.")
+    reason = limit.reason.partition(" Missing: ")[0]  # which is told for the turns of a model
+    return Stop(limit.name, "partial", None, f"{reason} Missing: the rest of the workflow.")
