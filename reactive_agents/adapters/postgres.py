@@ -487,6 +487,8 @@ def _predicate(error: Exception, place: str) -> str:
 
 
 def _is_away(error: Exception) -> bool:
+    if isinstance(error, ValueError):  # also that of a missing library
+        return False
     library = _library()
     errors = library.errors
     away = errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow
@@ -841,7 +843,7 @@ def _library() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise ValueError("it needs the extra 'durable'") from None
+        raise ValueError("it needs psycopg: pip install 'reactive-agents[durable]'") from None
     return psycopg
 
 

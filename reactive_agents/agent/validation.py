@@ -10,6 +10,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
 from attrs import evolve, fields
@@ -260,9 +261,12 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
 
 
 def wrong_place(option: str, value: object) -> InvalidConfig | None:
-    """Return a problem unless a value is a path or an address of Postgres."""
+    """Return a problem unless a value is a path or a usable address of Postgres."""
     if is_postgres(value):
-        return None
+        if find_spec("psycopg"):
+            return None
+        expected = "a path, or psycopg: pip install 'reactive-agents[durable]'"
+        return InvalidConfig(option, "the address of a database", expected)
     scheme, mark, _ = value.partition("://") if isinstance(value, str) else ("", "", "")
     if mark and "/" not in scheme:  # a file of that name would be made, and nobody would notice
         return InvalidConfig(option, f"{scheme}://…", "a path, or an address that begins with postgresql://")

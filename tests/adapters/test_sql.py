@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.sql import is_postgres, shown_place
 from reactive_agents.adapters.sqlite import SqliteFile
-from reactive_agents.core.errors import MemoryUnavailable, ServiceFailed
+from reactive_agents.core.errors import InvalidConfig, MemoryUnavailable, ServiceFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import FakeClock
@@ -111,6 +112,39 @@ def test_an_address_is_refused_where_a_file_is_meant(
 ) -> None:
     with pytest.raises(AgentError, match=problem):
         build(ReactiveAgents.create()).build()
+
+
+PLACES: dict[str, Callable[[ReactiveAgents, str], ReactiveAgents]] = {
+    "memory": ReactiveAgents.with_memory,
+    "sessions": ReactiveAgents.with_sessions,
+    "cost": ReactiveAgents.with_cost,
+    "audit": ReactiveAgents.with_audit,
+    "durability": ReactiveAgents.with_durability,
+    "run_log": ReactiveAgents.with_run_log,
+}
+
+
+@pytest.mark.parametrize("service", PLACES)
+def test_an_agent_with_a_database_is_not_built_without_its_library(
+    service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    builder = PLACES[service](ReactiveAgents.create().with_model("offline"), "postgresql://h/d")
+    with pytest.raises(AgentError) as refused:
+        builder.build()
+    assert isinstance(refused.value.error, InvalidConfig)
+    assert refused.value.error.option == f"{service}.path"
+    assert "pip install 'reactive-agents[durable]'" in str(refused.value)
+
+
+@pytest.mark.anyio
+async def test_a_store_in_a_database_fails_as_a_value_without_its_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    database = sql.open_database("postgresql://h/d", MEMORY, MemoryUnavailable)
+    read = await database.read("look", lambda transaction: None)
+    assert "pip install 'reactive-agents[durable]'" in str(read.failure())
 
 
 def test_no_statement_numbers_its_values() -> None:
