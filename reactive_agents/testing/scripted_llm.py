@@ -363,6 +363,8 @@ class ScriptedLLM:
             message = f"No turn of the script fits {asked}; turns unused: {len(self._unused)}."
             wanted = [turn.when for turn in self._unused if isinstance(turn, Turn)]
             rendered.extend(f"unused turn: wants {when!r}" for when in wanted)
+        for last in request.messages[-1:]:
+            message += f" The request ends with: {shortened(render_message(last), SHOWN_CHARACTERS // 2)}"
         return ScriptExhausted(message, "\n".join(rendered))
 
 

@@ -172,9 +172,9 @@ async def test_an_exhausted_script_says_what_it_was_asked() -> None:
     await answer(llm)
     match await attempt(llm.complete(ask("And now?"))):
         case Failure(ScriptExhausted(message, last_request)):
-            assert (
-                message
-                == "The script is used up: request 2 (purpose 'think') came after its last turn, number 1."
+            assert message == (
+                "The script is used up: request 2 (purpose 'think') came after its last turn, number 1. "
+                "The request ends with: user: And now?"
             )
             assert last_request == "system: Be brief.\nuser: And now?"
         case other:
@@ -186,7 +186,9 @@ async def test_a_request_that_fits_no_turn_says_what_the_turns_want() -> None:
     long = "birds " * 1000
     match await attempt(llm.complete(ask(long))):
         case Failure(ScriptExhausted(message, last_request)):
-            assert message == "No turn of the script fits request 1 (purpose 'think'); turns unused: 2."
+            no_turn = "No turn of the script fits request 1 (purpose 'think'); turns unused: 2."
+            assert message.startswith(f"{no_turn} The request ends with: user: birds birds ")
+            assert len(message) < 450
             assert last_request.endswith("…\nunused turn: wants 'cats'\nunused turn: wants 'dogs'")
             assert len(last_request) < 1000
         case other:
