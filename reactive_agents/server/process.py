@@ -13,6 +13,7 @@ import socket
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
 from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp
@@ -50,6 +51,15 @@ class TimedProtocol(H11Protocol):
         """Receive bytes from the client."""
         super().data_received(data)
         self._time_next_request()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a malformed request; what the application answers to it is dropped."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # the application has begun its answer
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the connection."""

@@ -186,6 +186,27 @@ async def test_a_request_with_two_lengths_hides_no_other() -> None:
     assert answered.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/v1/runs"])
+@pytest.mark.parametrize("parts", [(b"zz\r\n",), (b"1\r\nx\r\n", b"zz\r\n")], ids=["at once", "later"])
+async def test_a_malformed_body_puts_no_traceback_into_the_log(
+    path: str, parts: tuple[bytes, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    async with process() as found:
+        connection = await anyio.connect_tcp("127.0.0.1", found.client.base_url.port or 0)
+        await connection.send(head + parts[0])
+        answered = await connection.receive()
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            for part in parts[1:]:
+                await connection.send(part)
+            while True:
+                answered += await connection.receive()
+        await connection.aclose()
+    assert answered.startswith(b"HTTP/1.1 4")
+    assert answered.count(b"HTTP/1.1") == 1
+    assert [each.message for each in caplog.records if each.exc_info] == []
+
+
 async def test_a_request_that_takes_longer_than_its_head_is_answered() -> None:
     async with process(http=Impatient) as found:
         run = (await found.client.post("/v1/runs", json={"task": "Wait."})).json()["run_id"]
