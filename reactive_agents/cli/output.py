@@ -32,6 +32,7 @@ from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line as one_line
 from reactive_agents.core.texts import printable as printable
+from reactive_agents.core.texts import printable_json as printable_json
 
 if TYPE_CHECKING:
     from socket import socket
@@ -117,7 +118,7 @@ def key_of_server(model: str) -> str | None:
 
 def print_json(document: Json) -> None:
     """Print one JSON document to standard output."""
-    typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
+    typer.echo(printable_json(json.dumps(document, ensure_ascii=False, indent=2)))
 
 
 def tell(text: str) -> None:

@@ -494,7 +494,7 @@ class Outcomes:
         """Print an outcome; never returns if that fails."""
         try:
             if output.is_json():
-                typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
+                typer.echo(output.printable_json(json.dumps(encode(outcome), ensure_ascii=False)))
             else:
                 _print_outcome(outcome)
         except OSError as error:

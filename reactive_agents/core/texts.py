@@ -155,6 +155,19 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def printable_json(text: str) -> str:
+    r"""Return a JSON text with what :func:`printable` leaves out as escapes, such as ``\u202e``.
+
+    It stands for the same data.
+    """
+    return _CONTROL.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _BLANK = lazy_pattern(rf"[{_FILLERS}\ufe00-\ufe0f\u2800\U0001d159]")
 

@@ -76,6 +76,13 @@ def test_json_is_one_document_and_nothing_else() -> None:
     assert [each for each in document if f"`{each}`" not in table] == []
 
 
+def test_json_on_a_terminal_has_no_sign_that_steers_it_or_is_not_seen() -> None:
+    signs = {"\x9b", "\u202e", "\u200b"}
+    run = command("run", f"Say {' '.join(signs)}.", "--json", stdout=Terminal())
+    assert signs <= set(json.dumps(json.loads(run.stdout), ensure_ascii=False))
+    assert not signs & set(run.stdout)
+
+
 def test_a_partial_result_has_its_own_exit_code_and_says_what_is_missing() -> None:
     run = command("run", "What is 17 * 23?", "--tools", "calculator", "--max-iterations", "1", "--json")
     document = json.loads(run.stdout)

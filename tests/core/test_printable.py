@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 
 import pytest
@@ -10,7 +11,7 @@ import regex
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.core.texts import escaped, printable
+from reactive_agents.core.texts import escaped, printable, printable_json
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>\"&\x1b[2J"
@@ -95,6 +96,14 @@ def test_signs_that_steer_a_terminal_or_are_not_seen_are_not_printed(sign: str) 
 def test_tag_characters_are_not_printed_and_joined_letters_stay() -> None:
     assert printable("a" + "".join(chr(0xE0000 + ord(each)) for each in "rm -rf") + "b") == "ab"
     assert printable("می\u200cخواهم 👩\u200d🚀") == "می\u200cخواهم 👩\u200d🚀"
+
+
+def test_json_for_a_terminal_has_unseen_signs_as_escapes_and_loses_none() -> None:
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+    shown = printable_json(json.dumps({every: [every, 1.5]}, ensure_ascii=False, indent=2))
+    assert json.loads(shown) == {every: [every, 1.5]}
+    assert printable(shown) == shown
+    assert printable_json('["Grüße", "👩\u200d🚀"]') == '["Grüße", "👩\u200d🚀"]'
 
 
 def test_an_error_of_an_agent_is_safe_to_print() -> None:
