@@ -57,8 +57,10 @@ _LEAST_ALONE = 0.22
 _APART = 45
 _WITH_OBJECT = ("override", "reveal", "role")
 _BREAK = re.compile(r"[:;]\s")
+_MARKS = "[.!?;。！？；…]"
 _END = re.compile(
-    r"[.!?;。！？；…]+(?=[\s\"')\]」]|\Z|[^\x00-\x7f])|\n\s*\n|\n(?=[ \t]*(?:[-*#>•]|\d{1,3}[.)])[ \t])"
+    rf"(?<!{_MARKS}){_MARKS}++(?=[\s\"')\]」]|\Z)|{_MARKS}(?=[^\x00-\x7f])"
+    r"|\n\s*\n|\n(?=[ \t]*(?:[-*#>•]|\d{1,3}[.)])[ \t])"
 )
 _DESTINATION = re.compile(r"https?://|www\.|[\w.+-]{1,40}@[\w-]{1,40}\.\w|(?<!\d)\+\d\d \d")
 _VOCATIVE = (",", ":")
