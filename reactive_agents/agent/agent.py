@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from reactive_agents.agent.runs import Runs
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
     from reactive_agents.core.conversation import SessionInfo
-    from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.events import AgentEvent, TaskFailed
     from reactive_agents.core.governance import (
         ApprovalRequest,
         DecisionErrors,
@@ -212,9 +212,7 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        return await self._conducted(*value_or_raise(self._run_of(task, options)))
-
-    async def _conducted(self, ready: Task, changes: RunChanges) -> Any:
+        ready, changes = value_or_raise(self._run_of(task, options))
         outcome = await self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
         return (changes.present or self.present)(result_or_raise(outcome))
 
@@ -252,12 +250,13 @@ class ReactiveAgent(Generic[R, D]):
         """
         ready, changes = value_or_raise(self._run_of(task, options))
 
-        results: list[Any] = []  # empty after a run that was cancelled
+        outcomes: list[Result[TaskResult, TaskFailed]] = []  # empty after a run that was cancelled
 
         async def run_and_close(seconds: float) -> None:
             try:
                 with cut_off_with_caller(seconds):
-                    results.append(await self._conducted(ready, changes))
+                    run_id, overrides = changes.run_id, changes.overrides
+                    outcomes.append(await self._engine.conduct(ready, run_id=run_id, overrides=overrides))
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._close(leaving=True)
@@ -279,9 +278,9 @@ class ReactiveAgent(Generic[R, D]):
                     system.interruptible_result(portal.start_task_soon(run_within, scope, blocked_seconds()))
         else:
             anyio.run(run_on_this_thread)
-        if not results:
+        if not outcomes:
             raise AgentError(errors.RunCancelled(ready.id, "agent-loop"))
-        return results[0]
+        return (changes.present or self.present)(result_or_raise(outcomes[0]))
 
     @overload
     def run_effect(

@@ -8,6 +8,7 @@ import inspect
 import logging
 import pickle
 import threading
+import traceback
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
@@ -192,6 +193,8 @@ def test_run_sync_raises_the_typed_error() -> None:
     with pytest.raises(AgentError) as caught:
         agent_of(fail(ModelUnavailable("down", "m"))).run_sync("What is 1 + 2?")
     assert root_cause(caught.value.error) == ModelUnavailable("down", "m")
+    frames = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert frames[1:] == ["run_sync", "result_or_raise"]  # none of the event loop
 
 
 @pytest.mark.anyio
