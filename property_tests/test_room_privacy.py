@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Never
 
 import anyio
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from returns.future import FutureResult
@@ -16,6 +17,7 @@ from reactive_agents.core.personas import LearningPolicy
 from reactive_agents.effects import attempt
 from reactive_agents.persona.generality import general_form, is_general, room_words
 from reactive_agents.testing.scripted_llm import render_messages
+from tests.support.operations import assert_linear
 from tests.support.personas import assessed, persona_bench, planned
 from tests.support.profiles import examples
 
@@ -152,3 +154,12 @@ def test_a_lesson_of_several_rooms_is_used_in_all_and_one_of_a_room_in_it_alone(
         assert "melanoma" not in "".join(llm.prompts)
 
     anyio.run(talk)
+
+
+@pytest.mark.parametrize("unit", ["Ab ", "! A", "a:", "_", "\u201c"])
+def test_long_texts_of_a_room_hold_up_no_process(unit: str) -> None:
+    def judged(size: int) -> str:
+        text = unit * size
+        return general_form(text, room_words([text], ["ada"], elsewhere=["hello"], known=["tea"]))
+
+    assert_linear(judged, 5_000)

@@ -19,13 +19,13 @@ _SPACELESS = (
 """Letters of scripts without spaces between words, such as Thai, Khmer, Japanese and Chinese."""
 _LETTERS = rf"(?:(?![{_SPACELESS}])[^\W\d_])+"
 _WORD = re.compile(rf"[{_SPACELESS}]+|{_LETTERS}(?:['\u2019]{_LETTERS})*")
-_NUMBER = re.compile(r"[^\s\w]?\w*\d[\w.,:/%-]*")
-_ADDRESS = re.compile(r"\S*(?:@|://|www\.)\S*")
+_NUMBER = re.compile(r"[^\s\w]?(?<!\w)\w*\d[\w.,:/%-]*")
+_ADDRESS = re.compile(r"(?<!\S)\S*(?:@|://|www\.)\S*")
 _QUOTATION = re.compile(
     '["\u201c\u201d\u201e\u00ab\u00bb`\u300c\u300e][^"\u201c\u201d\u201e\u00ab\u00bb`\u300d\u300f]*'
     "[\"\u201c\u201d\u00ab\u00bb`\u300d\u300f]?|(?<!\\w)['\u2018\u2019][^'\u2018\u2019]*['\u2018\u2019](?!\\w)"
 )
-_SENTENCE_END = re.compile(r"(?:^|[.!?:]\s+|\n\s*)\W*$")
+_SENTENCE_END = re.compile(r"[.!?:]\s|\n")
 _STEM = 5
 """Length of the prefix by which words are compared, so that inflected forms are equal."""
 _ENDING = 4
@@ -114,7 +114,10 @@ def _names(text: str) -> list[str]:
 
 
 def _begins(text: str, start: int) -> bool:
-    return _SENTENCE_END.search(text[:start]) is not None
+    gap = start
+    while gap and not (text[gap - 1].isalnum() or text[gap - 1] == "_"):
+        gap -= 1
+    return not gap or _SENTENCE_END.search(text, gap, start) is not None
 
 
 def _is_spaceless(word: str) -> bool:
