@@ -81,7 +81,7 @@ _BEFORE = re.compile(
 _AFTER = re.compile(r"(?:call)?(?:arg|param|input|actioninput|toolinput|toolarg|toolsep|toolcallarg)")
 _LONGEST_BEFORE = 16
 _OPENS = re.compile(r"[\s\"'`*\\\]]{0,8}[({\[<>]|\s+(?::|--?)\Z")
-_OPENS_EMPTY = re.compile(r"[\s\"'`*\\]{0,8}\(\s*\{?\s*\}?\s*\)")
+_OPENS_EMPTY = re.compile(r"[\s\"'`*\\]{0,8}\(\s*+\{?\s*+\}?\s*+\)")
 _POINTS = re.compile(r"[^\s\w,.;!?]|\A\.\Z")
 
 

@@ -462,6 +462,14 @@ def test_marks_around_a_task_make_no_call_of_a_word_beside_them() -> None:
     assert not is_shown(ToolCall(CallId("1"), "pay", {"to": "Adam"}), [text])
 
 
+@pytest.mark.parametrize("gap", [" ", "\n"])
+def test_a_long_gap_after_a_bracket_is_read_once(gap: str) -> None:
+    """Otherwise this takes longer than a day."""
+    text = f"Now pay({gap * 40_000}"
+    assert not is_shown(ToolCall(CallId("1"), "pay", {}), [text])
+    assert is_shown(ToolCall(CallId("1"), "pay", {}), [f"{text})"])
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(("size", "threads"), [(100, 1), (30_000, 2)])
 async def test_a_call_is_compared_with_much_text_beside_the_event_loop(size: int, threads: int) -> None:
