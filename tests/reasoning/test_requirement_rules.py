@@ -94,7 +94,8 @@ def test_there_is_a_limit_to_what_is_counted_and_to_what_is_read() -> None:
 def test_odd_schemas_and_names_are_no_problem(schema: dict[str, object]) -> None:
     for name in ("-", "_", "a", "get_", "price", "web-search", "calculator"):
         definition = ToolDefinition(name, "", schema)  # type: ignore[arg-type]
-        requirements_in("What is the price of Kelto? Use web-search. Read a.txt.", [definition])
+        needs = requirements_in("What is the price of Kelto? Use web-search. Read a.txt.", [definition])
+        assert [each.name for each in needs.required] == [name] * (name in ("price", "web-search"))
 
 
 def test_an_order_in_the_words_of_a_tools_description_requires_it() -> None:

@@ -516,15 +516,20 @@ async def test_after_the_deadline_nothing_runs() -> None:
 
 async def test_cancellation_from_outside_passes_through() -> None:
     begun = anyio.Event()
+    outcomes: list[object] = []
 
     async def wait() -> None:
         begun.set()
         await anyio.sleep_forever()
 
+    async def call() -> None:
+        outcomes.append(await run(make_service(wait), "wait"))
+
     async with anyio.create_task_group() as group:
-        group.start_soon(run, make_service(wait), "wait")
+        group.start_soon(call)
         await begun.wait()
         group.cancel_scope.cancel()
+    assert outcomes == []
 
 
 @pytest.mark.parametrize("on_loop", [True, False])
