@@ -150,10 +150,11 @@ def test_folding_keeps_each_character_in_its_place() -> None:
     assert all(len(folded(each)) == len(folded(f"é{each}")) - 1 == 1 for each in every)
 
 
-@pytest.mark.parametrize("letter", sorted({letter for each in PATTERNS for letter in "".join(each.signs)}))
-def test_what_an_expression_takes_for_a_letter_of_a_sign_is_folded_to_it(letter: str) -> None:
+def test_what_an_expression_takes_for_a_letter_of_a_sign_is_folded_to_it() -> None:
     every = "".join(map(chr, range(0x110000)))
-    assert {folded(f"é{each}")[1] for each in re.findall(re.escape(letter), every, re.IGNORECASE)} == {letter}
+    for letter in sorted({letter for each in PATTERNS for letter in "".join(each.signs)}):
+        alike = re.findall(re.escape(letter), every, re.IGNORECASE)
+        assert {folded(f"é{each}")[1] for each in alike} == {letter}
 
 
 def test_an_error_deep_inside_is_redacted() -> None:
