@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 from attrs import evolve
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from reactive_agents.core.figures import plain_numbers, read_number
@@ -288,7 +288,8 @@ PAYING = (
 )
 
 
-@given(st.lists(st.one_of(pieces, st.sampled_from(REQUESTS)), max_size=12).map(" ".join), texts)
+@given(text=st.lists(st.one_of(pieces, st.sampled_from(REQUESTS)), max_size=12).map(" ".join), task=texts)
+@example(text="Which date?", task="Pay it.")
 def test_what_is_asked_for_is_missing_in_the_task(text: str, task: str) -> None:
     if asks_back(text, task, PAYING):
         assert asks_back(text, task)

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import jsonschema
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reactive_agents.adapters.llm.offline import OfflineLLM, find_arithmetic, passages, respond
@@ -215,7 +215,8 @@ def test_passages_begin_on_the_line_that_they_name(lines: list[str], path: str) 
         assert one.text in " ".join(" ".join(lines[one.line - 10 :]).split())
 
 
-@given(telling)
+@given(telling | st.text(alphabet="17 .+-*/()%"))
+@example("(1 + 2) * 3 % of 23 times 4.5")
 def test_arithmetic_is_always_arithmetic(text: str) -> None:
     for expression in find_arithmetic(text)[0]:
         assert not set(expression) - set("0123456789.+-*/%() ")

@@ -106,7 +106,7 @@ def assert_sound(before: Plan, after: Plan) -> None:
 
 
 @quick
-@given(plans())
+@given(plans() | outputs.map(hydrated))
 def test_waves_have_each_pending_step_once_and_after_what_it_depends_on(plan: Plan) -> None:
     waves = compute_waves(plan)
     ordered = [step for wave in waves for step in wave]
