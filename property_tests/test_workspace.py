@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
@@ -80,6 +80,9 @@ def test_a_resolved_path_is_inside(root: Path, path: str) -> None:
 
 
 @given(path=paths)
+@example(path="a/up/work/a/file")
+@example(path="secret-link")
+@example(path="up/secret")
 def test_nothing_outside_is_read(root: Path, path: str) -> None:
     match open_to_read(root / "work", path):
         case Success(file):
@@ -92,6 +95,8 @@ def test_nothing_outside_is_read(root: Path, path: str) -> None:
 
 
 @given(path=paths, append=st.booleans())
+@example(path="secret-link", append=True)
+@example(path="a/out/new", append=False)
 def test_nothing_outside_is_written(root: Path, path: str, append: bool) -> None:
     before = everything_outside(root)
     written = write_inside(root / "work", path, b"written", append=append)
