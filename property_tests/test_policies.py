@@ -251,6 +251,10 @@ def moments_of(script: list[Turn], how: dict[str, Any]) -> list[Moment]:
 
 
 runs = st.builds(moments_of, scripts, ways)
+FREE = {"max_iterations": 9, "parallel_tool_calls": True, "needs": ToolNeeds(), "budget": BudgetConfig()}
+LOOKED = [call("look", at="a"), *[call("final-answer", answer="It is so.")] * 8]
+one_look = st.builds(moments_of, st.just(LOOKED), st.just(FREE))
+"""A run that completes after a look, which few of the others do."""
 
 
 @st.composite
@@ -299,8 +303,8 @@ def without_needs(context: KernelContext) -> KernelContext:
     return evolve(context, input=evolve(context.input, needs=ToolNeeds()))
 
 
-@examples(15)
-@given(moments(), made_calls, limits, st.integers(0, 5))
+@examples(30)
+@given(moments() | one_look.map(lambda run: run[-1]), made_calls, limits, st.integers(0, 5))
 def test_a_larger_budget_refuses_nothing_that_a_smaller_one_lets_through(
     moment: Moment, asked: tuple[ToolCall, ...], tight: list[CallLimit], more: int
 ) -> None:
@@ -338,7 +342,10 @@ def test_one_call_a_turn_is_run_in_sequential_mode(moment: Moment, asked: tuple[
 
 
 @examples(15)
-@given(runs, st.builds(ToolRequirement, names, st.integers(1, 3)))
+@given(
+    runs | one_look,
+    st.builds(ToolRequirement, names, st.integers(1, 3)) | st.just(ToolRequirement("look")),
+)
 def test_one_more_required_tool_never_completes_what_was_not_completed(
     run: list[Moment], requirement: ToolRequirement
 ) -> None:
