@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -1649,23 +1648,6 @@ async def test_requests_that_were_cut_off_by_kills_are_counted(tmp_path: Path) -
     again = agent(path, Bank(), ScriptedLLM(answer("Paid once more.")))
     forked = await again.runs.resume(await again.runs.fork("order-1", at=3))
     assert [each.unpriced_calls for each in forked.metadata.models] == [0]
-
-
-def test_killed_at_boundaries_nothing_is_done_twice(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.durable_crashes",
-        str(tmp_path),
-        "3",
-        "plain,sub-agent",
-        "5",
-    ]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    for counts in map(json.loads, ended.stdout.splitlines()):
-        assert counts["resumed"] == counts["kills"] > 3
-        assert counts["repeated"] == counts["events_lost"] == 0
 
 
 class LateRecord(SqliteRunRecord):
