@@ -222,6 +222,7 @@ async def test_an_error_page_is_a_result_with_its_status(server: Server) -> None
     assert (found["status"], found["text"]) == (404, "not here")
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a text is judged alike on each event loop
 @pytest.mark.parametrize(
     ("body", "content_type", "text"),
     [
@@ -281,6 +282,7 @@ async def test_a_request_says_who_asks_and_nothing_more(
 # --- what is not text, too much or too slow --------------------------------------------------------------
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a text is judged alike on each event loop
 @pytest.mark.parametrize("content_type", ["image/png", "application/octet-stream", "application/pdf", "x"])
 async def test_what_is_no_text_is_not_read(server: Server, content_type: str) -> None:
     url = server.answer("/file", b"\x89PNG", content_type)
@@ -375,6 +377,7 @@ async def test_a_redirect_without_a_place_is_a_page(server: Server) -> None:
     assert (found["status"], found["text"]) == (302, "moved")
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a text is judged alike on each event loop
 @pytest.mark.parametrize(
     "place",
     [
@@ -411,6 +414,7 @@ async def test_every_hop_is_checked(server: Server, place: str) -> None:
 # --- where it may go ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a text is judged alike on each event loop
 @pytest.mark.parametrize(
     "host",
     [
@@ -427,6 +431,7 @@ async def test_this_machine_is_refused_in_every_spelling(server: Server, host: s
     assert server.requests == []
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # a text is judged alike on each event loop
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1", "ftp://127.0.0.1/", "file:///etc/passwd", "http://", "http:///x"]
 )
