@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import groupby, islice, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 from attrs import evolve, frozen
@@ -110,6 +110,8 @@ _SOME = re.compile(f"{expression('already')}|{expression('only_some')}", re.IGNO
 _ALL = re.compile(expression("all_of"), re.IGNORECASE)
 _SEVERAL = word_set("is_of_several")
 """Verbs of several things: "Ann and Bo are invited", not "The talk with Ann and Bo is cancelled"."""
+_TOGETHER = re.compile(rf"\b{alternatives('together_with')}\b.*", re.IGNORECASE)
+"""Words before several that one thing may be done for, and what follows."""
 _BETWEEN = re.compile(rf"\([^()]*\)|[,:]|{expression('between_parts')}", re.IGNORECASE)
 _BARE = 3
 """Words of an item with its noun."""
@@ -137,22 +139,11 @@ _COMMA = re.compile(r"[,;]\s*")
 _NO_THING = re.compile(r"(?<![\d.,])(?:\d+\s?[-–]\s?\d+|\d[\d.,]*\s?%)")
 """Ranges and shares, which calls have in other forms."""
 _NOON = 12
-_NAME = re.compile(r"(?<=[\w,;:(] )[A-Z][a-z]{2,29}\b")
-"""A word with a capital letter that does not begin the clause."""
-_OTHER_NAME = re.compile(r"[A-Z][a-z]{2,29}")
-_NAMED = re.compile(r"[A-Z][\w'’.-]{1,29}(?: [A-Z][\w'’.-]{1,29}){0,2}")
-_ALIKE = 0.6
-"""The least share of letters of two names of which one is a slip for the other."""
 _MISSPELT = 0.8
 """The least share of letters of the users of two addresses of which one is a slip for the other."""
-_SOUNDS = (("ks", "s"), ("x", "s"), ("z", "s"), ("ph", "f"), ("ck", "k"), ("c", "k"), ("q", "k"), ("w", "v"))
-"""Letters that languages write for one sound, in small letters."""
-_CONSONANTS = frozenset("bdfgjklmnprstv")
-"""Those that spellings of a name share; "h" is often silent."""
 _COUNTRY_CODE, _LEAST_PHONE = 3, 7
 """The most digits of a country code, and the fewest of a phone number with an area code."""
 _MOST_LEFT = 8
-_TOLD = re.compile(expression("told"), re.IGNORECASE)
 _SHARED = 4
 """Letters of a noun that its forms share."""
 _LEAST = 3
@@ -460,7 +451,7 @@ def parts_left(
     if not _is_firm(task):
         return ()
     known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
-    for act in _orders_in(task):
+    for act in _orders_in(task) or ("",):
         own, others = _calls_of(act, calls, known)
         claims = [each.text for each in said if _says_done(each, act) and not _SOME.search(each.text)]
         if not claims or any(act in _past_acts(each.told) for each in others):
@@ -486,12 +477,11 @@ def replaced_left(
 ) -> tuple[str, ...]:
     """Return what an act is said to be done with, where a call had something else.
 
-    "Cancel order 1001", and the call had 1002; "Pay 250 euros", and it had 25; "Assign it to Olu", and it had
-    Ola. What the call had instead was told nowhere, does not follow from a number that was, and is not in the
-    answer. A name counts only beside one that is alike, and in English. None if the order has a condition, or
-    if the answer denies or asks something. Where no call may have done anything, it is what an answer tells
-    of and what was looked up instead, if the answer has some of that. A name that is not alike may be another
-    one of the same: "Bombay" and Mumbai, "the capital of Austria" and Vienna.
+    "Cancel order 1001", and the call had 1002; "Pay 250 euros", and it had 25. What the call had instead was
+    told nowhere, does not follow from a number that was, and is not in the answer. None if the order has a
+    condition, or if the answer denies or asks something. Where no call may have done anything, it is what an
+    answer tells of and what was looked up instead. Names do not count: another one may be of the same, as
+    "Venice" and "Venezia".
 
     Args:
         calls: those that worked.
@@ -503,8 +493,6 @@ def replaced_left(
     acted = [each for each in calls if each.tool in known and _acted(each, known)]
     own = acted or calls
     given = [(name, value) for each in own for name, values in each.arguments.items() for value in values]
-    if not given:
-        return ()
     others = [each.told for each in calls if each not in own]
     told, had = "\n".join((task, earlier, *others)), "\n".join(each.told for each in own)
     meant_by = _words_in([task.casefold()])
@@ -528,21 +516,7 @@ def replaced_left(
         left = {key: each for key, each in meant.items() if key in before and not _was_given(key, done)}
         if left and any(_is_slip(each, left, told, before) for each in instead):
             return tuple(left.values())[:_MOST_LEFT]
-    if not is_english(task):
-        return ()
-    if acted:
-        return _names_left(asked, claimed, had, (value for _, value in given))
-    if (_words_in([text]) - _words_in([task]) - UNTELLING).isdisjoint(_words_in([had])):
-        return ()  # the answer has nothing of it
-    of_others = {
-        each: [one.told for one in calls if (each,) not in one.arguments.values()] for _, each in given
-    }
-    other = (
-        each
-        for each, found in of_others.items()
-        if _OTHER_NAME.fullmatch(each) and not names("\n".join((told, text, *found)), each)
-    )
-    return _names_left(asked, claimed, had, other)
+    return ()
 
 
 def _is_of_task(parameter: str, value: str, words: Set[str]) -> bool:
@@ -603,39 +577,6 @@ def _is_slip(
     return str(int(thing)) not in numerals(told) and not follows_at_once(thing, known)
 
 
-def _names_left(task: str, claimed: str, known: str, given: Iterable[str]) -> tuple[str, ...]:
-    """Return names of a task and its answer beside which a call had one alike."""
-    named, words = (each for each in given if _NAMED.fullmatch(each)), _words_in([task])
-    others = _words_in(islice(named, _MOST_LEFT)) - words
-    asked, had = dict.fromkeys(_NAME.findall(task)), _words_in([known])
-    return tuple(
-        name
-        for name in asked
-        if names(claimed, name) and name.casefold() not in had
-        if any(_is_alike(name.casefold(), other) for other in others)
-    )
-
-
-def _is_alike(name: str, other: str) -> bool:
-    """Return whether a word is a slip for another, not its short form or spelling."""
-    if SequenceMatcher(None, name, other).ratio() < _ALIKE:
-        return False
-    name, other = _without_accents(name), _without_accents(other)
-    spoken, heard = _consonants_of(name), _consonants_of(other)
-    is_spelling = min(len(spoken), len(heard)) > 1 and (spoken.startswith(heard) or heard.startswith(spoken))
-    return not (is_spelling or name.startswith(other) or other.startswith(name))
-
-
-def _consonants_of(name: str) -> str:
-    """Return the consonants of a name as they sound, by which its spellings are one.
-
-    "Munich" is "München", "Katherine" is "Kathryn", and "Aleksandr" is "Alexander".
-    """
-    for written, sound in _SOUNDS:
-        name = name.replace(written, sound)
-    return "".join(letter for letter, _ in groupby(each for each in name if each in _CONSONANTS))
-
-
 def _is_firm(task: str) -> bool:
     """Return whether an order has no condition, and no sign that it is not meant."""
     return not (CONDITION.search(task) or _DOUBT.search(task) or denies(task))
@@ -644,8 +585,8 @@ def _is_firm(task: str) -> bool:
 def _calls_of(
     act: str, calls: Sequence[CompletedCall], known: Mapping[str, ToolDefinition]
 ) -> tuple[list[CompletedCall], list[CompletedCall]]:
-    """Return the calls of tools that do an act, and the others."""
-    doing = {name for name, tool in known.items() if act in _acts_of(tool)}
+    """Return the calls of tools that do an act, or any unknown one, and the others."""
+    doing = {name for name, tool in known.items() if (act in _acts_of(tool) if act else not only_looks(tool))}
     return [each for each in calls if each.tool in doing], [each for each in calls if each.tool not in doing]
 
 
@@ -655,9 +596,19 @@ def _acted(call: CompletedCall, known: Mapping[str, ToolDefinition]) -> bool:
 
 
 def _says_done(clause: Clause, act: str) -> bool:
-    """Return whether a clause says that an act is done, also that somebody was told."""
-    is_told = act == "send" and _TOLD.search(clause.said) is not None
-    return (is_told and _NOT_YET.isdisjoint(clause.words)) or _claims(clause, act)
+    """Return whether a clause says that an act is done, also that somebody was told.
+
+    One of an unknown act says that something is.
+    """
+    if act:
+        return any(_claims(clause, each) for each in _alike_acts(act))
+    is_claim = not (clause.denies or QUESTION.search(clause.text)) and _NOT_YET.isdisjoint(clause.words)
+    return is_claim and _HAVE_DONE.search(clause.said) is not None
+
+
+def _alike_acts(act: str) -> Set[str]:
+    """Return the acts that stand for one: who is sent something is told it."""
+    return _REACHING if act in _REACHING else {act}
 
 
 def _is_thing_of(task: str, value: str) -> bool:
@@ -680,13 +631,18 @@ def _is_said_of(item: str, claim: str, act: str) -> bool:
     """
     if _ALL.search(claim):
         return True
-    is_address = "@" in item
-    if _SEVERAL.isdisjoint(read_clause(claim).words) and not (is_address or any(map(str.isdigit, item))):
-        return False
+    if not ("@" in item or any(map(str.isdigit, item))) and _SEVERAL.isdisjoint(read_clause(claim).words):
+        together = _TOGETHER.search(claim)
+        if not speaks_of_oneself(claim) or (together and names(together[0], item)):
+            return False
     parts = [each for each in _BETWEEN.split(claim) if names(each, item) or _holds(each, item)]
-    beside = [each.replace(item, "") if is_address else each for each in parts]
-    most = 0 if is_address else _BARE
-    return any(act in _past_acts(each) or len(_TOKEN.findall(each)) <= most for each in beside)
+    beside = [each.replace(item, "") for each in parts]
+    acts, most = _alike_acts(act), 0 if "@" in item else _BARE - len(_TOKEN.findall(item))
+    return any(
+        not acts.isdisjoint(_past_acts(each))
+        or (len(_TOKEN.findall(each)) <= most and not _HAVE_DONE.search(each))
+        for each in beside
+    )
 
 
 def was_done_before(text: str, tool: ToolDefinition, results: Iterable[str]) -> bool:
@@ -810,10 +766,11 @@ def _claims(clause: Clause, act: str) -> bool:
 def _acts_of_words(name: str, description: str) -> frozenset[str]:
     """Return the acts of a tool by its name and description."""
     words = name.replace("_", " ").replace("-", " ").split()
-    verbs = [*words[:1], *description.split(maxsplit=1)[:1]]
-    if words[:1] and words[0] in _GENERAL:
-        verbs += words[1:]  # "make_payment", "create_booking"
-    acts = frozenset(act for act, _ in map(_act_in, verbs) if act)
+    named = [act for act, _ in map(_act_in, words) if act]
+    if words[:1] and words[0] not in _GENERAL:
+        named = named[:1]  # "calendar_create_event", unlike "make_payment" and "create_booking"
+    named += [act for act, _ in map(_act_in, description.split(maxsplit=1)[:1]) if act]
+    acts = frozenset(named)
     return acts if acts.isdisjoint(_REACHING) else acts | {"notify"}
 
 

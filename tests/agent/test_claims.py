@@ -221,22 +221,22 @@ def find_page(query: str) -> str:
 @pytest.mark.parametrize("deliver", [say, answer])
 async def test_the_reason_names_what_the_answer_is_about_and_no_look_up_was(deliver: Deliver) -> None:
     async def asked_about(city: str) -> tuple[AgentResult, list[str]]:
-        text = "In Parma it is 17 degrees."
+        text = "In city 43121 it is 17 degrees."
         turns = [call("get_weather", city=city), deliver(text), forever(answer(text))]
         recorder = EventRecorder()
         built = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(get_weather)
         agent = built.build()
         agent.subscribe(recorder)
-        result = await agent.run("How warm is it in Parma?")
+        result = await agent.run("How warm is it in city 43121?")
         return result, [event.policy for event in recorder.of(GuidanceGiven)]
 
-    result, asked = await asked_about("Palma")
+    result, asked = await asked_about("43112")
     assert (result.status, asked.count("left_out")) == ("completed", 1)
-    assert "No call was made for: Parma." in result.reason
-    result, asked = await asked_about("Parma")
-    assert (result.status, asked, "Parma" in result.reason) == ("completed", [], False)
-    result, asked = await asked_about("Mumbai")  # it may be another name of the same
-    assert (result.status, asked, "Parma" in result.reason) == ("completed", [], False)
+    assert "No call was made for: 43121." in result.reason
+    result, asked = await asked_about("43121")
+    assert (result.status, asked, "43121" in result.reason) == ("completed", [], False)
+    result, asked = await asked_about("Parma")  # it may be another name of the same
+    assert (result.status, asked, "43121" in result.reason) == ("completed", [], False)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.tools import Risk, ToolDefinition
 from reactive_agents.kernel import ordered_acts
 from reactive_agents.kernel.ordered_acts import (
     CompletedCall,
@@ -17,10 +18,9 @@ from reactive_agents.kernel.ordered_acts import (
 from tests.support.operations import assert_linear
 
 
-def tool(name: str, description: str, *parameters: str) -> ToolDefinition:
-    return ToolDefinition(
-        name, description, {"type": "object", "properties": {each: {} for each in parameters}}
-    )
+def tool(name: str, description: str, *parameters: str, risk: Risk = "low") -> ToolDefinition:
+    schema: JsonObject = {"type": "object", "properties": {each: {} for each in parameters}}
+    return ToolDefinition(name, description, schema, risk=risk)
 
 
 TOOLS = (
@@ -443,6 +443,23 @@ def test_an_ordered_act_that_no_call_did_is_left(task: str, text: str) -> None:
     assert act_left(task, text, TOOLS, {"get_order"}, ["Order 4711: 2 lamps, on its way"])
 
 
+@pytest.mark.parametrize(
+    ("task", "text", "named"),
+    [
+        ("Suche einen Zug und buche ihn.", "Der Zug ist gebucht.", tool("fahrkarte_buchen", "Kauft etwas.")),
+        (
+            "Find it and open the valve.",
+            "The valve was opened.",
+            tool("open_valve", "Open it.", risk="medium"),
+        ),
+    ],
+)
+def test_what_a_tool_does_is_known_by_any_word_of_its_name_and_by_its_risk(
+    task: str, text: str, named: ToolDefinition
+) -> None:
+    assert act_left(task, text, (TOOLS[0], named), {"get_order"}, ["found"]) == (named.name,)
+
+
 @pytest.mark.parametrize(("task", "text"), DONE_BY_NONE)
 def test_an_act_of_no_tool_or_of_a_called_one_is_not_left(task: str, text: str) -> None:
     (*names,) = act_left(task, text, TOOLS, set(), [])
@@ -508,9 +525,12 @@ PARTS = (
     tool("delete_user", "Delete a user account.", "user"),
     tool("cancel_subscription", "Cancel a subscription.", "customer"),
     tool("cancel_meeting", "Cancel a meeting.", "person"),
+    tool("water_plant", "Water a plant.", "plant"),
+    tool("sms_senden", "Sendet eine SMS.", "kunde"),
     tool("run_shell", "Run a shell command.", "command"),
 )
 PAY = "Pay invoices R-17 and R-18."
+SMS = "Schicke Anna Beck und Eva Holm eine SMS."
 
 
 def made(*calls: str) -> list[CompletedCall]:
@@ -539,6 +559,9 @@ def made(*calls: str) -> list[CompletedCall]:
             "cancel_subscription Meyer",
             "Okafor",
         ),
+        ("Water the fern and the ivy.", "I watered the fern and the ivy.", "water_plant fern", "ivy"),
+        ("Water 2 ferns and 1 ivy.", "Both are watered.", "water_plant ferns", "ivy"),
+        (SMS, "Ich habe Anna Beck und Eva Holm informiert.", "sms_senden Anna Beck", "Eva Holm"),
     ],
 )
 def test_a_part_of_a_list_that_no_call_had_is_left(task: str, text: str, call: str, left: str) -> None:
@@ -571,10 +594,17 @@ def test_a_part_of_a_list_that_no_call_had_is_left(task: str, text: str, call: s
             ["delete_user Ann Smith", "delete_user bkent"],
         ),
         (
-            "Cancel the meeting with Ann and Bo.",
-            "The meeting with Ann and Bo is cancelled.",
+            "Cancel the meeting with Ann and Bob.",
+            "The meeting with Ann and Bob is cancelled.",
             ["cancel_meeting Ann"],
         ),
+        (
+            "Cancel the meeting with Ann and Bob.",
+            "I cancelled the meeting with Ann and Bob.",
+            ["cancel_meeting Ann"],
+        ),
+        ("Water the fern and the ivy.", "I watered the fern and skipped the ivy.", ["water_plant fern"]),
+        ("Water the fern and the ivy.", "I watered the fern. The ivy has had enough.", ["water_plant fern"]),
     ],
 )
 def test_what_is_told_of_the_parts_of_a_list_is_honest(task: str, text: str, calls: list[str]) -> None:
@@ -646,8 +676,6 @@ FAR = "bob.b@mail.example.org"
         ("Überweise 250 Euro an Ana.", "250 Euro sind überwiesen.", "pay_invoice amount=25.0", "250"),
         ("Book 3 nights.", "3 nights are booked.", "cancel_booking nights=2", "3"),
         ("Text 0151 220 040 now.", "0151 220 040 got it.", "close_ticket number=0151-220-041", "0151220040"),
-        ("Give ticket 5 to Olu today.", "Ticket 5 is with Olu.", "close_ticket to=Ola id=5", "Olu"),
-        ("Move it to Tuesday.", "It was moved to Tuesday.", "cancel_booking day=Thursday", "Tuesday"),
     ],
 )
 def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
@@ -716,14 +744,9 @@ def test_what_an_act_was_ordered_for_and_no_call_had_is_left(
             ["get_order order_id=1 -> 50 EUR = 57 USD", "pay_invoice amount=57"],
         ),
         ("Mail Robert today.", "Robert was told.", ["send_mail to=Rob"]),
-        ("Book it for Friday.", "It is booked for Friday.", ["cancel_booking day=Lisbon"]),
-        ("Book it for Ana.", "Anna has it.", ["cancel_booking day=Anna"]),
-        ("Book a flight to Munich today.", "Munich is booked.", ["cancel_booking day=Muenchen"]),
-        ("Book a flight to Munich today.", "Munich is booked.", ["cancel_booking day=München"]),
-        ("Book a flight to Rome today.", "Rome is booked.", ["cancel_booking day=Roma"]),
+        ("Book a flight to Nuremberg.", "Nuremberg is booked.", ["cancel_booking day=Nürnberg"]),
+        ("Book a flight to Venice today.", "Venice is booked.", ["cancel_booking day=Venezia"]),
         ("Invite Katherine today.", "Katherine is invited.", ["close_ticket to=Kathryn"]),
-        ("Tell Aleksandr today.", "Aleksandr was told.", ["send_mail to=Alexander"]),
-        ("Mail Zoe today.", "Zoe was told.", ["send_mail to=Zoë"]),
         ("Text 0151 220 040 now.", "0151 220 040 got it.", ["close_ticket number=+49151220040"]),
     ],
 )
@@ -747,28 +770,9 @@ def test_what_was_told_before_the_task_may_stand_for_a_number() -> None:
             "1020",
         ),
         ("Ist Bestellung 1020 da?", "1020 ist da.", ["get_order order_id=1002 -> da"], "1020"),
-        ("How many orders has Parma?", "In Parma it is 3.", ["find_orders customer=Palma -> 3"], "Parma"),
         ("How many live in Bombay?", "In Bombay it is 3.", ["find_orders customer=Mumbai -> 3"], ""),
-        ("How many has Bill?", "Bill has 3.", ["find_orders customer=William -> 3"], ""),
-        (
-            "How many has the capital of Austria?",
-            "The capital of Austria has 3.",
-            ["find_orders customer=Vienna -> 3"],
-            "",
-        ),
         ("Was order 1020 shipped?", "Order 1002 was shipped.", ["get_order order_id=1002 -> shipped"], ""),
         ("Was order 1020 shipped?", "No, 1020 was not.", ["get_order order_id=1002 -> open"], ""),
-        ("How many orders has Parma?", "Parma, near Palma: 3.", ["find_orders customer=Palma -> 3"], ""),
-        ("Which city? 3 are in Graz.", "Graz has 3.", ["find_orders customer=May -> none"], ""),
-        ("How many orders has Graz?", "Graz has 3.", ["find_orders customer=GRZ -> 3"], ""),
-        ("How many orders has Munich?", "Munich has 3.", ["find_orders customer=Muenchen -> 3"], ""),
-        ("Wie viele hat Köln?", "Köln hat 3.", ["find_orders customer=Cologne -> 3"], ""),
-        (
-            "How many orders has Ann on Friday?",
-            "On Friday Ann has 3.",
-            ["get_order order_id=Ann -> Linz", "find_orders customer=Linz -> 3"],
-            "",
-        ),
     ],
 )
 def test_what_was_looked_up_for_something_else_is_left(

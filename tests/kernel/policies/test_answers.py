@@ -792,6 +792,9 @@ PAYWALL = "I am not able to open that article because of its paywall and cannot 
         ("paywall", PAYWALL, 2, "abstained"),
         ("paywall timeout", PAYWALL, 4, "abstained"),
         ("behind a paywall", "It does not work.", 3, "completed"),
+        ("no such order", '{"error": "no such order"}', 2, "completed"),
+        ("order 5 is not in the archive", "order 5 is not in the archive", 2, "abstained"),
+        ("503 backend did not respond", "503 backend did not respond", 3, "abstained"),
     ],
 )
 def test_an_answer_that_tells_a_failure_for_good_is_not_questioned(
@@ -876,6 +879,12 @@ def list_events(date: str) -> list[str]:
 def tickets(status: str = "open") -> list[str]:
     """List support tickets."""
     return ["T-3"]
+
+
+def lamps(page: int) -> dict[str, Any]:
+    """List lamps with their prices."""
+    items = [{"name": "Lumen 20", "price": 34.9}, {"name": "Lumen 40", "price": 52.5}, {"name": "Lumen 60"}]
+    return {"items": items[2:] if page > 1 else items[:2], "has_more": page < 2}
 
 
 def translate(text: str, language: str) -> str:
@@ -1052,6 +1061,20 @@ DOUBTED = [
         "4. Missing invoice on the account page\n5. Broken link in the footer",
         "No tool was called.",
     ),
+    (
+        lamps,
+        "What does the Lumen 40 cost?",
+        [call("lamps", page=1)],
+        "The Lumen 40 costs 34.90 EUR.",
+        "These figures have no source: 34.90.",
+    ),
+    (
+        lamps,
+        "List all lamps.",
+        [call("lamps", page=1)],
+        "The lamps are Lumen 20 and Lumen 40.",
+        "It was given before the last page of the results.",
+    ),
 ]
 
 
@@ -1064,6 +1087,14 @@ def test_what_an_answer_has_without_a_look_up_is_asked_about_and_named_where_it_
     result = agent.build().run_sync(task)
     assert len(model.requests) > len(made) + 1
     assert reason in result.reason
+
+
+def test_an_answer_that_is_kept_without_the_figure_is_completed_with_a_note() -> None:
+    model = ScriptedLLM(call("forecast", city="Bari"), forever(answer("It has [number] degrees in Bari.")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(forecast).build()
+    result = agent.run_sync("How many degrees has it in Bari?")
+    assert (result.status, len(model.requests)) == ("completed", 3)
+    assert "The figure that is asked for is not in it." in result.reason
 
 
 GOOD_AT_ONCE = [
@@ -1095,12 +1126,23 @@ GOOD_AT_ONCE = [
         [call("products", query="Quantum X sofa")],
         "I couldn't find a product called Quantum X sofa, so I can't tell you its price.",
     ),
+    (
+        "What does the Lumen 40 cost?",
+        [call("lamps", page=1)],
+        "The Lumen 40 costs 52.50 EUR, and the Lumen 20 34.90 EUR.",
+    ),
+    ("Is the Lumen 40 the cheapest?", [call("lamps", page=1)], "No, the cheapest costs 34.90 EUR."),
+    (
+        "List all lamps.",
+        [call("lamps", page=1), call("lamps", page=2)],
+        "The lamps are Lumen 20, Lumen 40 and Lumen 60.",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("task", "made", "text"), GOOD_AT_ONCE)
 def test_an_everyday_answer_is_not_asked_about(task: str, made: list[Turn], text: str) -> None:
-    tools = (route, translate, forecast, add_to_cart, products, book_table)
+    tools = (route, translate, forecast, add_to_cart, products, book_table, lamps)
     model = ScriptedLLM(*made, say(text))
     result = (
         ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(*tools).build().run_sync(task)
