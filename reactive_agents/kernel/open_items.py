@@ -173,9 +173,8 @@ def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
             if between is None or is_last:
                 if is_last or len(parts) != _PAIR or _are_names(parts):
                     yield parts
-                    if len({*(counted := [_COUNT.split(each)[-1] for each in parts])} - {*parts}) == len(
-                        parts
-                    ):
+                    counted = [_COUNT.split(each)[-1] for each in parts]
+                    if len({*counted} - {*parts}) == len(parts):
                         yield counted
                 parts, is_last = [], False
             if between is not None:
