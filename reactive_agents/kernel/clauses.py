@@ -551,7 +551,7 @@ def is_wanted(tool: ToolDefinition, task: str, acted: Iterable[ToolDefinition] =
 
 
 def may_act(tool: ToolDefinition) -> bool:
-    """Return whether a tool may be for more than its result, by its risk or description."""
+    """Return whether a tool may be for more than its result, by risk or description."""
     known = read_tool(tool.name, tool.description)
     return tool.risk != "low" or known.may_act or (known.may_add and _takes_text(tool))
 

@@ -129,8 +129,8 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if figures and (wrong := in_another_unit(told, shown)):
         return tuple(figure for figure in figures if figure in wrong)
-    if figures and (wrong := _of_another_row(told, seen)):
-        return wrong
+    if figures and (misplaced := _of_another_row(told, seen)):
+        return misplaced
     if not unknown or shows_content(shown):
         return ()
     if seen.results and not clauses.LETTER.search(seen.found) and not clauses.asks_total(seen.task):

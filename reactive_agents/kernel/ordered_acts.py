@@ -467,8 +467,9 @@ def parts_left(
         asked = [value for values in given for value in values]
         done = "\n".join(each.told for each in own)
         items = [each for each in open_items(task, asked, done) if " " in each or not _holds(done, each)]
-        if left := tuple(each for each in items if any(_is_said_of(each, claim, act) for claim in claims)):
-            return left
+        left = (each for each in items if any(_is_said_of(each, said, act, task) for said in claims))
+        if found := tuple(left):
+            return found
     return ()
 
 
@@ -623,11 +624,11 @@ def _holds(text: str, thing: str) -> bool:
     return digits is not None and re.search(rf"(?<!\d)0*{int(digits[0])}(?!\d)", text) is not None
 
 
-def _is_said_of(item: str, claim: str, act: str) -> bool:
+def _is_said_of(item: str, claim: str, act: str, task: str) -> bool:
     """Return whether a clause says that an act was done to all, or to an item too.
 
-    The item stands alone between words such as "and", or beside the verb: "R-17 was paid and R-18 left open"
-    says nothing of R-18.
+    The item stands between words such as "and", with none that the task does not have, or beside the verb:
+    "R-17 was paid and R-18 left open" says nothing of R-18.
     """
     if _ALL.search(claim):
         return True
@@ -635,13 +636,12 @@ def _is_said_of(item: str, claim: str, act: str) -> bool:
         together = _TOGETHER.search(claim)
         if not speaks_of_oneself(claim) or (together and names(together[0], item)):
             return False
+    acts, known = _alike_acts(act), {each[:_SHARED] for each in _words_in([task, item])}
     parts = [each for each in _BETWEEN.split(claim) if names(each, item) or _holds(each, item)]
-    beside = [each.replace(item, "") for each in parts]
-    acts, most = _alike_acts(act), 0 if "@" in item else _BARE - len(_TOKEN.findall(item))
     return any(
         not acts.isdisjoint(_past_acts(each))
-        or (len(_TOKEN.findall(each)) <= most and not _HAVE_DONE.search(each))
-        for each in beside
+        or all(word[:_SHARED] in known for word in _words_in([each]) - UNTELLING)
+        for each in parts
     )
 
 

@@ -560,6 +560,7 @@ def made(*calls: str) -> list[CompletedCall]:
             "Okafor",
         ),
         ("Water the fern and the ivy.", "I watered the fern and the ivy.", "water_plant fern", "ivy"),
+        ("Water the fern and the ivy.", "The fern and the ivy are watered.", "water_plant fern", "ivy"),
         ("Water 2 ferns and 1 ivy.", "Both are watered.", "water_plant ferns", "ivy"),
         (SMS, "Ich habe Anna Beck und Eva Holm informiert.", "sms_senden Anna Beck", "Eva Holm"),
     ],
