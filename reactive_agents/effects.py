@@ -532,10 +532,8 @@ def end_of_this_loop() -> Callable[[], bool]:
     In a forked process it has ended, since only the parent runs it. One of trio ends with all its tasks.
     """
     process = os.getpid()
-    is_closed: Callable[[], bool] = bool
-    if _trio_here() is None:
-        with suppress(RuntimeError):
-            is_closed = asyncio.get_running_loop().is_closed
+    loop = asyncio._get_running_loop() if _trio_here() is None else None
+    is_closed: Callable[[], bool] = bool if loop is None else loop.is_closed
     return lambda: is_closed() or os.getpid() != process
 
 

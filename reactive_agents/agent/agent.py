@@ -848,7 +848,7 @@ class ReactiveAgent(Generic[R, D]):
 
     @property
     def _engine(self) -> ExecutionEngine:
-        engine: ExecutionEngine = self.container.engine.engine()
+        engine: ExecutionEngine = self.container.engine.container.engine()
         return engine
 
     @property
@@ -903,8 +903,7 @@ class ReactiveAgent(Generic[R, D]):
 
     def _new_task(self, text: str) -> Task | errors.ExecutionError:
         """Return a new task, or the error of a custom clock or source of ids."""
-        faults = ServiceFaults()
-        core = self.container.core
+        faults, core = ServiceFaults(), self.container.core.container  # itself: its provider is slow to read
         clock, ids = checked_sources(core.clock(), core.ids(), faults, "task")
         task = Task(TaskId(ids.new()), self.agent_id, text, clock.now())
         broken = faults.first

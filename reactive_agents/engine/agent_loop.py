@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from attrs import evolve, field, frozen
-from returns.maybe import Some
+from returns.maybe import Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
@@ -222,12 +222,9 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
 
 def strategy_services(services: EngineServices) -> StrategyServices:
     """Return the services of the run's strategy."""
-    ports = services.ports
-
-    def run_tools(tools: ToolService) -> ToolService:
+    ports, tools = services.ports, services.ports.tools.value_or(None)
+    if tools is not None:
         from reactive_agents.engine.run_tools import RunTools  # of agents with tools
-
-        return RunTools(tools, services)
 
     def run_approver(approver: Approver) -> Approver:
         from reactive_agents.engine.requests import RunApprover  # of agents with an approver
@@ -238,7 +235,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,
-        tools=ports.tools.map(run_tools),
+        tools=Nothing if tools is None else Some(RunTools(tools, services)),
         policies=ports.policies,
         approver=approver_of(ports).map(run_approver),
         events=Some(services.events),
@@ -247,12 +244,12 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         account=services.llm.account,
         callers=tuple if services.handle.caller is None else services.handle.caller.shown,
         documents=services.documents,
-        withheld=partial(_withheld, services) if ports.tools.map(_asks_each_turn).value_or(False) else None,
+        withheld=partial(_withheld, services) if _asks_each_turn(tools) else None,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans, run_context=services.run_context)
 
 
-def _asks_each_turn(tools: ToolService) -> bool:
+def _asks_each_turn(tools: ToolService | None) -> bool:
     return bool(getattr(tools, "asked_each_turn", False))  # of the tools of a run
 
 

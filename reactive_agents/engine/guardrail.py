@@ -299,9 +299,10 @@ async def guard_output(
     withheld, and only the names of the used tools stay.
     """
     handle = services.handle
-    context, output = handle.current_context(), result.output
+    output = result.output
     if not services.ports.guardrail or not output:
-        return Success(replaced(context, reasoning=result))
+        return Success(handle.current_context(reasoning=result))
+    context = handle.current_context()
     from reactive_agents.core.governance import GuardrailReport
 
     checked = await in_time(check_text(output, "output", services), services.seconds_to_finish())
@@ -316,7 +317,7 @@ async def guard_output(
                 redact = _redaction_like(output, report)
                 redact_sub_runs(output, report, services)
                 result = await _with_redactions(result, report.redacted, redact, services)
-            return Success(replaced(handle.current_context(), reasoning=result))
+            return Success(handle.current_context(reasoning=result))
         message = f"The output was blocked by a guardrail: {report.violation}"
         error = errors.GuardrailViolationError(message, context.task_id, report.violation)
     else:

@@ -361,11 +361,11 @@ class RunHandle:
         if self.kernel_state is not None:
             self.kernel_state = self.kernel_states[self.kernel_state.id]
 
-    def current_context(self) -> ExecutionContext:
-        """Return the context with the messages, results and cost until now."""
+    def current_context(self, **changes: Any) -> ExecutionContext:
+        """Return the context with the messages, results and cost until now, and changes."""
         state, context = self.kernel_state, self.context
         if state is None:
-            return context
+            return replaced(context, **changes) if changes else context
         return replaced(
             context,
             phase=self.phase,
@@ -374,6 +374,7 @@ class RunHandle:
             messages=state.messages,
             tool_results=self.tool_results,
             cost=self.meter.account.total.cost_usd,
+            **changes,
         )
 
     def fail(self, error: errors.RuntimeErrors) -> ExecutionContext:

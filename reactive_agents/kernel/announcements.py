@@ -87,6 +87,7 @@ _COMMON = word_set("common")
 _ASKING = word_set("asking")
 _ASKING_ELSEWHERE = word_set("asking_elsewhere")
 _ASKING_FOR = word_set("asking_for")
+_ASKING_WHAT = _ASKING | _ASKING_ELSEWHERE | _ASKING_FOR
 """Words that begin a question which no yes or no answers."""
 _ASKING_HOW_MUCH = lazy_pattern(expression("asking_how_much"))
 _ASKING_UNSPACED = lazy_pattern(alternatives("asking_unspaced"))
@@ -401,10 +402,7 @@ def asks_openly(question: str) -> bool:
 
 def asks_what(task: str) -> bool:
     """Return whether a task begins with a word such as "what" or "how"."""
-    first = _words_of_task(task)[:1]
-    return not (_ASKING | _ASKING_ELSEWHERE | _ASKING_FOR).isdisjoint(
-        each.partition("'")[0] for each in first
-    )
+    return not _ASKING_WHAT.isdisjoint([each.partition("'")[0] for each in _words_of_task(task)[:1]])
 
 
 def asked_for(clause: str) -> str:

@@ -146,7 +146,7 @@ _ALL = lazy_pattern(expression("all_of"), re.IGNORECASE)
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
-_NOTHING = Seen("")
+NOTHING_SEEN = Seen("")
 
 
 def announces(text: str, seen: Seen) -> bool:
@@ -518,10 +518,10 @@ def lacks_total(text: str, seen: Seen) -> bool:
 
     Its figures are all those of the results.
     """
-    is_of_mean = asks_mean(seen.task)
-    if len(seen.results) < 2 or not (is_of_mean or asks_total(seen.task)):
+    if len(seen.results) < 2 or not all(map(NUMBER.search, seen.results)):
         return False
-    if not all(map(NUMBER.search, seen.results)):
+    is_of_mean = asks_mean(seen.task)
+    if not (is_of_mean or asks_total(seen.task)):
         return False
     if is_of_mean and not _has_other_mean(text, seen):
         return False
@@ -628,7 +628,7 @@ def _is_about(text: str, shown: str) -> bool:
 def unmade_call(
     text: str,
     spelled: Sequence[SpelledCall] = (),
-    seen: Seen = _NOTHING,
+    seen: Seen = NOTHING_SEEN,
     *,
     told: str = "",
     delivered: bool = False,

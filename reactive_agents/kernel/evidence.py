@@ -220,9 +220,11 @@ def unknown_people(answer: str, seen: Seen) -> tuple[str, ...]:
     Of empty results, all names, as of places and days.
     None of their words was seen. An answer that denies something, or a task for a text, may name anybody.
     """
+    if not seen.results:
+        return ()
     pattern = _PERSON if clauses.LETTER.search(seen.found) else _NAME
     told = [each for each in clauses.clauses_of(answer) if not speaks_of_oneself(each)]  # no offers
-    names = dict.fromkeys(pattern.findall("\n".join(told))) if seen.results else ()
+    names = dict.fromkeys(pattern.findall("\n".join(told)))
     if not names or not clauses.is_english(seen.task) or composes(seen.task) or denies(answer):
         return ()
     task = Background(seen.task)

@@ -490,7 +490,7 @@ def replaced_left(
     """
     if not _is_firm(task) or denies(text) or "?" in text:
         return ()
-    known, said = {tool.name: tool for tool in tools}, list(map(read_clause, clauses_of(text)))
+    known = {tool.name: tool for tool in tools}
     acted = [each for each in calls if each.tool in known and _acted(each, known)]
     own = acted or calls
     given = [(name, value) for each in own for name, values in each.arguments.items() for value in values]
@@ -500,17 +500,23 @@ def replaced_left(
     values = [
         value for name, value in given if _VALUE.fullmatch(value) and _is_of_task(name, value, meant_by)
     ]
-    said = [each for each in said if not _SOME.search(each.text) and _NOT_YET.isdisjoint(each.words)]
-    claimed, asked = "\n".join(each.text for each in said), _TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))
+    made_up = {
+        things_in: things_in("\n".join(values)).keys() - things_in(f"{text}\n{told}").keys()
+        for things_in in (_addresses_in, _numbers_in)
+    }
+    if not any(made_up.values()):
+        return ()
+    asked = _TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))
+    said = [each for each in map(read_clause, clauses_of(text)) if not _SOME.search(each.text)]
+    said = [each for each in said if _NOT_YET.isdisjoint(each.words)]
+    claimed = "\n".join(each.text for each in said)
     acts = [] if _DIGIT_OR_ADDRESS.search(claimed) else _orders_in(task)
     is_silent = any(_says_done(each, act) for act in acts for each in said)
-    for things_in in (_addresses_in, _numbers_in):
-        instead = things_in("\n".join(values)).keys() - things_in(text).keys()
+    for things_in, instead in made_up.items():
         if not instead:
             continue
         before, done = things_in(told), {*things_in(had), *_numbers_in(had, is_joined=False)}
         done |= {short for each in done for short in _without_country_code(each)}
-        instead -= before.keys()
         meant = things_in(_NO_THING.sub(" ", asked if is_silent else claimed))
         if is_silent and len(meant) > 1:
             continue  # the act may be for another one
@@ -578,6 +584,7 @@ def _is_slip(
     return str(int(thing)) not in numerals(told) and not follows_at_once(thing, known)
 
 
+@lru_cache(maxsize=8)
 def _is_firm(task: str) -> bool:
     """Return whether an order has no condition, and no sign that it is not meant."""
     return not (CONDITION.search(task) or _DOUBT.search(task) or denies(task))

@@ -59,6 +59,7 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, tool
 
 _TRUSTED = tuple(BUILT_IN_KERNELS.values())
 """Kernels whose states need no check, since they have the declared types."""
+_NEW_LEDGER = CallLedger()
 
 
 @effect
@@ -207,7 +208,7 @@ def _results_before(kernel_input: KernelInput) -> Mapping[str, str]:
 def _ledger_before(kernel_input: KernelInput) -> CallLedger:
     """Return the initial ledger of a run, with the calls of earlier kernel runs."""
     if kernel_input.earlier is None:
-        return CallLedger(earlier=kernel_input.calls)
+        return _NEW_LEDGER if kernel_input.calls is NO_CALLS else CallLedger(earlier=kernel_input.calls)
     ledger = kernel_input.earlier.ledger
     return replaced(ledger, calls=NO_CALLS, earlier=kernel_input.calls.then(ledger.counted))
 

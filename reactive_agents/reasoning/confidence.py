@@ -68,7 +68,7 @@ def ended_partial(result: ReasoningResult, terminated_by: str, reason: str) -> R
 
 def rejections_in(told: Mapping[str, int]) -> int:
     """Return how often guidance was given because of a turn of the model."""
-    return sum(times for policy, times in told.items() if policy not in _REMINDERS)
+    return sum([times for policy, times in told.items() if policy not in _REMINDERS]) if told else 0
 
 
 def unsupported_share(answer: str, seen: Seen) -> float:

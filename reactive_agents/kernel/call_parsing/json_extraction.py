@@ -52,7 +52,7 @@ def breaks_off(text: str) -> bool:
     >>> breaks_off('{"answer": '), breaks_off('{"answer": "4'), breaks_off('{"answer": 4')
     (True, True, False)
     """
-    body = _FENCE.sub("", text.strip())
+    body = _FENCE.sub("", text.strip()) if "{" in text or "[" in text else ""
     if not _BEGUN.match(body):
         return False
     try:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
@@ -193,7 +194,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     name = proposal.unmade or answer_check.unmade_call(
         text,
         spelled,
-        _seen(state, context) if spelled else evidence.Seen(""),
+        _seen(state, context) if spelled else answer_check.NOTHING_SEEN,
         told=f"{context.input.settings.system_prompt}\n{context.input.instructions}",
         delivered=delivered,
     )
@@ -367,8 +368,6 @@ def undone_act(
     verb is not in the task; and in a task that is not English, a tool that worked before is not known to be
     the one that the task orders. Of several to be deleted, one that does not exist is no failure.
     """
-    if not any(step.is_failed_call for step in steps):
-        return None
     tools = {each.name: each for each in offered if each.name != FINAL_ANSWER}
     acted = [each for name, each in tools.items() if name in counted.succeeded and clauses.may_act(each)]
     wanted = {
@@ -407,6 +406,8 @@ def undone_act(
 
 def undone_act_of(state: KernelState, context: KernelContext) -> ReasoningStep | None:
     """Return the failure of an act in a kernel run, of :func:`undone_act`."""
+    if not any(step.is_failed_call for step in state.steps):
+        return None
     results, counted = tool_results(state.scratchpad), state.ledger.counted
     return undone_act(context.input.to_do, context.toolset.offered, state.steps, results, counted)
 
@@ -486,11 +487,14 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
         return (
             Stop(LEFT_OUT, "partial", proposal.text, f"{kept} Missing: the calls for it.") if kept else None
         )
-    items = _items_left(state, context)
+    has_calls = any(step.type == "action" for step in state.steps)
+    items = _items_left(state, context) if has_calls else ()
     if not items and not told and not is_last and _comes_before_calls(proposal, state, context):
         advice = "Call what the task needs; if it needs no more tools, give the answer again."
         return Redirect(LEFT_OUT, f"No tool was called for that. {advice}")
-    items = items or claimed or (() if is_last else _looked_up_for_other(proposal.text, state, context))
+    items = items or claimed
+    if has_calls and not items and not is_last:
+        items = _looked_up_for_other(proposal.text, state, context)
     if not items:
         return None
     named = _listed(items)
@@ -815,9 +819,7 @@ def _delivers(step: ReasoningStep) -> bool:
 
 def _texts_asked(call: str, tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
     """Return the texts and identifiers of a call that only looks something up."""
-    described = json_value(call)
-    if not isinstance(described, dict):
-        return ()
+    described = _read_call(call)
     definition = tools.get(str(described.get("tool")))
     if definition is None or has_side_effects(definition):
         return ()
@@ -835,9 +837,14 @@ def _arguments_of(call: str) -> list[object]:
     return [each for values in _named_arguments_of(call).values() for each in values]
 
 
-def _named_arguments_of(call: str) -> dict[str, list[object]]:
+@lru_cache(maxsize=8)  # they may be of megabytes
+def _read_call(call: str) -> Mapping[str, object]:
     described = json_value(call)
-    arguments = described.get("arguments") if isinstance(described, dict) else None
+    return described if isinstance(described, dict) else {}
+
+
+def _named_arguments_of(call: str) -> dict[str, list[object]]:
+    arguments = _read_call(call).get("arguments")
     if not isinstance(arguments, dict):
         return {}
     return {name: [*value] if isinstance(value, list) else [value] for name, value in arguments.items()}
@@ -1045,18 +1052,19 @@ def _calls_made(steps: Sequence[ReasoningStep], results: Mapping[str, str]) -> l
     return [
         CompletedCall(
             about.tool_used or "",
-            {name: tuple(map(str, values)) for name, values in _named_arguments_of(call.content).items()},
-            f"{call.content}\n{results.get(about.result_key or '', '')}\n{_between_ends(call.content)}",
+            {name: tuple(map(str, values)) for name, values in given.items()},
+            f"{call.content}\n{results.get(about.result_key or '', '')}\n{_between_ends(given)}",
         )
         for step in steps
         if step.type == "observation" and (about := step.metadata) and about.success
         if (call := made.get(about.call_id)) is not None and not _delivers(step)
+        for given in (_named_arguments_of(call.content),)
     ]
 
 
-def _between_ends(call: str) -> str:
+def _between_ends(arguments: Mapping[str, Sequence[object]]) -> str:
     """Return the whole numbers of a range: "1001-1003", or two ends by name."""
-    one_each = {name: str(given[0]) for name, given in _named_arguments_of(call).items() if len(given) == 1}
+    one_each = {name: str(given[0]) for name, given in arguments.items() if len(given) == 1}
     by_name = " to ".join(text for name, text in one_each.items() if _END.search(name))
     ends = next(filter(None, map(_RANGE.search, (*one_each.values(), by_name))), None)
     first, last = (int(ends[1]), int(ends[2])) if ends else (0, 0)
