@@ -82,8 +82,12 @@ async def _open_and_prepare(services: EngineServices) -> Result[EngineServices, 
     begun = await continue_conversation(services)
     if not isinstance(begun, Success):
         return Failure(begun.failure())
-    given = await open_deps(services)
-    return await prepare_run(given.unwrap()) if isinstance(given, Success) else given
+    if isinstance(services.overrides.deps, DepsFunction):
+        given = await open_deps(services.overrides.deps, services)
+        if not isinstance(given, Success):
+            return given
+        services = given.unwrap()
+    return await prepare_run(services)
 
 
 async def open_services(ports: EnginePorts, seconds: float) -> Result[None, errors.ServiceFailed]:
@@ -215,7 +219,9 @@ async def _with_partial_outcome(
 # --- the dependencies of one run, where a function of the program makes them -----------------------------
 
 
-async def open_deps(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
+async def open_deps(
+    function: DepsFunction, services: EngineServices
+) -> Result[EngineServices, errors.RuntimeErrors]:
     """Return the services of a run with its dependencies.
 
     Fails with ``RunRefused`` when they cannot be made before the deadline.
@@ -223,9 +229,7 @@ async def open_deps(services: EngineServices) -> Result[EngineServices, errors.R
     Raises:
         RunStopped: in place of that failure for a recorded run, which can be continued later.
     """
-    function, made, journal = services.overrides.deps, None, services.journal
-    if not isinstance(function, DepsFunction):
-        return Success(services)
+    made, journal = None, services.journal
     if journal is not None and (journal.record is None or journal.run.order == "cancel"):  # it runs no tool
         return Success(evolve(services, overrides=evolve(services.overrides, deps=None)))
     problem = f": {function.name} did not end before the time limit of the run"

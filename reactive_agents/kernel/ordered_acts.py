@@ -515,11 +515,11 @@ def replaced_left(
     for things_in, instead in made_up.items():
         if not instead:
             continue
-        before, done = things_in(told), {*things_in(had), *_numbers_in(had, is_joined=False)}
+        before, meant = things_in(told), things_in(_NO_THING.sub(" ", asked if is_silent else claimed))
+        if before.keys().isdisjoint(meant) or (is_silent and len(meant) > 1):
+            continue  # it is of nothing that was told, or the act may be for another one
+        done = {*things_in(had), *_numbers_in(had, is_joined=False)}
         done |= {short for each in done for short in _without_country_code(each)}
-        meant = things_in(_NO_THING.sub(" ", asked if is_silent else claimed))
-        if is_silent and len(meant) > 1:
-            continue  # the act may be for another one
         left = {key: each for key, each in meant.items() if key in before and not _was_given(key, done)}
         if left and any(_is_slip(each, left, told, before) for each in instead):
             return tuple(left.values())[:_MOST_LEFT]

@@ -313,7 +313,8 @@ def reasoning_result(
         rejections: how often guidance was given because of a turn of the model.
         task: the task in the user's words; its figures need no other source.
     """
-    unsupported = unsupported_share(output or "", Seen(task, tuple(results.values())))
+    shown = tuple(results.values()) if results else ()
+    unsupported = unsupported_share(output or "", Seen(task, shown)) if shown else 0.0
     course = RunCourse(rejections, len(failures_in(steps)), unsupported)
     now, before = services.meter.usage, measure.spent
     return ReasoningResult(
