@@ -491,7 +491,8 @@ def replaced_left(
     if not _is_firm(task) or denies(text) or "?" in text:
         return ()
     known = {tool.name: tool for tool in tools}
-    acted = [each for each in calls if each.tool in known and _acted(each, known)]
+    acting = {name for name in {each.tool for each in calls} & known.keys() if not only_looks(known[name])}
+    acted = [each for each in calls if each.tool in acting]
     own = acted or calls
     given = [(name, value) for each in own for name, values in each.arguments.items() for value in values]
     others = [each.told for each in calls if each not in own]
