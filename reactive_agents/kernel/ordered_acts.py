@@ -488,32 +488,28 @@ def replaced_left(
         calls: those that worked.
         earlier: what was said before the task.
     """
-    if not _is_firm(task) or denies(text) or "?" in text:
-        return ()
     known = {tool.name: tool for tool in tools}
     acting = {name for name in {each.tool for each in calls} & known.keys() if not only_looks(known[name])}
     acted = [each for each in calls if each.tool in acting]
     own = acted or calls
+    others = [each.told for each in calls if each.tool not in acting] if acted else []
+    told = "\n".join((task, earlier, *others))
     given = [(name, value) for each in own for name, values in each.arguments.items() for value in values]
-    others = [each.told for each in calls if each not in own]
-    told, had = "\n".join((task, earlier, *others)), "\n".join(each.told for each in own)
+    if not given or not may_be_replaced(task, text, told):
+        return ()
+    had = "\n".join(each.told for each in own)
     meant_by = _words_in([task.casefold()])
     values = [
         value for name, value in given if _VALUE.fullmatch(value) and _is_of_task(name, value, meant_by)
     ]
-    made_up = {
-        things_in: things_in("\n".join(values)).keys() - things_in(f"{text}\n{told}").keys()
-        for things_in in (_addresses_in, _numbers_in)
-    }
-    if not any(made_up.values()):
-        return ()
-    asked = _TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))
+    asked = _own_words(task)
     said = [each for each in map(read_clause, clauses_of(text)) if not _SOME.search(each.text)]
     said = [each for each in said if _NOT_YET.isdisjoint(each.words)]
     claimed = "\n".join(each.text for each in said)
     acts = [] if _DIGIT_OR_ADDRESS.search(claimed) else _orders_in(task)
     is_silent = any(_says_done(each, act) for act in acts for each in said)
-    for things_in, instead in made_up.items():
+    for things_in in (_addresses_in, _numbers_in):
+        instead = things_in("\n".join(values)).keys() - things_in(f"{text}\n{told}").keys()
         if not instead:
             continue
         before, meant = things_in(told), things_in(_NO_THING.sub(" ", asked if is_silent else claimed))
@@ -525,6 +521,27 @@ def replaced_left(
         if left and any(_is_slip(each, left, told, before) for each in instead):
             return tuple(left.values())[:_MOST_LEFT]
     return ()
+
+
+def may_be_replaced(task: str, text: str, told: str) -> bool:
+    """Return whether an answer has what :func:`replaced_left` may return.
+
+    An address or number that was told; or the task orders something, which it may say is carried out.
+
+    Args:
+        told: the task, and what else was told before the answer.
+    """
+    if not _is_firm(task) or denies(text) or "?" in text:
+        return False
+    if _orders_in(task):
+        return True
+    said = _NO_THING.sub(" ", "\n".join(clauses_of(text)))
+    return any(not each(said).keys().isdisjoint(each(told)) for each in (_addresses_in, _numbers_in))
+
+
+def _own_words(task: str) -> str:
+    """Return a task without what it quotes, and the text that it is about."""
+    return _TEXT_AFTER.sub(" ", QUOTATION.sub(" _ ", task))
 
 
 def _is_of_task(parameter: str, value: str, words: Set[str]) -> bool:

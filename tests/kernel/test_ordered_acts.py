@@ -917,18 +917,25 @@ def test_amounts_of_a_long_answer_are_compared_in_time() -> None:
     assert left(2) == ("0.50", "1.50")
 
 
-@pytest.mark.parametrize("arguments", [{}, {"order_id": ["4711"]}])
-def test_a_long_result_is_not_read_beside_calls_that_have_nothing_else_than_the_answer(
-    arguments: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        pytest.param({}, "4711", id="no argument"),
+        pytest.param({"order_id": ["4711"]}, "4711", id="the number of the answer"),
+        pytest.param({"order_id": ["4712"]}, "99", id="an answer of nothing that the task has"),
+    ],
+)
+def test_a_long_result_is_not_read_where_it_cannot_show_that_something_else_was_meant(
+    arguments: dict[str, list[str]], number: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
     for name in ("_addresses_in", "_numbers_in"):
         whole = getattr(ordered_acts, name)
         monkeypatch.setattr(
-            ordered_acts, name, lambda text, whole=whole: read.append(len(text)) or whole(text)
+            ordered_acts, name, lambda text, whole=whole, **how: read.append(len(text)) or whole(text, **how)
         )
     calls = [CompletedCall("cancel_order", arguments, "cancelled" * 1_000)]
-    assert replaced_left("Cancel order 4711.", "I cancelled order 4711.", TOOLS, calls) == ()
+    assert replaced_left("Cancel order 4711.", f"I cancelled order {number}.", TOOLS, calls) == ()
     assert max(read, default=0) < 1_000
 
 

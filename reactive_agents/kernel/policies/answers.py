@@ -541,11 +541,19 @@ def looked_up_for_other(
         results: the full texts of the results of the steps, by their keys.
         told: what was said before the task.
     """
+    from reactive_agents.kernel.ordered_acts import (  # takes a while to read
+        may_be_replaced,
+        only_looks,
+        replaced_left,
+    )
+
+    used = {step.metadata.tool_used for step in steps if step.metadata}
+    is_only_read = all(only_looks(each) for each in tools if each.name in used)
+    if is_only_read and not may_be_replaced(task, text, f"{task}\n{told}"):
+        return ()
     calls = _calls_made(steps, results)
     if not calls or not _acting_in(tools).isdisjoint(each.tool for each in calls):
         return ()
-    from reactive_agents.kernel.ordered_acts import replaced_left  # takes a while to read
-
     return replaced_left(task, text, tools, calls, told)
 
 
