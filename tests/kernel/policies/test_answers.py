@@ -14,8 +14,10 @@ from reactive_agents.core.events import GuidanceGiven, ModelTextRetracted
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.results import ReasoningStep, StepMetadata
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelState, Proposal, Redirect, Stop
 from reactive_agents.kernel.open_items import open_items
+from reactive_agents.kernel.policies import answers
 from reactive_agents.kernel.policies.answers import (
     MOST_CUT_OFF,
     MOST_TEXTS,
@@ -1323,3 +1325,30 @@ def test_no_call_is_missed_for_what_others_did_or_what_a_tool_looks_at_itself() 
         agent = ReactiveAgents.create().with_llm(model).with_reasoning()
         agent = agent.with_tools(list_log, delete_ticket, close_window, get_window)
         assert agent.build().run_sync(task).reason == "The model gave its final answer."
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "reads"),
+    [
+        ("What is 11 + 2?", "The answer is 13.", False),
+        ("What is the weather in Vienna?", "In Graz it is warm.", True),
+        ("What is the price of 11?", "12 costs 20 euros.", False),
+        ("What is the price of 11?", "11 costs 20 euros.", True),
+        ("What is the price of 11 if it is known?", "11 costs 20 euros.", False),
+    ],
+)
+def test_calls_are_read_again_only_for_an_answer_that_may_be_about_something_else(
+    task: str, text: str, reads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    whole = answers.json_value
+    monkeypatch.setattr(answers, "json_value", lambda made: read.append(made) or whole(made))
+    made = json.dumps({"tool": "get_value", "arguments": {"of": f"Graz, for {task}"}})
+    about = StepMetadata("get_value", CallId("c1"))
+    steps = (
+        ReasoningStep(StepId("k-1"), "action", made, START, about),
+        ReasoningStep(StepId("k-2"), "observation", "warm", START, evolve(about, success=True)),
+    )
+    offered = (ToolDefinition("get_value", "Return a value.", {}),)
+    answers.looked_up_for_other(text, task, offered, steps, {}, "")
+    assert bool(read) is reads
