@@ -56,7 +56,7 @@ CALLS = [
 def test_the_arguments_of_each_call_of_the_builder_are_found() -> None:
     found = dict(CALLS)
     assert len(found) > 50
-    assert found["with_toolset"] == ("", "prefix", "rename", "only", "filter", "each_turn")
+    assert found["with_toolset"] == ("", "prefix", "rename", "only", "filter", "each_turn", "prepare")
     assert found["with_fallbacks"] == ("", "")
     assert {"strategies", "compaction", "unheard_of"} < set(found["with_reasoning"])
 

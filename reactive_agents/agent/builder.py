@@ -380,6 +380,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         only: Collection[str] | None = None,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
         each_turn: bool = False,
+        prepare: Callable[
+            [RunContext[_Deps], ToolDefinition], ToolDefinition | Awaitable[ToolDefinition | None] | None
+        ]
+        | None = None,
     ) -> Self:
         """Add tools under other names, or tools that are chosen for each run.
 
@@ -392,9 +396,18 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             filter: takes the ``RunContext`` and a definition under its new name, and returns whether the run
                 has the tool; sync or async.
             each_turn: ask the filter before each turn of the model, not once for a run.
+            prepare: takes the ``RunContext`` and a copy of a definition before each turn of the model, and
+                returns it with another description or other parameters, as it is, or ``None`` to leave the
+                tool out; sync or async. Arguments have to fit what it returns and the tool.
         """
         read = tool_references.read_toolset(
-            tools, prefix=prefix, rename=rename, only=only, keeps=filter, each_turn=each_turn
+            tools,
+            prefix=prefix,
+            rename=rename,
+            only=only,
+            keeps=filter,
+            each_turn=each_turn,
+            prepare=prepare,
         )
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
@@ -408,6 +421,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         *servers: mcp.McpServer,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
         each_turn: bool = False,
+        prepare: Callable[
+            [RunContext[_Deps], ToolDefinition], ToolDefinition | Awaitable[ToolDefinition | None] | None
+        ]
+        | None = None,
     ) -> Self:
         """Add the tools of MCP servers.
 
@@ -417,6 +434,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             filter: takes the ``RunContext`` and a definition of these servers, and returns whether the run
                 has the tool; sync or async.
             each_turn: ask the filter before each turn of the model, not once for a run.
+            prepare: takes the ``RunContext`` and a copy of a definition before each turn of the model, and
+                returns it with another description or other parameters, as it is, or ``None`` to leave the
+                tool out; sync or async. Arguments have to fit what it returns and the tool.
         """
         for server in servers:
             if not isinstance(server, mcp.McpServer):
@@ -426,8 +446,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
-        if filter is not None or each_turn is not False:
-            read = tool_references.read_toolset((), keeps=filter, each_turn=each_turn)
+        if filter is not None or each_turn is not False or prepare is not None:
+            read = tool_references.read_toolset((), keeps=filter, each_turn=each_turn, prepare=prepare)
             if isinstance(read, Failure):
                 return self._with_problem(read.failure())
             filtered = evolve(read.unwrap(), servers=frozenset(server.name for server in servers))

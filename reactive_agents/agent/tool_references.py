@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os.path import isdir, isfile
 from traceback import extract_tb
 from types import CodeType, ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import attrs
 from returns.result import Failure, Result, Success
@@ -184,6 +184,7 @@ def read_toolset(
     only: object = None,
     keeps: object = None,
     each_turn: object = False,
+    prepare: object = None,
 ) -> Result[ToolGroup, InvalidConfig]:
     """Return the toolset of a builder's arguments, or the first ``InvalidConfig``."""
     names = {} if rename is None else rename
@@ -196,9 +197,10 @@ def read_toolset(
     taken = None if only is None or isinstance(only, str) or not isinstance(only, Collection) else only
     if (only is not None and taken is None) or not all(isinstance(each, str) for each in taken or ()):
         return Failure(InvalidConfig("toolset.only", abbreviated(only), "names of tools"))
-    if keeps is not None and not (callable(keeps) and can_take(keeps, 2)):
-        expected = "a function of the RunContext and the ToolDefinition"
-        return Failure(InvalidConfig("toolset.filter", abbreviated(keeps), expected))
+    for option, asked in (("filter", keeps), ("prepare", prepare)):
+        if asked is not None and not (callable(asked) and can_take(asked, 2)):
+            expected = "a function of the RunContext and the ToolDefinition"
+            return Failure(InvalidConfig(f"toolset.{option}", abbreviated(asked), expected))
     if not isinstance(each_turn, bool) or (each_turn and keeps is None):
         return Failure(
             InvalidConfig("toolset.each_turn", abbreviated(each_turn), "False, or True with a filter")
@@ -208,7 +210,8 @@ def read_toolset(
         return source
     found = source.unwrap()
     chosen = None if taken is None else frozenset(taken)
-    toolset = ToolGroup(found, prefix, dict(names), chosen, keeps, each_turn=each_turn)
+    functions = {"filter": cast(Any, keeps), "prepare": cast(Any, prepare)}
+    toolset = ToolGroup(found, prefix, dict(names), chosen, each_turn=each_turn, **functions)
     if isinstance(found, ContextFunction):
         return Success(toolset)
     known = {tool.name for tool in found}

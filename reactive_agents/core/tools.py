@@ -133,6 +133,10 @@ class ToolDefinition(Value):
         return types
 
 
+TurnChanges: TypeAlias = tuple[str | ToolDefinition, ...]
+"""How the tools of a turn differ: names of those left out, and definitions shown in place of others."""
+
+
 @frozen(eq=False, repr=False)
 class KnownText(Value):
     """The text of a file that a run has written, or some lines of it that it has read.
@@ -179,6 +183,8 @@ class ToolScope(Value):
         run_context: makes the context of the call, for functions that take one; ``None`` outside of agents.
         report: takes the progress of the call, from any thread; ``None`` where the events have no readers.
         known_texts: what the run has read and written of files.
+        parameters: JSON Schema of the arguments that the model was shown instead of the tool's; they have to
+            fit both.
     """
 
     run_id: RunId
@@ -192,6 +198,7 @@ class ToolScope(Value):
     report: ProgressReport | None = field(default=None, eq=False, repr=False)
     known_texts: tuple[KnownText, ...] = field(default=(), eq=False, repr=False)
     recorded_rule: RecordedRule | None = field(default=None, eq=False, repr=False)
+    parameters: JsonObject | None = field(default=None, eq=False, repr=False)
 
 
 @frozen(eq=False, repr=False)

@@ -22,7 +22,7 @@ from reactive_agents.core.results import (
     ReasoningResult,
 )
 from reactive_agents.core.settings import RunSettings, ToolNeeds
-from reactive_agents.core.tools import RESERVED_NAMES
+from reactive_agents.core.tools import RESERVED_NAMES, TurnChanges
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
 from reactive_agents.engine.context import OWNER, ExecutionContext
@@ -244,7 +244,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         account=services.llm.account,
         callers=tuple if services.handle.caller is None else services.handle.caller.shown,
         documents=services.documents,
-        withheld=partial(_withheld, services) if _asks_each_turn(tools) else None,
+        turn_changes=partial(_turn_changes, services) if _asks_each_turn(tools) else None,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans, run_context=services.run_context)
 
@@ -253,21 +253,22 @@ def _asks_each_turn(tools: ToolService | None) -> bool:
     return bool(getattr(tools, "asked_each_turn", False))  # of the tools of a run
 
 
-async def _withheld(services: EngineServices) -> Result[frozenset[str], errors.ServiceFailed]:
-    """Return the tools that the model does not have in its next turn, as recorded."""
+async def _turn_changes(services: EngineServices) -> Result[TurnChanges, errors.ServiceFailed]:
+    """Return how the tools of the model's next turn differ, as recorded."""
 
-    async def ask() -> Result[tuple[str, ...], errors.ServiceFailed]:
+    async def ask() -> Result[TurnChanges, errors.ServiceFailed]:
         tools: Any = services.ports.tools.unwrap()
-        names: Result[frozenset[str], errors.ServiceFailed] = Success(frozenset())
-        with anyio.move_on_after(services.seconds_left()):  # then the turn is not taken
-            names = await tools.withheld(services.run_context())
-        return names.map(lambda known: tuple(sorted(known)))
+        found: Result[TurnChanges, errors.ServiceFailed]
+        with anyio.move_on_after(services.seconds_left()):
+            found = await tools.turn_changes(services.run_context())
+            return found
+        return Success(())  # the turn is not taken
 
-    withheld: Result[tuple[str, ...], errors.ServiceFailed] = await once("tools.withheld", ask)
-    if isinstance(withheld, Failure):
-        error, handle = withheld.failure(), services.handle
+    changes: Result[TurnChanges, errors.ServiceFailed] = await once("tools.withheld", ask)
+    if isinstance(changes, Failure):
+        error, handle = changes.failure(), services.handle
         handle.failure = errors.ExecutionError(error.message, handle.context.task_id, handle.phase, error)
-    return withheld.map(frozenset)
+    return changes
 
 
 # --- Output validators: functions of the program that judge and change answers ---

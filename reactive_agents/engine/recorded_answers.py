@@ -39,6 +39,7 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import ReasoningResult, StrategyEffectiveness
 from reactive_agents.core.run_record import OwedStore, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import SubRun, Task, TaskResult, TaskResultMetadata
+from reactive_agents.core.tools import TurnChanges
 from reactive_agents.engine.context import RunStopped, sub_run_of
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ SERVICES: Mapping[str, Any] = {
     "output validators.accept": JudgedAnswer,
     "instructions.text": str,
     APPROVAL_RULE: str,
-    "tools.withheld": tuple[str, ...],
+    "tools.withheld": TurnChanges,
 }
 """Calls of services that are recorded, with the types of their values; ``None`` for calls that write."""
 

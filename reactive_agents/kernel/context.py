@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.errors import KernelErrors, ServiceFailed
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.memory import MemoryContext
+    from reactive_agents.core.tools import TurnChanges
 
 _Fields = ParamSpec("_Fields")
 _LONGEST_END = 20_000
@@ -464,8 +465,8 @@ class KernelServices(Value):
         account: the usage of the run, which its budget limits; without it a kernel knows only its own usage.
         callers: returns what the runs were shown whose tools began this one.
         documents: returns the texts of the documents that the model was shown.
-        withheld: returns before each turn of the model the tools that it does not have in this turn; ``None``
-            where it always has all.
+        turn_changes: returns before each turn of the model how its tools differ in this turn; ``None`` where
+            they are always the same.
     """
 
     llm: LLM
@@ -480,7 +481,7 @@ class KernelServices(Value):
     account: UsageAccount | None = None
     callers: Callable[[], tuple[Provenance, ...]] = tuple
     documents: Callable[[], tuple[str, ...]] = tuple
-    withheld: Callable[[], Awaitable[Result[frozenset[str], ServiceFailed]]] | None = None
+    turn_changes: Callable[[], Awaitable[Result[TurnChanges, ServiceFailed]]] | None = None
 
     def publish(
         self,

@@ -19,6 +19,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY
 from reactive_agents.core.results import DEADLINE, ReasoningStatus, ReasoningStep
 from reactive_agents.core.settings import BudgetConfig
+from reactive_agents.core.tools import TurnChanges
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.kernel import termination
@@ -55,7 +56,7 @@ from reactive_agents.kernel.state import (
     initial_kernel_state,
     successor,
 )
-from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, toolset_for
+from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, Toolset, toolset_for
 
 _TRUSTED = tuple(BUILT_IN_KERNELS.values())
 """Kernels whose states need no check, since they have the declared types."""
@@ -100,8 +101,8 @@ async def run_kernel(
         match verdict:
             case Proceed():
                 of_turn: KernelContext | errors.ServiceFailed = turn
-                if services.withheld is not None and state.status == "thinking":
-                    of_turn = await _turn_context(context, services.withheld)
+                if services.turn_changes is not None and state.status == "thinking":
+                    of_turn = await _turn_context(context, services.turn_changes, turn.toolset)
                 if isinstance(of_turn, KernelContext):
                     turn = of_turn
                     following = await _take_step(step, state, turn)
@@ -172,15 +173,18 @@ def assemble_context(
 
 async def _turn_context(
     context: KernelContext,
-    find_withheld: Callable[[], Awaitable[Result[frozenset[str], errors.ServiceFailed]]],
+    find_changes: Callable[[], Awaitable[Result[TurnChanges, errors.ServiceFailed]]],
+    before: Toolset,
 ) -> KernelContext | errors.ServiceFailed:
     """Return the context with the tools of the model's next turn."""
-    withheld = await find_withheld()
-    if isinstance(withheld, Failure):
-        error: errors.ServiceFailed = withheld.failure()
+    found = await find_changes()
+    if isinstance(found, Failure):
+        error: errors.ServiceFailed = found.failure()
         return error
-    names = withheld.unwrap()
-    return evolve(context, toolset=context.toolset.without(names)) if names else context
+    changes = found.unwrap()
+    if not changes:
+        return context
+    return evolve(context, toolset=context.toolset.of_turn(changes, context.profile.schema_detail, before))
 
 
 def _with_account(state: KernelState, account: UsageAccount, budget: BudgetConfig) -> KernelState:

@@ -307,7 +307,7 @@ async def _run_call(
     blocked = why_blocked(call, context)
     if blocked is not None:
         return refused(call, blocked)
-    scope = _scope(state, context, index, needs_approval=call_needs_approval(call, state, context))
+    scope = _scope(state, context, call, index)
     approver = context.approver.value_or(None)
     running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
     result = await in_time(running, seconds + FINISHING_S / 2)
@@ -345,10 +345,19 @@ def call_key(state: KernelState, index: int) -> str:
     return f"{state.id}-{state.iteration}.{index}"
 
 
-def _scope(state: KernelState, context: KernelContext, index: int, *, needs_approval: bool) -> ToolScope:
+def _scope(state: KernelState, context: KernelContext, call: ToolCall, index: int) -> ToolScope:
     run = context.input
-    key = call_key(state, index)
-    return ToolScope(run.run_id, run.task_id, run.agent_id, run.session_id, key, run.deadline, needs_approval)
+    shown = context.toolset.prepared.get(call.name)
+    return ToolScope(
+        run.run_id,
+        run.task_id,
+        run.agent_id,
+        run.session_id,
+        call_key(state, index),
+        run.deadline,
+        call_needs_approval(call, state, context),
+        parameters=None if shown is None else shown.parameters,
+    )
 
 
 # --- Arguments of high-risk calls that were copied from texts of strangers ---

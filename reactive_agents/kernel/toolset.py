@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, Self, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from reactive_agents.core.config import SchemaDetail
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
 from reactive_agents.core.tools import RECALL as RECALL
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.tools import ToolDefinition, TurnChanges
 from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel.answer_form import COULD_NOT as COULD_NOT
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL as FINAL_ANSWER_TOOL
@@ -184,9 +184,11 @@ class Toolset(Value):
 
     Attributes:
         offered: the definitions that the model is shown, in a stable order.
+        prepared: those among them, by name, that are shown in place of the tools' own in this turn.
     """
 
     offered: tuple[ToolDefinition, ...]
+    prepared: Mapping[str, ToolDefinition] = field(factory=dict)
 
     @computed
     def _with_recall(self) -> tuple[ToolDefinition, ...]:
@@ -205,9 +207,19 @@ class Toolset(Value):
         """Return the next request's tools, with ``recall`` if a result was shown in part."""
         return self._with_recall if recall else self.offered
 
-    def without(self, names: frozenset[str]) -> Toolset:
-        """Return the toolset without the tools of these names."""
-        return Toolset(tuple(each for each in self.offered if each.name not in names)) if names else self
+    def of_turn(self, changes: TurnChanges, detail: SchemaDetail, before: Toolset) -> Toolset:
+        """Return the toolset of a turn.
+
+        Args:
+            detail: as in :func:`fit_definitions`.
+            before: that of the turn before; definitions that are equal in both are the same objects.
+        """
+        changed = fit_definitions([each for each in changes if isinstance(each, ToolDefinition)], detail)
+        known = [before.prepared.get(each.name) for each in changed]
+        prepared = {new.name: old if old == new else new for old, new in zip(known, changed, strict=True)}
+        withheld = {each for each in changes if isinstance(each, str)}
+        kept = (prepared.get(each.name, each) for each in self.offered if each.name not in withheld)
+        return Toolset(tuple(kept), prepared)
 
     def permits(self, name: str) -> bool:
         """Return whether the model may call the tool, other than ``recall``."""

@@ -13,6 +13,7 @@ import pytest
 from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.core.errors import ExecutionError, InvalidConfig, ServiceFailed
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
@@ -355,6 +356,172 @@ def test_only_a_filter_can_be_asked_before_each_turn() -> None:
     for wrong in (builder.with_toolset([erase], each_turn=True), builder.with_mcp(each_turn=True)):
         with pytest.raises(AgentError, match=r"toolset\.each_turn: got True, expected False, or True with"):
             wrong.build()
+
+
+# --- definitions of a turn --------------------------------------------------------------------------------
+
+paid: list[tuple[str, int]] = []
+
+
+@tool
+def pay(account: str, euros: int) -> str:
+    """Pay from an account."""
+    paid.append((account, euros))
+    return f"{euros} paid"
+
+
+def of_user(ctx: RunContext[list[str]], definition: ToolDefinition) -> ToolDefinition | None:
+    """Offer the user's accounts; none in the fourth turn."""
+    properties: Any = definition.parameters["properties"]
+    properties["account"]["enum"] = ctx.deps[: 1 + ctx.usage.calls // 2]
+    described = attrs.evolve(definition, description=f"Pay, as {ctx.user}.")
+    return None if ctx.usage.calls == 3 else described
+
+
+async def of_user_later(ctx: RunContext[list[str]], definition: ToolDefinition) -> ToolDefinition | None:
+    await anyio.lowlevel.checkpoint()
+    return of_user(ctx, definition)
+
+
+def paying(*turns: Any, prepare: Any = of_user, pays: Any = pay, **options: Any) -> tuple[Any, ScriptedLLM]:
+    paid.clear()
+    builder, model = agent_with(*turns, deps=list)
+    return builder.with_toolset([pays], prepare=prepare, **options), model
+
+
+def accounts(model: ScriptedLLM, index: int) -> list[Any]:
+    return [
+        (each.description, each.parameters["properties"]["account"]["enum"])  # type: ignore[index, call-overload]
+        for each in model.requests[index].tools
+        if each.name == "pay"
+    ]
+
+
+@pytest.mark.parametrize("prepare", [of_user, of_user_later])
+async def test_definitions_are_prepared_before_each_turn_and_hold_for_its_calls(prepare: Any) -> None:
+    turns = [call("pay", account="b", euros=1), call("pay", account="a", euros="2")]
+    turns += [call("pay", account="b", euros=3), call("pay", account="b", euros=4)]
+    builder, model = paying(*turns, prepare=prepare)
+    result = await builder.build().run("Pay.", deps=["a", "b"], user="Ada")
+    first, later = [("Pay, as Ada.", ["a"])], [("Pay, as Ada.", ["a", "b"])]
+    assert [accounts(model, index) for index in range(4)] == [first, first, later, []]
+    assert paid == [("a", 2), ("b", 3)]
+    seen = [step.content for step in result.steps if step.type == "observation"]
+    assert '"a"' in seen[0]
+    assert "account" in seen[0]
+    assert seen[3].startswith("Unknown tool 'pay'")
+    assert pay.definition.description == "Pay from an account."
+    assert "enum" not in str(pay.definition.parameters)
+
+
+async def test_a_definition_that_stays_as_prepared_is_the_same_object_in_each_turn() -> None:
+    builder, model = paying(call("pay", account="a", euros=1))
+    await builder.build().run("Pay.", deps=["a"])
+    assert model.requests[0].tools[0] is model.requests[1].tools[0]
+
+
+async def test_a_filter_of_the_toolset_is_asked_before_its_definitions_are_prepared() -> None:
+    def keeps(ctx: RunContext[list[str]], definition: ToolDefinition) -> bool:
+        return ctx.usage.calls == 1
+
+    for each_turn, shown in ((True, [0, 1]), (False, [0, 0])):
+        builder, model = paying(call("pay", account="a", euros=1), filter=keeps, each_turn=each_turn)
+        await builder.build().run("Pay.", deps=["a"])
+        assert [len(accounts(model, index)) for index in range(2)] == shown
+
+
+async def test_a_person_approves_by_the_definition_of_the_turn_and_cannot_edit_beyond_it() -> None:
+    requests: list[ApprovalRequest] = []
+
+    async def approve(request: ApprovalRequest) -> ApprovalDecision:
+        requests.append(request)
+        return ApprovalDecision(True, arguments={"account": "b" if len(requests) == 1 else "a", "euros": 5})
+
+    needs = attrs.evolve(pay, requires_approval=True)
+    turns = (call("pay", account="a", euros=1), call("pay", account="a", euros=2))
+    builder, _ = paying(*turns, pays=needs, prepare=lambda ctx, each: of_user(ctx, each))
+    result = await builder.with_approval(approve).build().run("Pay.", deps=["a"])
+    assert [each.parameters["properties"]["account"]["enum"] for each in requests] == [["a"], ["a"]]  # type: ignore[index, call-overload]
+    assert paid == [("a", 5)]
+    assert "could not be taken" in "".join(step.content for step in result.steps)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "problem"),
+    [
+        (lambda ctx, each: True, "returned True, expected the ToolDefinition, changed or not, or None"),
+        (lambda ctx, each: attrs.evolve(each, risk="high"), "changed more of the tool 'pay' than its desc"),
+        (lambda ctx, each: attrs.evolve(each, name="other"), "changed more of the tool 'pay' than its desc"),
+        (lambda ctx, each: attrs.evolve(each, description=None), "the description None, expected a text"),
+        (lambda ctx, each: attrs.evolve(each, parameters={"type": 3}), "parameters that cannot be used"),
+        (lambda ctx, each: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    ],
+)
+async def test_a_definition_that_cannot_be_shown_fails_the_run(prepare: Any, problem: str) -> None:
+    builder, model = paying(prepare=prepare)
+    with pytest.raises(AgentError, match=f"The toolset function '<lambda>' .*{problem}"):
+        await builder.build().run("Pay.", deps=["a"])
+    assert model.requests == []
+
+
+async def test_a_run_that_continues_has_the_definitions_that_its_turns_had(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def prepare(ctx: RunContext[list[str]], definition: ToolDefinition) -> ToolDefinition | None:
+        asked.append(ctx.usage.calls)
+        properties: Any = definition.parameters["properties"]
+        properties["account"]["enum"] = [str(len(asked))]
+        return attrs.evolve(definition, description="Pay.")
+
+    builder, _ = paying(call("pay", account="1", euros=1), prepare=prepare)
+    builder = builder.with_durability(tmp_path / "r.db", recover=False)
+    with anyio.CancelScope() as process:
+
+        async def end(context: ExecutionContext) -> None:
+            if context.iteration == 1:
+                process.cancel()
+                await anyio.sleep_forever()
+
+        hooked = builder.with_hook("think", "before", end).build()
+        await hooked.run("Pay.", deps=["a"], run_id="r1")
+    model = ScriptedLLM(call("pay", account="2", euros=2), answer("It is paid."))
+    result = await builder.with_llm(model).build().runs.resume("r1", deps=["a"])
+    assert result.status == "completed"
+    assert asked == [0, 1, 2]
+    assert [accounts(model, index) for index in range(2)] == [[("Pay.", ["2"])], [("Pay.", ["3"])]]
+    assert paid == [("1", 1), ("2", 2)]
+
+
+@pytest.mark.system
+async def test_definitions_of_a_server_are_prepared_and_hold_for_its_calls() -> None:
+    builder, model = agent_with(call("described", text="b"), call("described", text="a"), deps=None)
+    server = old("--described", approve="never", env={"TEST_DESCRIPTION": "Say it."})
+
+    def prepare(ctx: RunContext[object], definition: ToolDefinition) -> ToolDefinition | None:
+        if definition.name != "described":
+            return None
+        properties: Any = definition.parameters["properties"]
+        properties["text"]["enum"] = ["a"]
+        return definition
+
+    async with builder.with_mcp(server, prepare=prepare).build() as agent:
+        result = await agent.run("Say a.")
+    assert offered(model, 0) == ["described"]
+    assert result.tool_results == {"described-1": "said a"}
+    assert '"a"' in next(step.content for step in result.steps if step.type == "observation")
+
+
+def test_only_a_function_prepares_definitions() -> None:
+    builder = ReactiveAgents.create().with_model("offline")
+    for wrong in (builder.with_toolset([erase], prepare=True), builder.with_mcp(prepare=print_nothing)):
+        with pytest.raises(
+            AgentError, match=r"toolset\.prepare: got .*expected a function of the RunContext"
+        ):
+            wrong.build()
+
+
+def print_nothing() -> None:
+    """Take no definition."""
 
 
 async def test_names_that_clash_in_a_run_fail_it() -> None:

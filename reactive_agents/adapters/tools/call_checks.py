@@ -36,13 +36,37 @@ _SHOWN_PROBLEMS = 10
 
 
 def convert_arguments(
-    tool_name: str, schema: ArgumentSchema, arguments: JsonObject
+    tool_name: str, schema: ArgumentSchema, arguments: JsonObject, *, shown: JsonObject | None = None
 ) -> Result[dict[str, Any], InvalidToolArguments]:
     """Return the sent arguments, converted to the annotated types.
 
     Converts without loss (``"3"`` to ``3``), but ``true`` to no number. Fails with ``InvalidToolArguments``,
     which names each argument that is missing, unknown or of the wrong type; total for any JSON object.
+
+    Args:
+        shown: a JSON Schema that the converted arguments have to fit too; ``None`` for none.
     """
+    converted = _converted(tool_name, schema, arguments)
+    if shown is None or not isinstance(converted, Success):
+        return converted
+    given = {name: _as_it_is(value) for name, value in converted.unwrap().items()}
+    return fits_shown(tool_name, shown, given).bind(lambda _: converted)
+
+
+def fits_shown(
+    tool_name: str, shown: JsonObject | None, arguments: JsonObject
+) -> Result[None, InvalidToolArguments]:
+    """Fail with ``InvalidToolArguments`` unless arguments fit the schema that was shown, if any."""
+    if shown is None:
+        return Success(None)
+    from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck  # of prepared tools
+
+    return ArgumentCheck(shown)(tool_name, arguments)
+
+
+def _converted(
+    tool_name: str, schema: ArgumentSchema, arguments: JsonObject
+) -> Result[dict[str, Any], InvalidToolArguments]:
     if schema.validator is None:
         checked = schema.check(tool_name, arguments) if schema.check is not None else Success(None)
         return checked.map(lambda _: dict(arguments))
@@ -248,7 +272,7 @@ def _request(
         risk=definition.risk,
         copied=call.copied,
         notice=definition.notice,
-        parameters=definition.parameters,
+        parameters=definition.parameters if scope.parameters is None else scope.parameters,
         check=check,
     )
 

@@ -12,14 +12,14 @@ from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.decorator import Tool, as_tool, valid_tool_name
+from reactive_agents.adapters.tools.decorator import Tool, as_tool, given_schema, valid_tool_name
 from reactive_agents.adapters.tools.signature import ToolDefinitionError, prefixed_name
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, copied_json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ContextFunction, RunContext, is_of_type, type_name
-from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope, TurnChanges
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
 
@@ -59,22 +59,22 @@ class CombinedTools:
         services: the services, in the order of their tools. Their tools may change between calls, for example
             when a service is opened.
         hidden: names of tools that are left out.
-        filters: those that are asked before each turn of the model, with the names that each is asked about.
+        asked: toolsets with functions that are asked before each turn of the model, with their tools' names.
 
     Attributes:
-        asked_each_turn: whether there are such filters.
+        asked_each_turn: whether there are such toolsets.
     """
 
     def __init__(
         self,
         services: Sequence[ToolService],
         hidden: frozenset[str] = frozenset(),
-        filters: Sequence[tuple[ToolFilter, frozenset[str]]] = (),
+        asked: Sequence[tuple[ToolGroup, frozenset[str]]] = (),
     ) -> None:
         self._services = tuple(services)
         self._hidden = hidden
-        self._filters = tuple(filters)
-        self.asked_each_turn = bool(filters)
+        self._asked = tuple(asked)
+        self.asked_each_turn = bool(asked)
         self._catalog = _Catalog()
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -97,19 +97,30 @@ class CombinedTools:
             return Success(attrs.evolve(done.unwrap(), tool_name=call.name))
         return Failure(_renamed(done.failure(), call.name))
 
-    async def withheld(self, context: RunContext[Any]) -> Result[frozenset[str], errors.ServiceFailed]:
-        """Return the names of the tools that the model does not have in its next turn.
+    async def turn_changes(self, context: RunContext[Any]) -> Result[TurnChanges, errors.ServiceFailed]:
+        """Return how the tools of the model's next turn differ from those of the run.
 
-        Fails with ``ServiceFailed``, which names the filter, if one raises or returns no ``bool``.
+        Fails with ``ServiceFailed``, which names the function, if one raises or returns anything else than it
+        may.
         """
-        found: frozenset[str] = frozenset()
-        for keeps, names in self._filters:
-            asked = [each for each in self.definitions() if each.name in names]
-            kept = await _filtered(asked, keeps, context)
-            if isinstance(kept, Failure):
-                return Failure(kept.failure())
-            found |= names - kept.unwrap()
-        return Success(found)
+        withheld: set[str] = set()
+        changed: list[ToolDefinition] = []
+        for toolset, names in self._asked:
+            given = [each for each in self.definitions() if each.name in names]
+            if toolset.filter is not None and toolset.each_turn:
+                kept = await _filtered(given, toolset.filter, context)
+                if isinstance(kept, Failure):
+                    return Failure(kept.failure())
+                given = [each for each in given if each.name in kept.unwrap()]
+            if toolset.prepare is not None:
+                prepared = await _prepared(given, toolset.prepare, context)
+                if isinstance(prepared, Failure):
+                    return Failure(prepared.failure())
+                pairs = list(zip(given, prepared.unwrap(), strict=True))
+                changed += [new for own, new in pairs if new is not None and new is not own]
+                given = [own for own, new in pairs if new is not None]
+            withheld |= names - {each.name for each in given}
+        return Success((*sorted(withheld), *changed))
 
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:
         """Ask the tool's service whether a call was done, if it can tell."""
@@ -162,6 +173,9 @@ def _renamed(error: errors.ToolErrors, name: str) -> errors.ToolErrors:
 ToolFilter: TypeAlias = Callable[[RunContext[Any], ToolDefinition], Any]
 """Return whether a run has a tool; sync or async."""
 
+ToolPreparation: TypeAlias = Callable[[RunContext[Any], ToolDefinition], Any]
+"""Return the definition of a tool for a turn, or ``None`` to leave the tool out; sync or async."""
+
 
 @frozen(eq=False)
 class ToolGroup:
@@ -175,6 +189,7 @@ class ToolGroup:
         filter: selects among them for each run; ``None`` for all.
         servers: names of MCP servers whose tools the filter selects from, instead of a source.
         each_turn: whether the filter is asked before each turn of the model, not once for a run.
+        prepare: returns the definitions of each turn of the model; ``None`` for those of the tools.
     """
 
     source: tuple[Tool, ...] | ContextFunction
@@ -184,11 +199,17 @@ class ToolGroup:
     filter: ToolFilter | None = None
     servers: frozenset[str] = frozenset()
     each_turn: bool = False
+    prepare: ToolPreparation | None = None
 
     @property
     def is_dynamic(self) -> bool:
         """Whether the tools are selected for each run."""
-        return self.filter is not None or isinstance(self.source, ContextFunction)
+        return self.asks_each_turn or self.filter is not None or isinstance(self.source, ContextFunction)
+
+    @property
+    def asks_each_turn(self) -> bool:
+        """Whether a function is asked before each turn of the model."""
+        return self.prepare is not None or self.each_turn
 
     def renamed(self, tools: Sequence[Tool]) -> Result[tuple[Tool, ...], errors.InvalidConfig]:
         """Return the tools to use, under their new names."""
@@ -230,11 +251,12 @@ class Toolsets:
         """Return the tools of a run; fails as the port says."""
         chosen: list[Tool] = []
         hidden: frozenset[str] = frozenset()
-        filters: list[tuple[ToolFilter, frozenset[str]]] = []
+        asked: list[tuple[ToolGroup, frozenset[str]]] = []
         for toolset in self._toolsets:
             if toolset.servers and tools is not None:
-                if toolset.filter is not None and toolset.each_turn:
-                    filters.append((toolset.filter, _of_servers(tools, toolset.servers)))
+                if toolset.asks_each_turn:
+                    asked.append((toolset, _of_servers(tools, toolset.servers)))
+                if toolset.each_turn:
                     continue
                 refused = await _refused(toolset, context, tools)
                 if isinstance(refused, Failure):
@@ -245,8 +267,8 @@ class Toolsets:
             if isinstance(found, Failure):
                 return Failure(found.failure())
             chosen += found.unwrap()
-            if toolset.filter is not None and toolset.each_turn:
-                filters.append((toolset.filter, frozenset(tool.name for tool in found.unwrap())))
+            if toolset.asks_each_turn:
+                asked.append((toolset, frozenset(tool.name for tool in found.unwrap())))
         if tools is not None and hidden:
             tools = CombinedTools((tools,), hidden)
         taken = {} if tools is None else {each.name: each for each in tools.definitions()}
@@ -264,8 +286,8 @@ class Toolsets:
         every = (*chosen, *added)
         services = [] if tools is None else [tools]
         services += [self._service(every)] if every else []
-        if len(services) + len(filters) > 1:
-            return Success(Some(CombinedTools(services, filters=filters)))
+        if len(services) + len(asked) > 1:
+            return Success(Some(CombinedTools(services, asked=asked)))
         return Success(Maybe.from_optional(next(iter(services), None)))
 
 
@@ -324,20 +346,68 @@ def _checked(tool: Tool) -> Tool:
 async def _filtered(
     definitions: Sequence[ToolDefinition], keeps: ToolFilter, context: RunContext[Any]
 ) -> Result[frozenset[str], errors.ServiceFailed]:
-    name = getattr(keeps, "__qualname__", type(keeps).__qualname__).rpartition("<locals>.")[2]
-    try:
-        if inspect.iscoroutinefunction(keeps):
-            kept = [await call_function(keeps, context, each) for each in definitions]
-        else:
-            kept = await call_function(lambda: [keeps(context, each) for each in definitions])
-    except Exception as error:  # noqa: BLE001 - a function of the program
-        _log.warning("The toolset function %r raised.", name, exc_info=error)
-        return Failure(_failed(name, f"raised {type(error).__name__}: {error}"))
+    asked = await _asked(definitions, keeps, context)
+    if isinstance(asked, Failure):
+        return Failure(asked.failure())
+    kept = asked.unwrap()
     wrong = [each for each in kept if not isinstance(each, bool)]
     if wrong:
-        return Failure(_failed(name, f"returned {abbreviated(wrong[0])}, expected True or False"))
+        return Failure(_failed(_name_of(keeps), f"returned {abbreviated(wrong[0])}, expected True or False"))
     named = zip(definitions, kept, strict=True)
     return Success(frozenset([each.name for each, keep in named if keep]))
+
+
+async def _prepared(
+    definitions: Sequence[ToolDefinition], prepare: ToolPreparation, context: RunContext[Any]
+) -> Result[list[ToolDefinition | None], errors.ServiceFailed]:
+    """Return the definitions of a turn; the same object for one that is not changed."""
+    copies = [evolve(each, parameters=copied_json(each.parameters)) for each in definitions]
+    asked = await _asked(copies, prepare, context)
+    if isinstance(asked, Failure):
+        return Failure(asked.failure())
+    prepared: list[ToolDefinition | None] = []
+    for own, new in zip(definitions, asked.unwrap(), strict=True):
+        if isinstance(new, ToolDefinition):
+            new = evolve(new)  # without what was computed of it before it was changed
+            problem = "" if new == own else _problem_of(new, own)
+        else:
+            expected = "expected the ToolDefinition, changed or not, or None"
+            problem = "" if new is None else f"returned {abbreviated(new)}, {expected}"
+        if problem:
+            return Failure(_failed(_name_of(prepare), problem))
+        prepared.append(own if new == own else new)
+    return Success(prepared)
+
+
+def _problem_of(new: ToolDefinition, own: ToolDefinition) -> str:
+    """Return why a definition cannot be shown in place of a tool's own; empty if it can."""
+    if evolve(new, description=own.description, parameters=own.parameters) != own:
+        return f"changed more of the tool {own.name!r} than its description and parameters"
+    if not isinstance(new.description, str):
+        return f"gave the tool {own.name!r} the description {abbreviated(new.description)}, expected a text"
+    try:
+        given_schema(own.name, new.parameters)
+    except ToolDefinitionError as error:
+        return f"returned parameters that cannot be used. {error}"
+    return ""
+
+
+async def _asked(
+    definitions: Sequence[ToolDefinition], function: Callable[..., Any], context: RunContext[Any]
+) -> Result[list[Any], errors.ServiceFailed]:
+    """Return what a function of the program returns for each definition."""
+    try:
+        if inspect.iscoroutinefunction(function):
+            return Success([await call_function(function, context, each) for each in definitions])
+        return Success(await call_function(lambda: [function(context, each) for each in definitions]))
+    except Exception as error:  # noqa: BLE001 - a function of the program
+        name = _name_of(function)
+        _log.warning("The toolset function %r raised.", name, exc_info=error)
+        return Failure(_failed(name, f"raised {type(error).__name__}: {error}"))
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__).rpartition("<locals>.")[2]
 
 
 def _failed(name: str, problem: str) -> errors.ServiceFailed:

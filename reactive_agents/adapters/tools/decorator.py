@@ -335,7 +335,7 @@ def tool(
             retries=retries,
             signature=signature,
             given_description=description,
-            given_schema=None if parameters is None else _given_schema(chosen, parameters),
+            given_schema=None if parameters is None else given_schema(chosen, parameters),
         )
         _check_options(made)
         return made
@@ -527,7 +527,7 @@ def external_tool(
     )(_not_run)
 
 
-def _given_schema(name: str, given: Mapping[str, Any]) -> ArgumentSchema:
+def given_schema(name: str, given: Mapping[str, Any]) -> ArgumentSchema:
     """Return the schema of the arguments that a program gives.
 
     Raises:

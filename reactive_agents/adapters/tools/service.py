@@ -492,13 +492,14 @@ class LocalToolService:
         is_nested = any(isinstance(each, dict | list) for each in call.arguments.values())
         if needs_approval or is_nested:  # nothing changes approved arguments, and a tool no call of the model
             call = attrs.evolve(call, arguments=copied_json(call.arguments))
-        converted = call_checks.convert_arguments(call.name, entry.tool.schema, call.arguments)
+        schema, shown = entry.tool.schema, scope.parameters
+        convert = partial(call_checks.convert_arguments, call.name, schema, shown=shown)
+        converted = convert(call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
         edited: JsonObject | None = None
         if needs_approval:
-            asked, convert = call, partial(call_checks.convert_arguments, call.name, entry.tool.schema)
-            as_it_runs = partial(call_checks.arguments_of_run, entry.tool.schema)
+            asked, as_it_runs = call, partial(call_checks.arguments_of_run, schema)
             if not entry.definition.external:  # the approved arguments are those that run
                 asked = attrs.evolve(call, arguments=as_it_runs(converted.unwrap()))
 

@@ -41,7 +41,7 @@ class TokenEstimate(Value):
         fixed: bytes of the prefix and the tools.
         fixed_tokens: their tokens, by the provider.
         limit: tokens of the model's window, by the provider's refusal.
-        tools: bytes of the tools that ``fixed`` covers.
+        tools: the tools that ``fixed`` covers.
         read: tokens of the latest request, by the provider.
         read_bytes: bytes of the transcript in that request.
         read_guidance: bytes of the guidance in that request, which is in no later one.
@@ -54,7 +54,7 @@ class TokenEstimate(Value):
     fixed: int = 0
     fixed_tokens: int = 0
     limit: int = 0
-    tools: int = 0
+    tools: tuple[ToolDefinition, ...] = ()
     read: int = 0
     read_bytes: int = 0
     read_guidance: int = 0
@@ -124,14 +124,15 @@ def without_counts(estimate: TokenEstimate) -> TokenEstimate:
 def with_fixed_parts(
     estimate: TokenEstimate, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[TokenEstimate, int]:
-    """Return the estimate for these tools, and the bytes that they add."""
-    shown = sum([tool.prompt_bytes for tool in tools])
-    if estimate.fixed and estimate.tools == shown:
+    """Return the estimate for these tools, and the bytes of those that no count covers."""
+    shown, before = tuple(map(id, tools)), set(map(id, estimate.tools))
+    if estimate.fixed and shown == tuple(map(id, estimate.tools)):
         return estimate, 0
     fixed = fixed_size(prefix, tools)
-    more = max(0, fixed - estimate.fixed) if estimate.fixed else 0
-    tokens = estimate.fixed_tokens + more if estimate.fixed_tokens else 0
-    return replaced(estimate, fixed=fixed, fixed_tokens=tokens, tools=shown, read=0), more
+    new = [FRAME + tool.prompt_bytes for tool in tools if id(tool) not in before]
+    more = sum(new) if estimate.fixed else 0
+    tokens = min(estimate.fixed_tokens + more, fixed) if estimate.fixed_tokens else 0
+    return replaced(estimate, fixed=fixed, fixed_tokens=tokens, tools=tuple(tools), read=0), more
 
 
 def unread(

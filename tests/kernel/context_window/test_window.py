@@ -22,14 +22,17 @@ from reactive_agents.effects import attempt
 from reactive_agents.kernel import KernelState, one_shot_kernel, react_kernel
 from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import (
+    FRAME,
     TokenEstimate,
     answered,
     at_most,
     call_size,
+    fixed_size,
     message_size,
     sized,
     text_size,
     transcript_size,
+    with_fixed_parts,
 )
 from reactive_agents.kernel.context_window.window import Window, budget_of, usual_window, window_of
 from reactive_agents.testing import FakeTools, Turn, answer, call, calls, fail, say
@@ -117,6 +120,19 @@ def test_a_message_is_sized_once_and_what_a_count_is_of_is_not_added() -> None:
     size, added = sized(after_first, messages)
     assert (size, added) == (total(messages), total(messages[1:]))
     assert sized(TokenEstimate(sized=9, bytes=9_999, counted=9, tokens=5), messages)[0] == total(messages)
+
+
+def test_tools_that_change_count_with_all_their_bytes_also_at_the_same_size() -> None:
+    first, other, more = (ToolDefinition("t", text * 100, {"type": "object"}) for text in ("a", "é", "b"))
+    asked, added = with_fixed_parts(TokenEstimate(), (), (first, other))
+    assert (asked.fixed, added) == (fixed_size((), (first, other)), 0)
+    counted = answered(asked, 0, 0, 0, Usage(60, 10, 70))
+    assert with_fixed_parts(counted, (), (first, other)) == (counted, 0)
+    changed, added = with_fixed_parts(counted, (), (more, other))
+    assert more.prompt_bytes == first.prompt_bytes
+    assert added == FRAME + more.prompt_bytes
+    assert at_most(changed, 0, added) == 60 + added
+    assert changed.fixed_tokens == 60 + added
 
 
 def test_a_count_that_is_too_small_for_the_text_is_not_believed() -> None:

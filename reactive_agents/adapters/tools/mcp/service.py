@@ -28,7 +28,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
-from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
+from reactive_agents.adapters.tools import call_checks
 from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
 from reactive_agents.adapters.tools.mcp.listed_tools import (
     CHECKS_ON_LOOP,
@@ -277,18 +277,25 @@ class McpTools:
         if fleet is None or entry is None:
             return Failure(errors.ToolNotFound(call.name, tuple(entries)))
         if call.malformed:
-            return Failure(malformed_arguments(call.name, call.malformed))
+            return Failure(call_checks.malformed_arguments(call.name, call.malformed))
         definition = entry.definition
         needs_approval = definition.requires_approval or scope.needs_approval
         if needs_approval:  # approved arguments must not be changed before the call
             call = evolve(call, arguments=copied_json(call.arguments))
         checked = await self._checked(entry.tool, call)
+        fits_shown = partial(call_checks.fits_shown, call.name, scope.parameters)
+        if isinstance(checked, Success):
+            checked = fits_shown(call.arguments)
         if isinstance(checked, Failure):
             return Failure(checked.failure())
         edited: JsonObject | None = None
         if needs_approval:
-            check, patience_s = partial(entry.tool.check, call.name), self._remaining_s(scope)
-            approval = await seek_approval(
+            patience_s = self._remaining_s(scope)
+
+            def check(given: JsonObject) -> Result[None, errors.InvalidToolArguments]:
+                return entry.tool.check(call.name, given).bind(lambda _: fits_shown(given))
+
+            approval = await call_checks.seek_approval(
                 approver,
                 call,
                 definition,
