@@ -164,6 +164,7 @@ def unserializable_component(config: AgentConfig, components: AgentComponents) -
     policies = [getattr(each, "__name__", "a policy") for each in given.policies]
     rules = [f"a rule of {each.name!r}" for each in config.mcp_servers if each.approval_rule is not None]
     headers = [f"a function of {each.name!r}" for each in config.mcp_servers if callable(each.headers)]
+    auths = [f"that of {each.name!r}" for each in config.mcp_servers if each.auth is not None]
     wrappers = [getattr(each, "__name__", "a function") for each in given.tool_wrappers]
     live: tuple[tuple[str, Sequence[str], str], ...] = (
         ("llm", _shown(given.llm, _kind), "a model by name, to be serialised"),
@@ -179,6 +180,7 @@ def unserializable_component(config: AgentConfig, components: AgentComponents) -
         ("toolset", toolsets, "the same for all, to be serialised"),
         ("mcp_servers.approve", rules, "always, destructive or never, to be serialised"),
         ("mcp_servers.headers", headers, "texts by names, to be serialised"),
+        ("mcp_servers.auth", auths, nothing),
         ("tool_wrapper", wrappers, "no functions, to be serialised"),
         ("deps", _shown(given.deps, type_name), nothing),
         ("console", _shown(given.console, "a console"), nothing),

@@ -257,7 +257,9 @@ def build_toolsets(settings: ToolSettings, clock: ports.Clock) -> ports.RunTools
     return Toolsets(settings.toolsets, partial(local_tools, settings, clock))
 
 
-def build_tools(settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes) -> ports.ToolService | None:
+def build_tools(
+    settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes, redactor: Redactor
+) -> ports.ToolService | None:
     """Return the service that runs the tools, or ``None`` when there are none."""
     services: list[ports.ToolService] = []
     if settings.tools:
@@ -274,6 +276,7 @@ def build_tools(settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes
             inspect=find_orders,
             known_tools=system.state_directory(os.environ) / FILE_NAME,
             wrappers=settings.wrappers,
+            redactor=redactor,
         )
         lifetimes.add(remote.aclose, remote.open, partial(remote.aclose, leaving=True))
         services.append(remote)
@@ -324,7 +327,7 @@ class ToolLayer(Layer):
     def __init__(self, settings: Provider[ToolSettings], core: CoreLayer, given: Providers = EMPTY) -> None:
         super().__init__()
         self.tools: Provider[Maybe[ports.ToolService]] = OptionalService(
-            given.get("tools") or Singleton(build_tools, settings, core.clock, core.lifetimes)
+            given.get("tools") or Singleton(build_tools, settings, core.clock, core.lifetimes, core.redactor)
         )
         self.content_loader: Provider[Maybe[ports.ContentLoader]] = OptionalService(
             given.get("content_loader") or Singleton(build_content_loader, settings)

@@ -11,6 +11,7 @@ from functools import cached_property
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from weakref import WeakSet
 
 from attrs import evolve
 
@@ -38,6 +39,7 @@ _SHORTEST_KNOWN = 4
 _LARGEST_DIGITS_BITS = 1 << 13
 _LONGEST_KNOWN = 1 << 15  # results of tools as models are shown them are among them
 _MOST_KNOWN_CHARS = 1 << 18
+_MOST_LEARNED = 100
 _ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = OTHER_KINDS
 _Span: TypeAlias = tuple[int, int, str]
 
@@ -86,6 +88,8 @@ class Redactor:
             *((value, _ENVIRONMENT) for value in sorted(named)),
             *((value, _KNOWN) for value in sorted(known - named)),
         )
+        self._learned: tuple[tuple[str, str], ...] = ()
+        self._joined: WeakSet[Redactor] = WeakSet()
         self._own = tuple(SecretPattern(_OWN, _compiled(pattern)) for pattern in patterns)
         self._clean: set[str | None] = {None, ""}
         self._clean_chars = 0
@@ -99,8 +103,29 @@ class Redactor:
             return self
         both = Redactor()
         both._values = tuple(dict.fromkeys((*self._values, *other._values)))
+        both._learned = tuple(dict.fromkeys((*self._learned, *other._learned)))
         both._own = (*self._own, *other._own)
+        self._joined.add(both)
+        other._joined.add(both)
         return both
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Redact further values of 8 or more characters from now on, such as a token that was renewed.
+
+        The latest 100 that were learned are known, also to the redactors that were joined with this one.
+        """
+        known = {value for value, _ in (*self._values, *self._learned)}
+        given = dict.fromkeys(value.strip() for value in secrets if len(value.strip()) >= SHORTEST_SECRET)
+        new = tuple((value, _KNOWN) for value in given if value not in known)
+        if not new:
+            return
+        self._learned = (*self._learned, *new)[-_MOST_LEARNED:]
+        for made in ("_special", "patterns"):
+            self.__dict__.pop(made, None)
+        self._forget_clean()
+        self._prepared.clear()
+        for each in tuple(self._joined):
+            each.learn(given)
 
     @cached_property
     def patterns(self) -> tuple[SecretPattern, ...]:
@@ -110,7 +135,8 @@ class Redactor:
     @cached_property
     def _special(self) -> tuple[SecretPattern, ...]:
         """Patterns beside the common ones, made with the first text."""
-        return (*(pattern_of(value, kind) for value, kind in self._values), *self._own)
+        known = (*self._values, *self._learned)
+        return (*(pattern_of(value, kind) for value, kind in known), *self._own)
 
     def redact(self, text: str) -> str:
         """Return the text without its secrets; the same text when there are none."""
@@ -199,10 +225,14 @@ class Redactor:
             return
         self._clean_chars += len(text)
         if self._clean_chars > _MOST_KNOWN_CHARS:
-            self._clean.clear()
-            self._clean.update((None, ""))
+            self._forget_clean()
             self._clean_chars = len(text)
         self._clean.add(text)
+
+    def _forget_clean(self) -> None:
+        self._clean.clear()
+        self._clean.update((None, ""))
+        self._clean_chars = 0
 
     def _value(self, value: Json, levels: int) -> Json:
         if isinstance(value, str):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 from attrs import evolve
 from returns.result import Result, Success
@@ -21,7 +23,7 @@ from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.effects import effect
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
-from tests.support.mcp_server import PROGRAM
+from tests.support.mcp_server import PROGRAM, http_server
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +45,35 @@ async def test_an_agent_uses_the_tools_of_a_server_beside_its_own() -> None:
     assert [step.content for step in result.steps if step.type == "observation"] == ["near a", "b"]
     assert result.status == "completed"
     assert again is not None
+
+
+class Renewed(httpx2.Auth):
+    """A token that is known only when it is sent."""
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[Any, httpx2.Response]:
+        """Authenticate a request."""
+        request.headers["Authorization"] = "Bearer harbour-evening"
+        yield request
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("by", ["headers", "auth"])
+async def test_a_token_that_was_made_for_a_server_is_in_no_event_and_no_result(by: str) -> None:
+    headers = lambda: {"Authorization": "Bearer harbour-evening"}  # noqa: E731
+    made = {"headers": headers} if by == "headers" else {"auth": Renewed()}
+    llm = ScriptedLLM(call("echo", text="It is harbour-evening."), answer("It is harbour-evening."))
+    with http_server("--key", "harbour-evening") as (url, _):
+        server = McpServer("far", url=url, trust_hints=True, **made)  # type: ignore[arg-type]
+        agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_mcp(server).build()
+        events: list[object] = []
+        agent.subscribe(events.append)
+        async with agent:
+            await agent.run("Say it.")
+    assert "echo" in repr(events)
+    assert "It is [redacted:known]." in repr(events)
+    assert "harbour-evening" not in repr(events)
+    with pytest.raises(AgentError, match=rf"mcp_servers\.{by}: got .* of 'far'"):
+        ReactiveAgents.create().with_model("offline").with_mcp(server).to_config()
 
 
 @pytest.mark.system

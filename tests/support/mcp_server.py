@@ -1,11 +1,13 @@
 """A real MCP server as a process of its own, over its standard streams or over HTTP on a loopback address.
 
-python tests/support/mcp_server.py [--garbage] [--complain TEXT] [--http [--key KEY] [--port PORT]]
+python tests/support/mcp_server.py [--garbage] [--complain TEXT] [--http [--key KEY] [--oauth] [--port PORT]]
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import os
 import socket
 import subprocess
@@ -14,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import anyio
 from mcp.server.mcpserver import Context, Image, MCPServer
@@ -222,6 +225,7 @@ def main() -> None:
     parser.add_argument("--complain", default="", help="write this to the standard error and exit with 3")
     parser.add_argument("--http", action="store_true", help="write the address, then serve HTTP")
     parser.add_argument("--key", default="", help="a bearer token that HTTP requests must have")
+    parser.add_argument("--oauth", action="store_true", help="take only tokens of its own OAuth endpoints")
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
     log(f"started {os.getpid()}")
@@ -231,12 +235,12 @@ def main() -> None:
     if options.garbage:
         print("Welcome!\n\n{not json", flush=True)
     if options.http:
-        serve_http(options.key, options.port)
+        serve_http(options.key, options.port, oauth=options.oauth)
         return
     make_server().run()
 
 
-def serve_http(key: str, port: int) -> None:
+def serve_http(key: str, port: int, *, oauth: bool) -> None:
     """Serve streamable HTTP on a loopback address, which is written first."""
     import uvicorn
 
@@ -251,8 +255,91 @@ def serve_http(key: str, port: int) -> None:
         await app(scope, receive, send)
 
     listener = socket.create_server(("127.0.0.1", port))
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
-    uvicorn.Server(uvicorn.Config(guarded, log_level="error")).run(sockets=[listener])
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    print(f"{address}/mcp", flush=True)
+    served: Any = with_oauth(app, address) if oauth else guarded
+    uvicorn.Server(uvicorn.Config(served, log_level="error")).run(sockets=[listener])
+
+
+CLIENT = ("the-client", "client-of-harbour")
+"""The id and the secret of a client that is known from the start."""
+
+
+def with_oauth(app: Any, address: str) -> Any:
+    """Serve an application to those who have a token, and the endpoints that give one.
+
+    ``/authorize`` agrees at once. ``/revoke`` makes the tokens so far invalid.
+    """
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, RedirectResponse, Response
+    from starlette.routing import Route
+
+    secrets_of, challenges, tokens = dict([CLIENT]), dict[str, str](), list[str]()
+    issued: list[str] = []
+
+    async def resource(request: Request) -> Response:
+        return JSONResponse({"resource": f"{address}/mcp", "authorization_servers": [address]})
+
+    async def metadata(request: Request) -> Response:
+        ends = {f"{each}_endpoint": f"{address}/{each}" for each in ("token", "authorize", "register")}
+        ends["authorization_endpoint"] = ends.pop("authorize_endpoint")
+        ends["registration_endpoint"] = ends.pop("register_endpoint")
+        grants = ["authorization_code", "refresh_token", "client_credentials"]
+        supported = {"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
+        return JSONResponse({"issuer": address, "grant_types_supported": grants, **ends, **supported})
+
+    async def register(request: Request) -> Response:
+        given = await request.json()
+        made = {**given, "client_id": f"client-{len(secrets_of)}", "client_secret": "registered-of-harbour"}
+        secrets_of[made["client_id"]] = made["client_secret"]
+        return JSONResponse({**made, "token_endpoint_auth_method": "client_secret_post"}, 201)
+
+    async def authorize(request: Request) -> Response:
+        asked = request.query_params
+        code = f"code-of-evening-{len(challenges)}"
+        challenges[code] = asked["code_challenge"]
+        answer = urlencode({"code": code, "state": asked["state"]})
+        return RedirectResponse(f"{asked['redirect_uri']}?{answer}", 302)
+
+    async def token(request: Request) -> Response:
+        form = dict(parse_qsl((await request.body()).decode()))
+        basic = request.headers.get("Authorization", "").partition(" ")[2]
+        client = tuple(base64.b64decode(basic).decode().split(":")) or ("",)
+        client = client if len(client) == 2 else (form.get("client_id", ""), form.get("client_secret", ""))
+        verifier = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = base64.urlsafe_b64encode(verifier).decode().rstrip("=")
+        by_code = challenges.pop(form.get("code", ""), "") == challenge
+        allowed = by_code or form["grant_type"] == "client_credentials"
+        if secrets_of.get(client[0]) != client[1] or not allowed:
+            said = f"{client[1]} is not the secret of {client[0]}"
+            return JSONResponse({"error": "invalid_client", "error_description": said}, 401)
+        issued.append("")
+        tokens.append(f"harbour-evening-{len(issued)}")
+        again = {"refresh_token": f"harbour-morning-{len(issued)}"}
+        return JSONResponse({"access_token": tokens[-1], "token_type": "Bearer", "expires_in": 3600, **again})
+
+    async def revoke(request: Request) -> Response:
+        tokens.clear()
+        return Response()
+
+    known = "/.well-known/oauth-"
+    paths = {f"{known}protected-resource/mcp": resource, f"{known}authorization-server": metadata}
+    paths |= {"/authorize": authorize, "/token": token, "/register": register, "/revoke": revoke}
+    others = Starlette(routes=[Route(path, made, methods=["GET", "POST"]) for path, made in paths.items()])
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["path"] == "/mcp":
+            sent = dict(scope.get("headers", ())).get(b"authorization", b"").decode()
+            if scope["type"] == "http" and sent.removeprefix("Bearer ") not in tokens:
+                where = f'Bearer resource_metadata="{address}{known}protected-resource/mcp"'
+                await Response("no", 401, {"WWW-Authenticate": where})(scope, receive, send)
+            else:
+                await app(scope, receive, send)
+        else:
+            await others(scope, receive, send)
+
+    return guarded
 
 
 if __name__ == "__main__":

@@ -367,3 +367,24 @@ def test_lists_in_secret_fields_and_short_names_of_passwords_are_redacted() -> N
         "Set-Cookie": ["[redacted:field]"],
         "passes": ["c"],
     }
+
+
+def test_secrets_that_are_learned_later_are_redacted_also_where_a_text_was_clean() -> None:
+    redactor, other = Redactor(), Redactor(secrets=["known-from-the-start"])
+    joined = redactor.joined(other)
+    for each in (redactor, joined, other):
+        assert each.redact("the harbour-evening") == "the harbour-evening"
+    redactor.learn(["harbour-evening", "short"])
+    for each in (redactor, joined):
+        assert each.redact("the harbour-evening") == "the [redacted:known]"
+        assert each.redact("short") == "short"
+    assert other.redact("the harbour-evening") == "the harbour-evening"
+    assert redactor.joined(other).redact("the harbour-evening") == "the [redacted:known]"
+
+
+def test_the_latest_hundred_secrets_that_were_learned_are_known() -> None:
+    redactor = Redactor(secrets=["known-from-the-start"])
+    redactor.learn(f"harbour-{number:03}" for number in range(101))
+    assert redactor.redact("known-from-the-start") == "[redacted:known]"
+    found = [number for number in range(101) if "[" in redactor.redact(f"harbour-{number:03}")]
+    assert found == list(range(1, 101))

@@ -255,7 +255,8 @@ def is_lost(error: BaseException) -> bool:
 
 _CONNECT_S = 30.0
 _SILENCE_S = 300.0
-_LIBRARY_LOGGERS = ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher")
+_AUTH_LOGGER = "mcp.client.auth.oauth2"
+_LIBRARY_LOGGERS = ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher", _AUTH_LOGGER)
 _MOST_RECORDS = 10
 
 
@@ -270,6 +271,8 @@ class _Sparing(logging.Filter):
         """Let through the first of a minute, those to debug, and other programs'."""
         if record.levelno <= logging.DEBUG or not record.pathname.startswith(self.name):
             return True
+        if record.name == _AUTH_LOGGER:
+            record.exc_info = None  # may quote tokens; the failure is reported without them
         minute = int(record.created) // 60
         self._count = self._count + 1 if minute == self._minute else 1
         self._minute = minute
@@ -359,14 +362,14 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
-    from reactive_agents.adapters.tools.mcp.bounded_http import BoundedTransport
+    from reactive_agents.adapters.tools.mcp.bounded_http import BoundedClient
 
     silence_s = max(_SILENCE_S, server.timeout_s)  # a long call may be silent until its end
     timeout = httpx2.Timeout(_CONNECT_S, read=silence_s)
     given: Any = {} if callable(server.headers) else server.headers
     headers = {**given, "Accept-Encoding": "identity"}  # a small body can decompress to a large one
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=BoundedTransport(server)) as http,
+        BoundedClient(server, headers, timeout) as http,
         streamable_http_client(url, http_client=http, max_sse_event_size=stdio.LARGEST_MESSAGE) as streams,
     ):
         yield streams

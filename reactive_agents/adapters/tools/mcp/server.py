@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+from weakref import ReferenceType, ref
 
 from attrs import Attribute, field, frozen
 
 from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.core.redaction import SHORTEST_SECRET, Redactor
 from reactive_agents.core.run_context import can_take
-from reactive_agents.core.secret_patterns import is_secret_name
+from reactive_agents.core.secret_patterns import is_secret_field, is_secret_name
 from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ApprovalRule, is_approval_rule
-from reactive_agents.core.values import LIVE, Value, lazy_pattern
+from reactive_agents.core.values import LIVE, OMITTED, Value, lazy_pattern
 
 Approval: TypeAlias = Literal["never", "destructive", "always"]
 HeadersFunction: TypeAlias = Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
@@ -47,6 +50,15 @@ def _check_approval(_: Any, attribute: Attribute[Any], value: object) -> None:
 def _check_headers(_: Any, attribute: Attribute[Any], value: object) -> None:
     if not (can_take(value, 0) if callable(value) else isinstance(value, Mapping)):
         raise ValueError(f"{attribute.name}: expected texts by names, or a function that returns them.")
+
+
+def _check_auth(_: Any, attribute: Attribute[Any], value: object) -> None:
+    if not callable(value) and value is not None:
+        raise ValueError(f"{attribute.name}: expected an httpx.Auth, such as OAuthClientProvider of mcp.")
+
+
+def _flow(value: Any) -> Any:
+    return getattr(value, "async_auth_flow", value)  # the codec keeps functions as they are
 
 
 def _names(value: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -94,6 +106,62 @@ def _is_address(url: str) -> bool:
         return False
 
 
+_MOST_SENT = 100
+_OF_GRANTS = frozenset(
+    {"id_token", "code", "code_verifier", "assertion", "client_assertion", "subject_token"}
+)
+
+
+class SentSecrets:
+    """Secrets that were sent to a server, or to where it sends for tokens, and the tokens from there.
+
+    Attributes:
+        values: the latest 100.
+    """
+
+    def __init__(self) -> None:
+        self.values: tuple[str, ...] = ()
+        self._everywhere: tuple[str, ...] = ()
+        self._redactors: tuple[ReferenceType[Redactor], ...] = ()
+
+    def make_known_to(self, redactor: Redactor) -> None:
+        """Let a redactor learn those that are redacted everywhere, now and later."""
+        live = [each for each in self._redactors if each() not in (None, redactor)]
+        self._redactors = (*live, ref(redactor))
+        redactor.learn(self._everywhere)
+
+    def add_headers(self, headers: Mapping[str, str]) -> None:
+        """Add the values of headers; those whose names look secret are redacted everywhere."""
+        secret = [value for name, value in headers.items() if is_secret_name(name) or is_secret_field(name)]
+        words = [word for value in secret for word in (value, *value.split())]
+        for value in secret:
+            with suppress(ValueError):
+                kind, encoded = value.split()
+                given = b64decode(encoded, validate=True).decode() if kind.lower() == "basic" else ""
+                words += (given.partition(":")[2], unquote(given.partition(":")[2]))
+        self._add((*headers.values(), *words), words)
+
+    def add_fields(self, fields: Iterable[tuple[str, object]]) -> None:
+        """Add the texts of secret fields of a request for a token, or of its answer."""
+        found = [
+            value
+            for name, value in fields
+            if isinstance(value, str) and (is_secret_field(name) or name in _OF_GRANTS)
+        ]
+        self._add(found, found)
+
+    def _add(self, values: Iterable[str], everywhere: Iterable[str]) -> None:
+        self.values = _latest(self.values, values)
+        self._everywhere = _latest(self._everywhere, everywhere)
+        for each in self._redactors:
+            if (redactor := each()) is not None:
+                redactor.learn(everywhere)
+
+
+def _latest(known: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*known, *new)))[-_MOST_SENT:]
+
+
 @frozen(eq=False, repr=False)
 class McpServer(Value):
     """An MCP server: a program to start, or an HTTP address.
@@ -121,6 +189,8 @@ class McpServer(Value):
         only: the server's names of the tools to use; ``None`` for all.
         prefix: a literal prefix of each name, such as ``crm_``; at most 32 letters, digits, ``_`` and ``-``.
         rename: new names, by the server's names; they get no prefix.
+        auth: the flow that authenticates HTTP requests; given as an ``httpx.Auth``, such as
+            ``OAuthClientProvider`` of ``mcp``.
 
     Raises:
         ValueError: a field has an invalid value, or does not apply to ``command`` or ``url``.
@@ -142,7 +212,8 @@ class McpServer(Value):
     only: tuple[str, ...] | None = field(default=None, converter=_names, validator=_check_only)
     prefix: str = field(default="", validator=_check_prefix)
     rename: Mapping[str, str] = field(factory=dict, validator=_check_renamed)
-    sent_headers: dict[str, str] = field(factory=dict, init=False, eq=False, repr=False, metadata=LIVE)
+    auth: Any = field(default=None, converter=_flow, repr=False, validator=_check_auth, metadata=OMITTED)
+    sent: SentSecrets = field(factory=SentSecrets, init=False, eq=False, repr=False, metadata=LIVE)
 
     def __attrs_post_init__(self) -> None:
         if (self.command is None) == (self.url is None):
@@ -152,6 +223,7 @@ class McpServer(Value):
             raise ValueError(f"rename: got {', '.join(left)}, expected names that are in only.")
         if self.url is None:
             self._refuse("url", self.headers, "headers")
+            self._refuse("url", self.auth, "auth")
             if not self.command or "\0" in self.command:
                 raise ValueError(f"command: got {self.command!r}, expected the name or path of a program.")
             return
@@ -210,14 +282,12 @@ def server_secrets(servers: Iterable[McpServer]) -> tuple[str, ...]:
     return tuple(sorted(value for value in found if len(value) >= SHORTEST_SECRET))
 
 
-def _headers(server: McpServer) -> Mapping[str, str]:
-    return server.sent_headers if callable(server.headers) else server.headers
-
-
 def _values(server: McpServer) -> Iterator[str]:
     parts = urlsplit(server.url or "")
     user = parts.netloc.rpartition("@")[0]
-    for value in (*server.env.values(), *_headers(server).values(), parts.query, *user.split(":")):
+    headers = () if callable(server.headers) else server.headers.values()
+    sent = server.sent.values
+    for value in (*server.env.values(), *headers, *sent, parts.query, *user.split(":")):
         yield from (value, *value.split())
     for pair in parts.query.split("&"):
         yield pair.partition("=")[2]

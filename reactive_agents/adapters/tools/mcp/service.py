@@ -43,6 +43,7 @@ from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.governance import made_with
 from reactive_agents.core.json import JsonObject, copied_json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope, ToolWrapper
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.ports import Approver, Clock
@@ -184,6 +185,7 @@ class McpTools:
         known_tools: the file of approved definitions, for servers without one; a changed tool needs approval
             again. ``:memory:`` for no file.
         wrappers: code around each call, the outermost first.
+        redactor: learns the secrets that are sent to the servers, and tokens for them.
 
     Raises:
         ValueError: two servers share a name.
@@ -198,12 +200,15 @@ class McpTools:
         inspect: InspectText = lambda _: "",
         known_tools: sqlite.DatabasePath = sqlite.IN_PROCESS,
         wrappers: Sequence[ToolWrapper] = (),
+        redactor: Redactor | None = None,
     ) -> None:
         names = [server.name for server in servers]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"name: two MCP servers are named {name!r}.")
         self._servers = tuple(servers)
+        for server in servers if redactor is not None and hasattr(redactor, "learn") else ():
+            server.sent.make_known_to(redactor)
         self._clock = clock
         self._taken = frozenset(taken)
         self._inspect = inspect

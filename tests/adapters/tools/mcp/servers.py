@@ -41,9 +41,9 @@ def old(*options: str, name: str = "old", **fields: Any) -> McpServer:
 
 
 @asynccontextmanager
-async def opened(*servers: McpServer, taken: Sequence[str] = ()) -> AsyncIterator[McpTools]:
+async def opened(*servers: McpServer, taken: Sequence[str] = (), **options: Any) -> AsyncIterator[McpTools]:
     """The tools of servers that run within the block."""
-    tools = McpTools(servers, clock=CLOCK, taken=taken)
+    tools = McpTools(servers, clock=CLOCK, taken=taken, **options)
     assert await tools.open() == Success(None)
     try:
         yield tools

@@ -8,24 +8,28 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import attrs
 import httpx2
 import pytest
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.shared.auth import OAuthClientMetadata
 
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.adapters.tools.mcp.bounded_http import BoundedStream
 from reactive_agents.adapters.tools.mcp.server import redact
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
+from reactive_agents.core.redaction import Redactor
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
-from tests.support.mcp_server import http_server
+from tests.support.mcp_server import CLIENT, http_server
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.system]
@@ -307,6 +311,145 @@ async def test_a_function_for_headers_that_raises_fails_its_own_call_alone() -> 
             assert error == ToolFailed("echo", "the function for its headers raised ValueError", "MCPError")
             broken.clear()
             assert await value(tools, "echo", text="a") == "a"
+
+
+# --- OAuth ------------------------------------------------------------------------------------------------
+
+
+class Tokens:
+    """Implements ``TokenStorage`` of the MCP library, whose lock is that of the event loop it is made on."""
+
+    def __init__(self) -> None:
+        self.tokens: Any = None
+        self.client: Any = None
+
+    async def get_tokens(self) -> Any:
+        return self.tokens
+
+    async def set_tokens(self, tokens: Any) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> Any:
+        return self.client
+
+    async def set_client_info(self, client_info: Any) -> None:
+        self.client = client_info
+
+
+def signing_in(url: str, tokens: Tokens) -> OAuthClientProvider:
+    """The authorization code flow; what a browser would be shown is called."""
+    answers: list[str] = []
+
+    async def open_page(address: str) -> None:
+        async with httpx2.AsyncClient() as browser:
+            answers.append((await browser.get(address)).headers["Location"])
+
+    async def answered() -> AuthorizationCodeResult:
+        given = parse_qs(urlsplit(answers[-1]).query)
+        return AuthorizationCodeResult(code=given["code"][0], state=given["state"][0])
+
+    client = OAuthClientMetadata(redirect_uris=["http://127.0.0.1:1/callback"], client_name="a test")  # type: ignore[list-item]
+    return OAuthClientProvider(url, client, tokens, open_page, answered)
+
+
+def of_machine(url: str, tokens: Tokens, secret: str = CLIENT[1]) -> OAuthClientProvider:
+    issuer = url.removesuffix("/mcp")
+    return ClientCredentialsOAuthProvider(url, tokens, CLIENT[0], secret, issuer=issuer)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("flow", [signing_in, of_machine])
+async def test_oauth_gets_a_token_and_another_when_it_is_refused(flow: Any) -> None:
+    with http_server("--oauth") as (url, _):
+        tokens, redactor = Tokens(), Redactor()
+        server = McpServer("web", url=url, auth=flow(url, tokens), trust_hints=True)
+        async with opened(server, redactor=redactor) as tools:
+            assert await value(tools, "echo", text="a") == "a"
+            assert tokens.tokens.access_token == "harbour-evening-1"
+            async with httpx2.AsyncClient() as http:
+                await http.get(url.replace("/mcp", "/revoke"))
+            assert await value(tools, "echo", text="b") == "b"
+            assert tokens.tokens.access_token == "harbour-evening-2"
+        secrets = ["harbour-evening-1", "harbour-morning-2", tokens.client and tokens.client.client_secret]
+        secrets = [*filter(None, secrets), *([CLIENT[1]] if flow is of_machine else ["code-of-evening-0"])]
+        for secret in secrets:
+            for redacted in (redact(server, f"got {secret}"), redactor.redact(f"got {secret}")):
+                assert redacted == "got [redacted:known]"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_oauth_flow_that_fails_is_named_without_its_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with http_server("--oauth") as (url, _):
+        auth = of_machine(url, Tokens(), "wrong-of-harbour")
+        error = (await McpTools([McpServer("web", url=url, auth=auth)], clock=CLOCK).open()).failure().message
+    assert (
+        "did not start: MCPError: the authentication failed: OAuthTokenError: Token exchange failed" in error
+    )
+    assert "is not the secret of the-client" in error
+    assert "wrong-of-harbour" not in error
+    assert "OAuth flow error" in caplog.text
+    assert "wrong-of-harbour" not in caplog.text
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_flow_that_fails_in_a_call_ends_no_other_call() -> None:
+    with http_server("--oauth") as (url, _):
+        tokens = Tokens()
+        auth = signing_in(url, tokens)
+        async with opened(McpServer("web", url=url, auth=auth, trust_hints=True)) as tools:
+            auth.context.client_info = with_changes(
+                auth.context.client_info, client_secret="forgotten-secret"
+            )
+            async with httpx2.AsyncClient() as http:
+                await http.get(url.replace("/mcp", "/revoke"))
+            error = await failure(tools, "echo", text="a")
+            assert error.message.startswith(
+                "The tool 'echo' failed (MCPError): the authentication failed: OAuthTokenError"
+            )
+            auth.context.client_info = tokens.client
+            assert await value(tools, "echo", text="b") == "b"
+
+
+def with_changes(model: Any, **changes: Any) -> Any:
+    return model.model_copy(update=changes)
+
+
+async def test_headers_of_a_function_are_sent_to_no_other_server_and_known_to_the_redactor() -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    class Elsewhere(httpx2.Auth):
+        async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[Any, httpx2.Response]:
+            answer = yield httpx2.Request("POST", other, data={"refresh_token": "harbour-morning-0"})
+            request.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+            yield request
+
+    class Other(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            asked.append((text, self.headers["X-Api-Key"]))
+            body = b'{"access_token": "t0ken"}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Write nothing."""
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    other, redactor = f"http://127.0.0.1:{listener.server_port}/token", Redactor()
+    with listener, http_server("--key", "t0ken") as (url, _):
+        headers = {"X-Api-Key": "harbour-noon-1", "X-Kind": "plain-words"}
+        server = McpServer("web", url=url, headers=lambda: headers, auth=Elsewhere(), trust_hints=True)
+        async with opened(server, redactor=redactor) as tools:
+            assert await value(tools, "echo", text="a") == "a"
+        listener.shutdown()
+    assert set(asked) == {("refresh_token=harbour-morning-0", None)}
+    shown = redactor.redact("harbour-morning-0, harbour-noon-1, plain-words")
+    assert shown == "[redacted:known], [redacted:known], plain-words"
 
 
 class _Endless(BaseHTTPRequestHandler):

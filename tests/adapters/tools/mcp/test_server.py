@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.core.codec import encode, from_json, to_json
+from reactive_agents.core.codec import decode, encode, from_json, to_json
 
 PROGRAM = McpServer(
     "files", command="npx", args=("-y", "server"), env={"TOKEN": "hidden"}, cwd=Path("/tmp"), approve="always"
@@ -52,6 +53,7 @@ def test_secrets_are_not_shown(server: McpServer) -> None:
         ({"name": "a", "command": "b", "approve": "sometimes"}, "approve: got 'sometimes'"),
         ({"name": "a", "command": "b", "approve": True}, "approve: got True"),
         ({"name": "a", "url": "http://c", "headers": "d"}, "headers: expected texts by names"),
+        ({"name": "a", "url": "http://c", "auth": ("me", "d")}, "auth: expected an httpx.Auth"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_name_of_the_field(fields: dict[str, Any], problem: str) -> None:
@@ -60,6 +62,15 @@ def test_what_cannot_be_is_refused_with_the_name_of_the_field(fields: dict[str, 
     assert problem in str(refused.value)
     decoded = from_json(to_json(fields), McpServer) if "inf" not in problem else None
     assert decoded is None or problem.split(":")[0] in decoded.failure().message
+
+
+def test_an_authentication_is_for_an_address_and_stays_as_given_in_a_configuration() -> None:
+    auth = httpx2.BasicAuth("me", "d")
+    with pytest.raises(ValueError, match="auth: expected only together with url"):
+        McpServer("a", command="b", auth=auth)
+    server = McpServer("a", url="http://c", auth=auth)
+    assert decode(encode(server), McpServer).unwrap() == server
+    assert server.auth == auth.async_auth_flow
 
 
 def test_a_function_that_takes_other_arguments_is_no_rule() -> None:
