@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ReactiveAgents,
         TypedResult,
         agent_tool,
+        load_mcp_servers,
         read_config,
     )
     from reactive_agents.agent.document_search import DocumentIndex
@@ -87,7 +88,8 @@ _NAMES = {
     "adapters.tools.decorator": "Tool external_tool tool",
     "adapters.tools.mcp": "McpServer",
     "agent": (
-        "AgentConfig AgentError AgentResult ReactiveAgent ReactiveAgents TypedResult agent_tool read_config"
+        "AgentConfig AgentError AgentResult ReactiveAgent ReactiveAgents TypedResult agent_tool "
+        "load_mcp_servers read_config"
     ),
     "agent.document_search": "DocumentIndex",
     "agent.multi_agent": "handoff without_tool_calls",
@@ -182,6 +184,7 @@ __all__ = [
     "external_tool",
     "gather",
     "handoff",
+    "load_mcp_servers",
     "messages_from_json",
     "messages_from_openai",
     "messages_to_json",

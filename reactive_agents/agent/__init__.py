@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from reactive_agents.agent.agent import AgentResult, ReactiveAgent
 from reactive_agents.agent.builder import ReactiveAgents
-from reactive_agents.agent.config import AgentConfig, read_config
+from reactive_agents.agent.config import AgentConfig, load_mcp_servers, read_config
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.core.tasks import AbstainedResult, CompletedResult, PartialResult, TypedResult
 from reactive_agents.lazy_imports import lazy_names
@@ -32,6 +32,7 @@ __all__ = [
     "ReactiveAgents",
     "TypedResult",
     "agent_tool",
+    "load_mcp_servers",
     "read_config",
 ]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,12 +15,14 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
 from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.adapters.tools import mcp
+from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.agent.validation import checked_options
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, encode, from_json
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.values import lazy_pattern
 
 T = TypeVar("T")
 
@@ -162,6 +166,94 @@ def read_data(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
         return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
     read = from_json if path.suffix == ".json" else _from_toml
     return read(text, kind).alt(lambda wrong: evolve(wrong, file=path.name))
+
+
+def load_mcp_servers(path: str | Path) -> tuple[mcp.McpServer, ...]:
+    """Return the MCP servers of an ``mcp.json``, as editors have it.
+
+    Its object ``mcpServers`` has by name ``command``, ``args``, ``env`` and ``cwd``, or ``url`` and
+    ``headers``, and other fields of :class:`McpServer`; ``type`` is the transport, and a server that is
+    ``disabled`` is left out. In texts, ``${NAME}`` is that variable of the environment, and
+    ``${NAME:-default}`` has a default for one that is not set or empty.
+
+    Raises:
+        AgentError: the file cannot be read, a field is wrong, or a variable is not set; the error names the
+            file and the field.
+    """
+    return value_or_raise(read_mcp_servers(path))
+
+
+_VARIABLE = lazy_pattern(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?:(:-)([^}]*))?\}|[^}]*\}?)")
+_TRANSPORTS: Mapping[str, str] = {
+    "stdio": "command",
+    "http": "url",
+    "streamable-http": "url",
+    "streamableHttp": "url",
+}
+
+
+def read_mcp_servers(path: str | Path) -> Result[tuple[mcp.McpServer, ...], ConfigErrors]:
+    """Return the servers of :func:`load_mcp_servers`, or the error."""
+    read: Result[Any, ConfigErrors] = read_data(path, cast(Any, dict[str, Json]))
+    if isinstance(read, Failure):
+        return Failure(read.failure())
+    listed, found = read.unwrap().get("mcpServers"), list[mcp.McpServer]()
+    problems: list[FieldProblem] = []
+    if not isinstance(listed, dict):
+        problem = f"got {abbreviated(listed)}, expected an object of servers by their names"
+        problems.append(FieldProblem("$.mcpServers", problem))
+        listed = {}
+    for name, given in listed.items():
+        place = f"$.mcpServers.{name}"
+        if not isinstance(given, dict):
+            problems.append(FieldProblem(place, f"got {abbreviated(given)}, expected an object"))
+            continue
+        wrong: list[FieldProblem] = []
+        fields = {key: _expanded(item, f"{place}.{key}", wrong) for key, item in given.items()}
+        kind, disabled = fields.pop("type", None), fields.pop("disabled", False)
+        if kind is not None and _TRANSPORTS.get(str(kind)) not in fields:
+            expected = f"one of {', '.join(_TRANSPORTS)}, with a command or a url"
+            wrong.append(FieldProblem(f"{place}.type", f"got {abbreviated(kind)}, expected {expected}"))
+        if not isinstance(disabled, bool):
+            wrong.append(
+                FieldProblem(f"{place}.disabled", f"got {abbreviated(disabled)}, expected a boolean")
+            )
+        elif disabled:
+            continue
+        server = decode({"name": name, **fields}, mcp.McpServer)
+        if not wrong and isinstance(server, Failure):
+            wrong = [evolve(each, path=place + each.path[1:]) for each in server.failure().problems]
+        elif not wrong:
+            found.append(server.unwrap())
+        problems += wrong
+    if problems:
+        return Failure(DecodeError("list of MCP servers", tuple(problems), Path(path).name))
+    return Success(tuple(found))
+
+
+def _expanded(value: Json, place: str, problems: list[FieldProblem]) -> Json:
+    """Return JSON data with the variables of the environment.
+
+    ``problems``: receives what is wrong.
+    """
+    if isinstance(value, dict):
+        return {key: _expanded(item, f"{place}.{key}", problems) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expanded(item, f"{place}[{index}]", problems) for index, item in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def known(match: re.Match[str]) -> str:
+        name, has_default, default = match.groups()
+        if found := os.environ.get(name or ""):
+            return found
+        if has_default or (name and name in os.environ):
+            return default or ""
+        expected = f"the variable {name} to be set, or " if name else "${NAME} or "
+        problems.append(FieldProblem(place, f"got {match[0]!r}, expected {expected}${{NAME:-default}}"))
+        return ""
+
+    return _VARIABLE.sub(known, value)
 
 
 def _from_toml(text: str, kind: type[T]) -> Result[T, DecodeError]:

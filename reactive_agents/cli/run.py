@@ -26,7 +26,7 @@ from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent import AgentConfig, ReactiveAgent, ReactiveAgents, read_config
 from reactive_agents.agent.assembly import assemble_agent
-from reactive_agents.agent.config import name_model
+from reactive_agents.agent.config import name_model, read_mcp_servers
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.run_options import RunOptions, TaskInput, TaskOptions
 from reactive_agents.cli import output
@@ -124,8 +124,8 @@ McpOption = Annotated[
     list[str] | None,
     option(
         "--mcp SERVER",
-        "An MCP server whose tools the agent has: a command, or an http address; NAME=… names it. May "
-        "be given several times.",
+        "An MCP server whose tools the agent has: a command, or an http address; NAME=… names it. Or a "
+        "file mcp.json with several. May be given several times.",
     ),
 ]
 FileOption = Annotated[
@@ -330,6 +330,12 @@ def with_mcp_servers(config: AgentConfig, servers: Sequence[str]) -> Result[Agen
     """Return the configuration with MCP servers added by command or URL."""
     known = list(config.mcp_servers)
     for given in servers:
+        if given.endswith(".json"):
+            listed = read_mcp_servers(given)
+            if isinstance(listed, Failure):
+                return Failure(listed.failure())
+            known += listed.unwrap()
+            continue
         named = _NAMED.fullmatch(given)
         name, place = (named[1], named[2]) if named is not None else ("", given)
         try:
@@ -343,9 +349,11 @@ def with_mcp_servers(config: AgentConfig, servers: Sequence[str]) -> Result[Agen
         except ValueError as error:  # the value is not shown: an address may hold a key
             expected = f"a command, or an http address ({error})"
             return Failure(InvalidConfig("--mcp", f"a text of {len(given)} characters", expected))
-        if any(each.name == server.name for each in known):
-            return Failure(InvalidConfig("--mcp", repr(server.name), "each server name once"))
         known.append(server)
+    names = [each.name for each in known]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return Failure(InvalidConfig("--mcp", repr(twice), "each server name once"))
     return Success(evolve(config, mcp_servers=tuple(known)))
 
 

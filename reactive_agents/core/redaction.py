@@ -110,7 +110,9 @@ class Redactor:
         return both
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """Redact further values of 8 or more characters from now on, such as a token that was renewed.
+        """Redact further values of 8 or more characters from now on.
+
+        They are those that were not known before, such as a token that was renewed.
 
         The latest 100 that were learned are known, also to the redactors that were joined with this one.
         """

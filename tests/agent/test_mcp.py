@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import sys
 import threading
@@ -15,9 +16,24 @@ import pytest
 from attrs import evolve
 from returns.result import Result, Success
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, ToolDefinition, read_config
+from reactive_agents import (
+    AgentError,
+    ReactiveAgent,
+    ReactiveAgents,
+    RunContext,
+    ToolDefinition,
+    load_mcp_servers,
+    read_config,
+)
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.core.errors import InvalidConfig, LLMErrors, RunInterrupted, ServiceFailed, root_cause
+from reactive_agents.core.errors import (
+    DecodeError,
+    InvalidConfig,
+    LLMErrors,
+    RunInterrupted,
+    ServiceFailed,
+    root_cause,
+)
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
@@ -45,6 +61,94 @@ async def test_an_agent_uses_the_tools_of_a_server_beside_its_own() -> None:
     assert [step.content for step in result.steps if step.type == "observation"] == ["near a", "b"]
     assert result.status == "completed"
     assert again is not None
+
+
+LISTED: dict[str, Any] = {
+    "theme": "dark",
+    "mcpServers": {
+        "files": {
+            "type": "stdio",
+            "command": "npx",
+            "args": ["-y", "${SERVER:-some-server}", "${FOLDER}/${EMPTY:-data}"],
+            "env": {"KEY": "k-${FILES_KEY}", "LEVEL": "${LEVEL:-}"},
+            "cwd": "${FOLDER}",
+        },
+        "far": {"type": "http", "url": "https://${HOST:-example.com}/mcp", "headers": {"X": "${FILES_KEY}"}},
+        "old": {"type": "sse", "url": "${GONE}", "disabled": True},
+        "own": {"url": "http://own/mcp", "approve": "never", "disabled": False},
+    },
+}
+
+
+def test_servers_of_an_mcp_json_have_the_variables_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"FOLDER": "/srv", "FILES_KEY": "s3cret", "EMPTY": ""}.items():
+        monkeypatch.setenv(name, value)
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps(LISTED))
+    arguments = ("-y", "some-server", "/srv/data")
+    env = {"KEY": "k-s3cret", "LEVEL": ""}
+    listed = (
+        McpServer("files", command="npx", args=arguments, env=env, cwd=Path("/srv")),
+        McpServer("far", url="https://example.com/mcp", headers={"X": "s3cret"}),
+        McpServer("own", url="http://own/mcp", approve="never"),
+    )
+    assert load_mcp_servers(file) == listed
+    assert ReactiveAgents.create().with_mcp(*load_mcp_servers(str(file))).config.mcp_servers == listed
+
+
+@pytest.mark.parametrize(
+    ("servers", "problem"),
+    [
+        (
+            {"a": {"command": "x", "args": ["${GONE_1}"]}},
+            r"$.mcpServers.a.args[0]: got '${GONE_1}', expected the ",
+        ),
+        (
+            {"a": {"command": "x", "env": {"K": "s3cret ${env:HOME}"}}},
+            r"$.mcpServers.a.env.K: got '${env:HOME}', ",
+        ),
+        (
+            {"a": {"command": "x", "env": {"K": "s3cret ${HOME"}}},
+            r"$.mcpServers.a.env.K: got '${HOME', expected ",
+        ),
+        (
+            {"a": {"type": "sse", "url": "http://x"}},
+            r"$.mcpServers.a.type: got 'sse', expected one of stdio, http",
+        ),
+        (
+            {"a": {"type": ["http"], "url": "http://x"}},
+            r"$.mcpServers.a.type: got an array of 1 item",
+        ),
+        ({"a": {"type": "http", "command": "x"}}, r"$.mcpServers.a.type: got 'http', expected one of"),
+        ({"a": {"command": "x", "autoApprove": []}}, r"$.mcpServers.a.autoApprove: "),
+        ({"a": {"command": "x", "args": "y"}}, r"$.mcpServers.a.args: "),
+        ({"a b": {"command": "x"}}, r"$.mcpServers.a b.name: "),
+        ({"a": {}}, r"$.mcpServers.a: "),
+        ({"a": {"command": "x", "disabled": "no"}}, r"$.mcpServers.a.disabled: got 'no', expected a boolean"),
+        ({"a": 3}, r"$.mcpServers.a: got 3, expected an object"),
+        ([], r"$.mcpServers: got an array of 0 items, expected an object of servers by their names"),
+    ],
+)
+def test_what_is_wrong_in_an_mcp_json_is_named_by_file_and_field(
+    servers: Any, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GONE_1", raising=False)
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    with pytest.raises(AgentError) as wrong:
+        load_mcp_servers(file)
+    assert isinstance(wrong.value.error, DecodeError)
+    assert str(wrong.value).startswith(f"Not a valid list of MCP servers in mcp.json: {problem}")
+    assert "s3cret" not in str(wrong.value)
+
+
+def test_an_mcp_json_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text("{")
+    for name in ("gone.json", "mcp.json"):
+        with pytest.raises(AgentError, match=name):
+            load_mcp_servers(tmp_path / name)
 
 
 class Renewed(httpx2.Auth):

@@ -130,6 +130,18 @@ def test_mcp_servers_are_named_by_their_place_or_by_the_user() -> None:
     assert (servers[2].url, servers[3].args) == (address, ("-y", "docs"))
 
 
+def test_mcp_servers_may_come_from_the_file_of_another_program(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"docs": {"command": "npx"}, "far": {"url": "http://far/mcp"}}}')
+    servers = with_mcp_servers(AgentConfig(), ["uvx fetch", str(file)]).unwrap().mcp_servers
+    assert [each.name for each in servers] == ["uvx", "docs", "far"]
+    for twice in (["docs=npx", str(file)], [str(file), str(file)]):
+        message = with_mcp_servers(AgentConfig(), twice).failure().message
+        assert message == "--mcp: got 'docs', expected each server name once."
+    file.write_text('{"mcpServers": {"docs": {"command": ""}}}')
+    assert "mcp.json: $.mcpServers.docs" in with_mcp_servers(AgentConfig(), [str(file)]).failure().message
+
+
 @pytest.mark.parametrize("wrong", ["", "  ", "a 'b", "http://", "https://:0/key=hush-hush"])
 def test_what_is_no_mcp_server_is_refused_without_being_shown(wrong: str) -> None:
     found = with_mcp_servers(AgentConfig(), [wrong])

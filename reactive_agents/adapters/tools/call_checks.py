@@ -56,7 +56,10 @@ def convert_arguments(
 def fits_shown(
     tool_name: str, shown: JsonObject | None, arguments: JsonObject
 ) -> Result[None, InvalidToolArguments]:
-    """Fail with ``InvalidToolArguments`` unless arguments fit the schema that was shown, if any."""
+    """Fail unless arguments fit the schema that was shown, if any.
+
+    The ``InvalidToolArguments`` names each argument that does not fit.
+    """
     if shown is None:
         return Success(None)
     from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck  # of prepared tools

@@ -380,7 +380,7 @@ async def _prepared(
 
 
 def _problem_of(new: ToolDefinition, own: ToolDefinition) -> str:
-    """Return why a definition cannot be shown in place of a tool's own; empty if it can."""
+    """Return why a definition cannot stand in for a tool's own; empty if it can."""
     if evolve(new, description=own.description, parameters=own.parameters) != own:
         return f"changed more of the tool {own.name!r} than its description and parameters"
     if not isinstance(new.description, str):

@@ -124,7 +124,7 @@ def without_counts(estimate: TokenEstimate) -> TokenEstimate:
 def with_fixed_parts(
     estimate: TokenEstimate, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[TokenEstimate, int]:
-    """Return the estimate for these tools, and the bytes of those that no count covers."""
+    """Return the estimate for these tools, and the bytes of uncounted ones."""
     shown, before = tuple(map(id, tools)), set(map(id, estimate.tools))
     if estimate.fixed and shown == tuple(map(id, estimate.tools)):
         return estimate, 0

@@ -113,7 +113,7 @@ _OF_GRANTS = frozenset(
 
 
 class SentSecrets:
-    """Secrets that were sent to a server, or to where it sends for tokens, and the tokens from there.
+    """Secrets that were sent to a server or for tokens, and those tokens.
 
     Attributes:
         values: the latest 100.
@@ -131,7 +131,10 @@ class SentSecrets:
         redactor.learn(self._everywhere)
 
     def add_headers(self, headers: Mapping[str, str]) -> None:
-        """Add the values of headers; those whose names look secret are redacted everywhere."""
+        """Add the values of headers.
+
+        Those whose names look secret are redacted everywhere.
+        """
         secret = [value for name, value in headers.items() if is_secret_name(name) or is_secret_field(name)]
         words = [word for value in secret for word in (value, *value.split())]
         for value in secret:

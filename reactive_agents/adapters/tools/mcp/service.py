@@ -207,8 +207,9 @@ class McpTools:
             if names.count(name) > 1:
                 raise ValueError(f"name: two MCP servers are named {name!r}.")
         self._servers = tuple(servers)
-        for server in servers if redactor is not None and hasattr(redactor, "learn") else ():
-            server.sent.make_known_to(redactor)
+        if redactor is not None and hasattr(redactor, "learn"):  # a custom one may not
+            for server in servers:
+                server.sent.make_known_to(redactor)
         self._clock = clock
         self._taken = frozenset(taken)
         self._inspect = inspect
