@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from reactive_agents.core.events import (
         AgentEvent,
         ApprovalRequested,
+        CustomEvent,
         ExternalCallRequested,
         HandedOff,
         ModelStreamRestarted,
@@ -100,7 +101,7 @@ _NAMES = {
     "core.config": "FallbackModel ModelTier ReasoningConfig",
     "core.content": "Audio Document Image",
     "core.events": (
-        "AgentEvent ApprovalRequested ExternalCallRequested HandedOff ModelStreamRestarted "
+        "AgentEvent ApprovalRequested CustomEvent ExternalCallRequested HandedOff ModelStreamRestarted "
         "ModelTextRetracted ModelTextStreamed ModelThinkingStreamed QuestionAsked TaskCompleted "
         "TaskFailed ToolCallCompleted ToolCallStarted ToolProgressed"
     ),
@@ -134,6 +135,7 @@ __all__ = [
     "CallFailed",
     "Case",
     "CompletedResult",
+    "CustomEvent",
     "Document",
     "DocumentIndex",
     "ExternalCallRequested",

@@ -10,6 +10,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.bases import CompactionReason, Event
 from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import OMITTED
 
@@ -96,6 +97,16 @@ class ToolProgressed(Event):
     call_id: CallId
     progress: float | None = None
     message: str = ""
+
+
+@frozen(eq=False, repr=False)
+class CustomEvent(Event):
+    """JSON data of the program, which a tool has emitted for readers of the events."""
+
+    tool_name: str
+    call_id: CallId
+    name: str
+    data: Json
 
 
 @frozen(eq=False, repr=False)
@@ -293,6 +304,7 @@ ControlEvent: TypeAlias = (
     | ExecutionResumed
     | ExecutionStopped
     | ToolProgressed
+    | CustomEvent
     | GuidanceGiven
     | ContextCompacted
     | ContextLost

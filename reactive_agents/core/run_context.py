@@ -29,7 +29,7 @@ from contextlib import (
 )
 from contextvars import ContextVar
 from threading import RLock
-from typing import Any, Generic, TypeAlias
+from typing import Any, Generic, Protocol
 
 from attrs import field, frozen
 from typing_extensions import TypeVar
@@ -50,8 +50,17 @@ from reactive_agents.core.json import (
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
-ProgressReport: TypeAlias = Callable[[float | None, str], Awaitable[None]]
-"""Take the progress of a call, from any thread, at once; awaited, wait for slow readers."""
+
+class ProgressReport(Protocol):
+    """Takes what a call reports, from any thread, at once; awaited, waits for slow readers."""
+
+    def __call__(self, progress: float | None, message: str, /) -> Awaitable[None]:
+        """Take the progress of the call."""
+        ...
+
+    def emit(self, name: str, data: Json) -> Awaitable[None]:
+        """Take data for the readers of the events."""
+        ...
 
 
 class _NoReport:
@@ -263,6 +272,28 @@ class RunContext(Generic[Deps]):
             message: the current activity, such as "page 12".
         """
         return NO_REPORT if self._report is None else self._report(progress, message)
+
+    def emit(self, name: str, data: Json) -> Awaitable[None]:
+        """Publish data for the readers of the events, as the event ``CustomEvent``.
+
+        The model is not shown it. A plain function calls it from its thread. An ``async`` function may await
+        the returned value, to wait for slow readers. Outside of calls, and after their end, it does nothing.
+
+        Args:
+            name: says which data it is.
+            data: JSON data, of at most 100,000 characters.
+
+        Raises:
+            TypeError: the name is no text, or the data is not JSON.
+            ValueError: it is too long.
+        """
+        copy = json_object_of({"data": data}) if isinstance(name, str) else None
+        if copy is None:
+            got = f"{abbreviated(name)} and {abbreviated(data)}"
+            raise TypeError(f"emit: got {got}, expected a name and {JSON_DATA}")
+        if (size := state_size(copy)) > MOST_STATE:
+            raise ValueError(f"emit: got {size:,} characters of JSON, expected at most {MOST_STATE:,}")
+        return NO_REPORT if self._report is None else self._report.emit(name, copy["data"])
 
 
 CHECKED_RUN: ContextVar[Callable[[], RunContext[Any]] | None] = ContextVar("CHECKED_RUN", default=None)

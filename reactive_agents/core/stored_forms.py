@@ -151,7 +151,7 @@ def _with_usage_by_model(data: JsonObject) -> JsonObject:
 _TAGGED: Mapping[str, str] = {
     "content": "Audio Document Image",
     "control_events": """
-        ContextCompacted ContextLost DependenciesNotClosed ExecutionHookFailed ExecutionPaused
+        ContextCompacted ContextLost CustomEvent DependenciesNotClosed ExecutionHookFailed ExecutionPaused
         ExecutionResumed ExecutionStopped GuidanceGiven ModelCallAbandoned ModelCallDelayed
         ModelParameterRefused ModelStreamRestarted ModelTextRetracted ModelTextStreamed
         ModelThinkingStreamed RunContinued SessionAwaited ToolArgumentsStreamed ToolCallInDoubt

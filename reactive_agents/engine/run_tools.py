@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Generator
 from functools import partial
 from math import isnan
@@ -275,7 +276,8 @@ class CallProgress:
     """Publishes the progress that a tool reports for one call, until the call ends.
 
     When other threads report faster than the run's event loop takes the reports, only the latest counts.
-    Reports that come while a reader of the events is behind are dropped.
+    Reports that come while a reader of the events is behind are dropped. What it emits is published in order,
+    and never dropped.
     """
 
     def __init__(self, call: ToolCall, events: RunEvents, call_soon: CallSoon) -> None:
@@ -283,6 +285,7 @@ class CallProgress:
         self._events = events
         self._call_soon = call_soon
         self._latest: tuple[float | None, str] | None = None
+        self._emitted: deque[tuple[str, Json]] = deque()
         self._lock = Lock()
         self._has_ended = False
 
@@ -296,12 +299,25 @@ class CallProgress:
             self._call_soon(self._publish)
         return self
 
+    def emit(self, name: str, data: Json) -> Awaitable[None]:
+        """Take data for the readers of the events, from any thread."""
+        self._emitted.append((name, data))
+        self._call_soon(self._publish_emitted)
+        return self
+
     def __await__(self) -> Generator[Any, Any, None]:
         return self._events.keep_up().__await__()
 
     def end(self) -> None:
         """Take no more reports."""
+        self._publish_emitted()
         self._has_ended = True
+
+    def _publish_emitted(self) -> None:
+        while self._emitted:
+            name, data = self._emitted.popleft()
+            if not self._has_ended:
+                self._events.publish(events.CustomEvent, self._call.name, self._call.id, name, data)
 
     def _publish(self) -> None:
         with self._lock:

@@ -158,6 +158,8 @@ class Translation:
             case events.TaskFailed(error=error):
                 message = root_cause(error).message
                 found.append(ui.SubagentErrorEvent(subagent_run_id=str(event.run_id), message=message))
+            case events.CustomEvent(name=name, data=data):
+                found.append(ui.CustomEvent(name=name, value=data, subagent_run_id=whose))
             case events.ToolProgressed() | events.StrategySelected() | events.GuidanceGiven():
                 line = describe(event)
                 if line is not None:

@@ -10,8 +10,15 @@ import pytest
 
 from reactive_agents import ReactiveAgents, RunContext
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.core.events import AgentEvent, TaskCompleted, ToolCallCompleted, ToolProgressed
-from reactive_agents.testing import ScriptedLLM, answer, call
+from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.events import (
+    AgentEvent,
+    CustomEvent,
+    TaskCompleted,
+    ToolCallCompleted,
+    ToolProgressed,
+)
+from reactive_agents.testing import ScriptedLLM, answer, call, forever
 from tests.support.mcp_server import PROGRAM
 
 pytestmark = pytest.mark.anyio
@@ -81,6 +88,83 @@ async def test_reports_that_nobody_reads_or_that_come_late_go_nowhere() -> None:
     await builder.with_reasoning().with_tools(keep).build().run("Keep.")
     assert kept[1].progress(0.5) is not None
     await kept[1].progress(0.5)
+
+
+# --- data of the program ----------------------------------------------------------------------------------
+
+KEY = "sk-" + "a1B2c3D4e5F6g7H8i9J0" * 2
+
+
+async def found_in_turn(ctx: RunContext[Any], rows: int) -> str:
+    """Find rows."""
+    for row in range(rows):
+        await ctx.emit("row", {"number": row, "cells": [KEY, None]})
+    ctx.emit("end", "all found")
+    return "found"
+
+
+def found_in_thread(ctx: RunContext[Any], rows: int) -> str:
+    """Find rows."""
+    for row in range(rows):
+        ctx.emit("row", {"number": row, "cells": [KEY, None]})
+    ctx.emit("end", "all found")
+    return "found"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("tool", [found_in_turn, found_in_thread])
+async def test_all_data_that_a_tool_emits_is_published_in_order_and_redacted(tool: Any) -> None:
+    found = await events_of(tool, rows=500)
+    emitted = [each for each in found if isinstance(each, CustomEvent)]
+    data = [{"number": row, "cells": ["[redacted:openai-key]", None]} for row in range(500)]
+    assert [(each.name, each.data) for each in emitted] == [
+        *(("row", each) for each in data),
+        ("end", "all found"),
+    ]
+    (completed,) = [each for each in found if isinstance(each, ToolCallCompleted)]
+    assert {(each.tool_name, each.call_id) for each in emitted} == {(tool.__name__, completed.call_id)}
+    assert max(map(found.index, emitted)) < found.index(completed)
+    assert from_json(to_json(emitted[0]), CustomEvent).unwrap() == emitted[0]
+    assert "all found" not in str(completed.result)
+
+
+async def test_data_that_is_changed_later_or_emitted_late_is_published_as_it_was() -> None:
+    kept: list[RunContext[Any]] = []
+
+    async def keep(ctx: RunContext[Any]) -> str:
+        """Keep the context."""
+        kept.append(ctx)
+        rows = [1]
+        ctx.emit("rows", rows)
+        rows.append(2)
+        return "kept"
+
+    found = await events_of(keep)
+    assert [each.data for each in found if isinstance(each, CustomEvent)] == [[1]]
+    await kept[0].emit("rows", [3])
+    await RunContext(None).emit("rows", [4])
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ((3, {}), "emit: got 3 and an object of 0 fields, expected a name and"),
+        (("rows", {1}), "emit: got 'rows' and "),
+        (("rows", math.nan), "emit: got 'rows' and nan, expected a name and"),
+        (("rows", "x" * 100_000), "emit: got 100,012 characters of JSON, expected at most 100,000"),
+    ],
+)
+async def test_what_cannot_be_emitted_fails_the_call_also_without_readers(given: Any, problem: str) -> None:
+    def wrong(ctx: RunContext[Any]) -> str:
+        """Emit nonsense."""
+        ctx.emit(*given)
+        return "never"
+
+    model = ScriptedLLM(call("wrong"), forever(answer("It failed.")))
+    result = (
+        await ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wrong).build().run("Go.")
+    )
+    assert problem in "".join(step.content for step in result.steps if step.type == "observation")
 
 
 async def test_what_is_no_number_fails_the_call() -> None:

@@ -16,7 +16,7 @@ from ag_ui.core import events as ui
 from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
+from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.server import KeyLimits, Principal, ag_ui, create_app
 from reactive_agents.server.runs import question_id
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
@@ -121,6 +121,19 @@ async def test_an_answer_streams_with_its_tool_calls_and_what_it_took() -> None:
     assert (end.run_id, end.thread_id, end.outcome.type) == ("r1", "t1", "success")
     assert end.result["status"] == "completed"
     assert sum(each.total_tokens for each in end.usage) > 0
+
+
+async def test_data_that_a_tool_emits_is_a_custom_event() -> None:
+    def watch(ctx: RunContext[None], planet: str) -> str:
+        """Watch a planet."""
+        ctx.emit("moon", {"of": planet, "name": "Phobos"})
+        return "watched"
+
+    model = ScriptedLLM(call("watch", planet="Mars"), answer("Phobos."))
+    async with served(model, watch) as client:
+        found = await stream(client, body(user("Watch Mars.")), "/ag-ui/clerk")
+    custom = [(each.name, each.value) for each in found if isinstance(each, ui.CustomEvent)]
+    assert ("moon", {"of": "Mars", "name": "Phobos"}) in custom
 
 
 async def test_a_call_that_is_not_made_is_shown_with_its_arguments() -> None:

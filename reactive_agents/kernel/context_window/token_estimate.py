@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
-from reactive_agents.core.values import Value, replaced
+from reactive_agents.core.values import LIVE, Value, replaced
 
 FRAME = 8
 """Tokens at most that set off a message, a call or a tool from what is around it."""
@@ -41,10 +41,11 @@ class TokenEstimate(Value):
         fixed: bytes of the prefix and the tools.
         fixed_tokens: their tokens, by the provider.
         limit: tokens of the model's window, by the provider's refusal.
-        tools: the tools that ``fixed`` covers.
+        tools: bytes of the tools that ``fixed`` covers.
         read: tokens of the latest request, by the provider.
         read_bytes: bytes of the transcript in that request.
         read_guidance: bytes of the guidance in that request, which is in no later one.
+        shown: the tools that ``fixed`` covers; none where the estimate was read from JSON.
     """
 
     sized: int = 0
@@ -54,10 +55,11 @@ class TokenEstimate(Value):
     fixed: int = 0
     fixed_tokens: int = 0
     limit: int = 0
-    tools: tuple[ToolDefinition, ...] = ()
+    tools: int = 0
     read: int = 0
     read_bytes: int = 0
     read_guidance: int = 0
+    shown: tuple[ToolDefinition, ...] = field(default=(), eq=False, repr=False, metadata=LIVE)
 
 
 def text_size(text: str) -> int:
@@ -125,14 +127,17 @@ def with_fixed_parts(
     estimate: TokenEstimate, prefix: Iterable[Message], tools: Sequence[ToolDefinition]
 ) -> tuple[TokenEstimate, int]:
     """Return the estimate for these tools, and the bytes of uncounted ones."""
-    shown, before = tuple(map(id, tools)), set(map(id, estimate.tools))
-    if estimate.fixed and shown == tuple(map(id, estimate.tools)):
+    size, before = sum([tool.prompt_bytes for tool in tools]), set(map(id, estimate.shown))
+    new = [tool for tool in tools if id(tool) not in before]
+    if estimate.fixed and estimate.tools == size and not (new and before):
         return estimate, 0
     fixed = fixed_size(prefix, tools)
-    new = [FRAME + tool.prompt_bytes for tool in tools if id(tool) not in before]
-    more = sum(new) if estimate.fixed else 0
+    more = 0
+    if estimate.fixed:
+        more = fixed_size((), new) if before else max(0, fixed - estimate.fixed)
     tokens = min(estimate.fixed_tokens + more, fixed) if estimate.fixed_tokens else 0
-    return replaced(estimate, fixed=fixed, fixed_tokens=tokens, tools=tuple(tools), read=0), more
+    changes = {"fixed": fixed, "fixed_tokens": tokens, "tools": size, "shown": tuple(tools), "read": 0}
+    return replaced(estimate, **changes), more
 
 
 def unread(
@@ -198,6 +203,7 @@ def answered(
         usage.input_tokens if counted > sent else 0,
         size,
         guidance,
+        estimate.shown,
     )
 
 
