@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from reactive_agents.testing.scripted_llm import (
         ScriptedLLM,
+        TestModel,
         Turn,
         answer,
         call,
@@ -57,7 +58,7 @@ _NAMES = {
     "governance": "AllowAll BlockWords FixedApprover FixedRouter FixedVerifier InMemoryBudget"
     " RecordingAuditLog RecordingCostTracker",
     "memory": "InMemoryEffectivenessTracker InMemoryMemory InMemoryPersonaStore InMemoryPlanStore",
-    "scripted_llm": "ScriptedLLM Turn answer call calls fail forever malformed_call say streamed",
+    "scripted_llm": "ScriptedLLM TestModel Turn answer call calls fail forever malformed_call say streamed",
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 
@@ -83,6 +84,7 @@ __all__ = [
     "RecordingCostTracker",
     "ScriptedLLM",
     "SequentialIds",
+    "TestModel",
     "Turn",
     "answer",
     "call",

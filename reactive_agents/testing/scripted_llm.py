@@ -1,11 +1,13 @@
-"""A scripted model, which plays turns in order, or by a text in the prompt."""
+"""Fake models: one plays a script, the other calls each tool once and answers."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from typing import Never, TypeAlias, TypedDict, Unpack, assert_never
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from math import ceil, floor, inf, isfinite
+from typing import Never, TypeAlias, TypedDict, Unpack, assert_never, cast
 
 import anyio
 import anyio.lowlevel
@@ -27,7 +29,7 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.texts import shortened
-from reactive_agents.core.tools import FINAL_ANSWER
+from reactive_agents.core.tools import FINAL_ANSWER, RECALL, ToolDefinition
 from reactive_agents.effects import Effect, effect
 
 TURN_USAGE = models.Usage(input_tokens=10, output_tokens=5, total_tokens=15)
@@ -366,6 +368,198 @@ class ScriptedLLM:
         for last in request.messages[-1:]:
             message += f" The request ends with: {shortened(render_message(last), SHOWN_CHARACTERS // 2)}"
         return ScriptExhausted(message, "\n".join(rendered))
+
+
+def _is_text(schema: JsonObject) -> bool:
+    """Return whether a schema is that of ``final-answer`` without an output type."""
+    properties = schema.get("properties")
+    return isinstance(properties, dict) and properties.get("answer") == {"type": "string"}
+
+
+class _NotGenerated(Exception):
+    """No value can be generated for a schema."""
+
+
+_FORMATS: Mapping[str, str] = {
+    "date": "2024-01-01",
+    "date-time": "2024-01-01T00:00:00Z",
+    "time": "00:00:00Z",
+    "duration": "P1D",
+    "email": "a@example.com",
+    "uri": "https://example.com/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "127.0.0.1",
+    "ipv6": "::1",
+}
+_DEEPEST = 32
+
+
+def _generated(schema: JsonObject, whose: str) -> Json:
+    """Return a value for a schema, or raise ``_NotGenerated``; it is validated."""
+    import jsonschema_rs  # of the tests that have such a model
+
+    value = _value(schema, schema, f"the schema of {whose}", 0)
+    try:
+        jsonschema_rs.validator_for(schema).validate(value)
+    except ValueError as error:
+        problem = f"no value could be generated for the schema of {whose}: {shortened(str(error), 200)}"
+        raise _NotGenerated(f"{problem}; give it with arguments= or answer=") from error
+    return value
+
+
+def _value(schema: Json, root: JsonObject, place: str, depth: int) -> Json:
+    if not isinstance(schema, dict):
+        return "a"  # of any value
+    if depth > _DEEPEST:
+        raise _NotGenerated(f"{place[:200]}… contains itself; give a value with arguments= or answer=")
+    for keyword in ("const", "default"):
+        if keyword in schema:
+            return schema[keyword]
+    for keyword in ("enum", "examples"):
+        if isinstance(listed := schema.get(keyword), list) and listed:
+            return listed[0]
+    if isinstance(reference := schema.get("$ref"), str):
+        found: Json = root
+        for part in reference.removeprefix("#").split("/")[1:]:
+            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+        return _value(found, root, place, depth + 1)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if isinstance(parts := schema.get(keyword), list) and parts:
+            shared = {key: item for key, item in schema.items() if key != keyword}
+            first = parts[0] if isinstance(parts[0], dict) else {}
+            joined = {**shared, **first} if keyword != "allOf" else _joined([shared, *parts])
+            return _value(joined, root, place, depth + 1)
+    kind = schema.get("type")
+    match kind[0] if isinstance(kind, list) and kind else kind:
+        case "object":
+            return _object(schema, root, place, depth)
+        case "array":
+            listed = schema.get("prefixItems")
+            first_items = listed if isinstance(listed, list) else []
+            more = max(0, int(_number(schema, "minItems", 0)) - len(first_items))
+            items = [*first_items, *[schema.get("items")] * more]
+            return [_value(each, root, f"{place}[{n}]", depth + 1) for n, each in enumerate(items)]
+        case "integer" | "number":
+            return _least(schema)
+        case "boolean":
+            return False
+        case "null":
+            return None
+        case _:
+            made = _FORMATS.get(str(schema.get("format")), "a")
+            return made.ljust(int(_number(schema, "minLength", 0)), "a")
+
+
+def _object(schema: JsonObject, root: JsonObject, place: str, depth: int) -> JsonObject:
+    properties, required = schema.get("properties"), schema.get("required")
+    known = properties if isinstance(properties, dict) else {}
+    names = [each for each in required if isinstance(each, str)] if isinstance(required, list) else []
+    return {name: _value(known.get(name), root, f"{place}.{name}", depth + 1) for name in names}
+
+
+def _joined(parts: Sequence[Json]) -> JsonObject:
+    joined: JsonObject = {}
+    for part in parts:
+        for key, item in part.items() if isinstance(part, dict) else ():
+            known = joined.get(key)
+            if isinstance(known, dict) and isinstance(item, dict):
+                item = {**known, **item}
+            elif isinstance(known, list) and isinstance(item, list) and key == "required":
+                item = [*known, *item]
+            joined[key] = item
+    return joined
+
+
+def _number(schema: JsonObject, keyword: str, default: float) -> float:
+    given = schema.get(keyword)
+    return given if isinstance(given, int | float) and not isinstance(given, bool) else default
+
+
+def _least(schema: JsonObject) -> int | float:
+    """Return the number nearest to 0 that limits allow, as far as they are simple."""
+    step = _number(schema, "multipleOf", 1)
+    low = max(_number(schema, "minimum", -inf), _number(schema, "exclusiveMinimum", -inf))
+    high = min(_number(schema, "maximum", inf), _number(schema, "exclusiveMaximum", inf))
+    near = min(max(0.0, low), high)
+    near = (ceil(near / step) if low >= 0 else floor(near / step)) * step
+    halfway = (low + high) / 2 if isfinite(low + high) else near
+    excluded = (schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"))
+    tried = (near, near + step, near - step, halfway)
+    number = next((each for each in tried if low <= each <= high and each not in excluded), near)
+    return int(number) if number == int(number) else number
+
+
+# --- A model without a script: calls each tool once, then answers -----------------------------------------
+
+
+class TestModel(ScriptedLLM):
+    """A fake model without a script: it calls each tool once, and then gives an answer.
+
+    Arguments, and the fields of an answer with a type, are generated from the JSON Schema: the required ones
+    alone, with the first value of an enumeration, the default or the smallest value. An answer of text has
+    the results of the tools. A schema for which no value can be generated, such as one with a pattern, fails
+    with ``ScriptExhausted``, which names the tool and the place.
+
+    Args:
+        tools: names of the tools to call; by default all that the model is offered.
+        arguments: the arguments of tools, by their names, in place of generated ones.
+        answer: the answer, in place of a generated one; as for :func:`answer`.
+        model: the model's name.
+    """
+
+    __test__ = False  # of pytest
+
+    def __init__(
+        self,
+        *,
+        tools: Collection[str] | None = None,
+        arguments: Mapping[str, JsonObject] | None = None,
+        answer: str | JsonObject | None = None,
+        model: str = "scripted/test",
+    ) -> None:
+        super().__init__(self._turn_of, model=model)
+        self._tools = tools
+        self._arguments = dict(arguments or {})
+        self._answer = answer
+
+    def _turn_of(self, request: models.ModelRequest) -> Turn:
+        results = [each for each in request.messages if isinstance(each, ToolMessage)]
+        called = {FINAL_ANSWER, RECALL, *(each.tool_name for each in results)}
+        called |= {
+            made.name
+            for each in request.messages
+            if isinstance(each, AssistantMessage)
+            for made in each.tool_calls
+        }
+        left = [
+            each
+            for each in request.tools
+            if each.name not in called and (self._tools is None or each.name in self._tools)
+        ]
+        try:
+            if left:
+                made = [call(each.name, self._arguments_of(each)) for each in left]
+                return made[0] if request.parallel_tool_calls is False else calls(*made)
+            return self._answer_to(request, results)
+        except _NotGenerated as error:
+            return fail(ScriptExhausted(f"TestModel: {error}", render_messages(request.messages[-1:])))
+
+    def _arguments_of(self, tool: ToolDefinition) -> JsonObject:
+        given = self._arguments.get(tool.name)
+        if given is not None:
+            return given
+        return cast(JsonObject, _generated(tool.parameters, f"the tool {tool.name!r}"))
+
+    def _answer_to(self, request: models.ModelRequest, results: Sequence[ToolMessage]) -> Turn:
+        told = "\n".join(f"{each.tool_name}: {each.content}" for each in results) or "This is a test."
+        offered = next((each for each in request.tools if each.name == FINAL_ANSWER), None)
+        schema = request.response_schema if offered is None else offered.parameters
+        given: Json = self._answer
+        if given is None:
+            given = told if schema is None or _is_text(schema) else _generated(schema, "the answer")
+        if offered is not None:
+            return answer(given if isinstance(given, str | dict) else {"value": given})
+        return say(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))
 
 
 def render_messages(messages: tuple[Message, ...]) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import datetime
+import enum
+import uuid
+from typing import Annotated, Any, Literal
 
 import anyio
 import pytest
+from pydantic import BaseModel, Field
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import LLMErrors, RateLimited, ScriptExhausted
+from reactive_agents import AgentError, ReactiveAgents, tool
+from reactive_agents.core.errors import LLMErrors, RateLimited, ScriptExhausted, root_cause
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import (
     AssistantMessage,
@@ -27,10 +32,12 @@ from reactive_agents.core.models import (
     ToolCallDelta,
     Usage,
 )
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt, gather
 from reactive_agents.ports import LLM
 from reactive_agents.testing.scripted_llm import (
     ScriptedLLM,
+    TestModel,
     Turn,
     call,
     calls,
@@ -276,3 +283,130 @@ async def test_what_is_no_turn_is_refused_at_once() -> None:
     wrong: Any = "hi"
     with pytest.raises(TypeError, match="ScriptedLLM: got str, expected turns, as say and call make them"):
         ScriptedLLM(say("hello"), wrong)
+
+
+# --- a model without a script -----------------------------------------------------------------------------
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Part(BaseModel):
+    """A part of an order."""
+
+    color: Color
+    count: Annotated[int, Field(ge=2, le=9)]
+    note: str = "none"
+    below: list[Part] = []
+
+
+class Order(BaseModel):
+    """An order."""
+
+    id: uuid.UUID
+    day: datetime.date
+    parts: Annotated[list[Part], Field(min_length=1)]
+    pay: Literal["cash", "card"] | None
+    share: Annotated[float, Field(gt=0, lt=1)]
+    name: Annotated[str, Field(min_length=3)]
+
+
+made: list[Any] = []
+
+
+async def order(order: Order, often: int = 4) -> str:
+    """Look an order up."""
+    made.append((order, often))
+    return "It is on its way."
+
+
+async def stock(product: str) -> int:
+    """Look up how many there are."""
+    made.append(product)
+    return 7
+
+
+async def never_run(x: Any) -> str:
+    """Take what is not generated."""
+    raise AssertionError(x)
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+async def test_a_test_model_calls_each_tool_once_and_answers_with_their_results(parallel: bool) -> None:
+    made.clear()
+    builder = ReactiveAgents.create().with_llm(TestModel()).with_tools(order, stock)
+    result = await builder.with_reasoning(parallel_tool_calls=parallel).build().run("Look everything up.")
+    (given, often), product = made
+    assert (given.parts[0].color, given.parts[0].count, given.pay, often) == (Color.RED, 2, "cash", 4)
+    assert (0 < given.share < 1, len(given.name), product) == (True, 3, "a")
+    assert (result.status, result.output) == ("completed", "order: It is on its way.\nstock: 7")
+
+
+@pytest.mark.parametrize("tools", [(), (stock,)])
+async def test_a_test_model_gives_a_value_of_the_output_type(tools: Any) -> None:
+    builder = ReactiveAgents.create().with_llm(TestModel()).with_reasoning().with_tools(*tools)
+    result = await builder.with_output_type(Part).build().run("Which part?")
+    assert result.output == Part(color=Color.RED, count=2)
+    lone = await builder.with_output_type(list[int]).build().run("Which numbers?")
+    assert lone.output == []
+
+
+async def test_a_test_model_takes_arguments_an_answer_and_which_tools_it_calls() -> None:
+    made.clear()
+    model = TestModel(tools=["stock"], arguments={"stock": {"product": "tea"}}, answer="There are 7.")
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(order, stock)
+    assert (await builder.build().run("How much tea is there?")).output == "There are 7."
+    assert made == ["tea"]
+    plain = ReactiveAgents.create().with_llm(TestModel()).build()
+    assert (await plain.run("Hello.")).output == "This is a test."
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        (
+            {"type": "string", "pattern": "^[0-9]+$"},
+            "no value could be generated for the schema of the tool 'code'",
+        ),
+        ({"$ref": "#/$defs/node"}, "contains itself"),
+        ({"type": "integer", "minimum": 3, "maximum": 2}, "no value could be generated for the schema of"),
+    ],
+)
+async def test_a_test_model_names_the_tool_for_which_no_arguments_can_be_generated(
+    schema: Any, problem: str
+) -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}
+    parameters = {"type": "object", "properties": {"x": schema}, "required": ["x"], "$defs": {"node": node}}
+    coded = tool(name="code", parameters=parameters)(never_run)
+    agent = ReactiveAgents.create().with_llm(TestModel()).with_reasoning().with_tools(coded).build()
+    with pytest.raises(AgentError, match=r"TestModel: .*'code'") as wrong:
+        await agent.run("Go.")
+    assert isinstance(root_cause(wrong.value.error), ScriptExhausted)
+    assert problem in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "integer", "exclusiveMinimum": 4}, 5),
+        ({"type": "integer", "maximum": -3}, -3),
+        ({"type": "integer", "exclusiveMaximum": 0}, -1),
+        ({"type": "number", "minimum": 0.1, "maximum": 0.3}, 0.2),
+        ({"type": "integer", "minimum": 7, "multipleOf": 5}, 10),
+        ({"type": "string", "format": "email"}, "a@example.com"),
+        ({"type": ["null", "string"]}, None),
+        ({"allOf": [{"type": "object", "required": ["a"]}, {"required": ["b"]}]}, {"a": "a", "b": "a"}),
+        (
+            {"prefixItems": [{"type": "boolean"}], "items": {"const": 3}, "minItems": 2, "type": "array"},
+            [False, 3],
+        ),
+        ({"oneOf": [{"type": "object", "properties": {"k": {"enum": [9]}}, "required": ["k"]}]}, {"k": 9}),
+        (True, "a"),
+    ],
+)
+async def test_a_test_model_generates_simple_values(schema: Any, value: Any) -> None:
+    parameters = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+    request = ModelRequest((UserMessage("Go."),), (ToolDefinition("t", "", parameters),))
+    response = (await attempt(TestModel().complete(request))).unwrap()
+    assert response.tool_calls[0].arguments == {"x": value}

@@ -22,7 +22,7 @@ from attrs import frozen
 
 from reactive_agents.core import events, governance
 from reactive_agents.core.bases import named_period
-from reactive_agents.core.codec import data_to_json, from_json
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
@@ -136,7 +136,7 @@ def describe(event: events.AgentEvent) -> Line | None:
             done = "" if part is None else f" {part:.0%}"
             return Line("tool", f"{name}{done}{f': {message}' if message else ''}")
         case events.CustomEvent(tool_name=tool, name=name, data=data):
-            return Line("tool", f"{tool} {name}: {data_to_json(data)}")
+            return Line("tool", f"{tool} {name}: {json.dumps(data, ensure_ascii=False)}")
         case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
             waits = " waits for approval."
             return Line(
