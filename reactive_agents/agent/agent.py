@@ -940,8 +940,8 @@ class Sessions:
     _agent: AgentId
     _redactor: Redactor
     _clock: Clock
-    _ids: IdSource = field(kw_only=True)
-    _first_state: JsonObject = field(kw_only=True)
+    _ids: IdSource = field(kw_only=True, alias="ids")
+    _first_state: JsonObject = field(kw_only=True, alias="first_state")
 
     async def list(
         self,
