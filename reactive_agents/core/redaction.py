@@ -278,7 +278,7 @@ class Redactor:
         return value if redacted == text else redacted
 
     def long_in(self, values: Iterable[Json]) -> tuple[Json, ...]:
-        """Return the values that are to be redacted in a worker thread, since they are long."""
+        """Return the long values, which are to be redacted in a worker thread."""
         return tuple(filter(is_long, values)) if self.works_in_threads else ()
 
 

@@ -78,7 +78,7 @@ async def _append(
 
 
 async def append_to(log: AuditLog, entry: AuditEntry, *, again: bool) -> Result[None, ServiceFailed]:
-    """Append an entry, but not a second time after a crash, as far as the log can tell.
+    """Append an entry, but not a second time after a crash, if the log can tell.
 
     Args:
         again: whether it may have been appended before.

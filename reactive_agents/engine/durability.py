@@ -259,7 +259,7 @@ class _DurableRun:
         )
 
     async def _outcome_of_ended(self, claim: RunClaim) -> Result[TaskResult, TaskFailed]:
-        """Return and publish the outcome of a run that has ended, if it has the task of this call."""
+        """Return and publish the outcome of a run that has ended, or refuse another task."""
         engine, parent, run = self.engine, self.parent, claim.run
         difference = task_difference(run.task, self.task)
         if difference and parent is not None and not self.is_named and not self.accept_changes:
@@ -271,11 +271,8 @@ class _DurableRun:
             parent.reached[self.run_id] = None
             _count_ended_run(engine, run)
         shape = self.overrides.services.get("output_shape", engine.ports.output_shape)
-        outcome = (
-            errors.RunRefused(run.run_id, difference)
-            if difference
-            else await outcome_of_record(self.record, run, shape)
-        )
+        refusal = errors.RunRefused(run.run_id, difference) if difference else None
+        outcome = refusal or await outcome_of_record(self.record, run, shape)
         if isinstance(outcome, errors.RunRefused):
             return refused_run(engine, self.task, run.run_id, outcome, self.overrides.readers)
         events = _started(engine.settings, engine.ports, run.task, run.run_id)
@@ -334,7 +331,7 @@ class _DurableRun:
         return journal
 
     async def _run_within(self, parent: RunJournal, journal: RunJournal) -> Result[TaskResult, TaskFailed]:
-        """Conduct a sub-run, which its caller counts and cancels as long as it has not ended."""
+        """Conduct a sub-run, which its caller counts and cancels until it has ended."""
         run_id, elsewhere = self.run_id, parent.elsewhere
         parent.reached[run_id] = journal
         if self.record is not parent.record:
@@ -349,7 +346,7 @@ class _DurableRun:
         return outcome
 
     async def _run(self, journal: RunJournal) -> Result[TaskResult, TaskFailed]:
-        """Run the phases and end the run, or give it up so that another process can claim it."""
+        """Run the phases and end the run, or give it up to other processes."""
         engine, record, run_id, task = self.engine, self.record, self.run_id, journal.run.task
         token = BRANCH.set(RunBranch(journal))
         ended = False

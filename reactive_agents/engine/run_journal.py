@@ -132,7 +132,7 @@ class ReplayEnded(RunStopped):
 
 
 class RecordedEntries(dict[str, RunEntry]):
-    """The entries of a run by their keys: its own, and those of the run that it was forked from.
+    """The entries of a run by their keys, with those that it shares with its origin.
 
     What a fork shares with its origin was paid for there. What this attempt writes is added.
 

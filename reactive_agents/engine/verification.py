@@ -100,11 +100,8 @@ async def retry_loop(
         handle.context, handle.phase = context, "verify"
     if not isinstance(outcome, Success):
         error = outcome.failure()
-        return (
-            Failure(error)
-            if isinstance(error, errors.HookError | errors.IllegalAgentState)
-            else Success(None)
-        )
+        ends_run = isinstance(error, errors.HookError | errors.IllegalAgentState)
+        return Failure(error) if ends_run else Success(None)
     again = outcome.unwrap()
     reasoning = again.reasoning
     return Success(
@@ -131,9 +128,7 @@ def _earlier(first: Answer, services: EngineServices) -> EarlierAttempt:
     ledger = evolve(
         state.ledger if state is not None else CallLedger(),
         calls=NO_CALLS,
-        earlier=evolve(
-            made, failed_in_a_row={}, effects=effects
-        ),  # the second attempt begins with a clean slate
+        earlier=evolve(made, failed_in_a_row={}, effects=effects),  # it begins with a clean slate
         idle_turns=0,
         repeated=False,
         said=frozenset(),
