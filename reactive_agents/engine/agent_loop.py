@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from attrs import evolve, field, frozen
-from returns.maybe import Nothing, Some
+from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
@@ -223,8 +223,11 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
 def strategy_services(services: EngineServices) -> StrategyServices:
     """Return the services of the run's strategy."""
     ports, tools = services.ports, services.ports.tools.value_or(None)
+    run_tools: Maybe[ToolService] = Nothing
     if tools is not None:
         from reactive_agents.engine.run_tools import RunTools  # of agents with tools
+
+        run_tools = Some(RunTools(tools, services))
 
     def run_approver(approver: Approver) -> Approver:
         from reactive_agents.engine.requests import RunApprover  # of agents with an approver
@@ -235,7 +238,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,
-        tools=Nothing if tools is None else Some(RunTools(tools, services)),
+        tools=run_tools,
         policies=ports.policies,
         approver=approver_of(ports).map(run_approver),
         events=Some(services.events),

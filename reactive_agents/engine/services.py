@@ -362,7 +362,7 @@ class RunHandle:
             self.kernel_state = self.kernel_states[self.kernel_state.id]
 
     def current_context(self, **changes: Any) -> ExecutionContext:
-        """Return the context with the messages, results and cost until now, and changes."""
+        """Return the context with all until now: messages, results, cost; and changes."""
         state, context = self.kernel_state, self.context
         if state is None:
             return replaced(context, **changes) if changes else context
