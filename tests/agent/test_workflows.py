@@ -574,7 +574,7 @@ async def paying_both(run: WorkflowRun, task: str) -> str:
 async def test_a_run_that_a_durable_run_submits_is_submitted_once(tmp_path: Path) -> None:
     queued = durable(tmp_path / "queue.db", paying_both)
 
-    async def order(run: WorkflowRun, task: str) -> list[str]:
+    async def order(run: WorkflowRun, task: str) -> Any:
         submitted = [await queued.submit(task, queue="night") for _ in range(2)]
         if is_first:
             raise SystemExit
