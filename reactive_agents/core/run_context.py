@@ -52,7 +52,10 @@ from reactive_agents.core.values import Value
 
 
 class ProgressReport(Protocol):
-    """Takes what a call reports, from any thread, at once; awaited, waits for slow readers."""
+    """Takes what a call reports, from any thread, at once.
+
+    What it returns may be awaited, to wait for slow readers.
+    """
 
     def __call__(self, progress: float | None, message: str, /) -> Awaitable[None]:
         """Take the progress of the call."""

@@ -216,7 +216,8 @@ class Toolset(Value):
         """
         changed = fit_definitions([each for each in changes if isinstance(each, ToolDefinition)], detail)
         known = [before.prepared.get(each.name) for each in changed]
-        prepared = {new.name: old if old == new else new for old, new in zip(known, changed, strict=True)}
+        pairs = zip(known, changed, strict=True)
+        prepared = {new.name: new if old is None or old != new else old for old, new in pairs}
         withheld = {each for each in changes if isinstance(each, str)}
         kept = (prepared.get(each.name, each) for each in self.offered if each.name not in withheld)
         return Toolset(tuple(kept), prepared)

@@ -493,7 +493,7 @@ def _least(schema: JsonObject) -> int | float:
 
 
 class TestModel(ScriptedLLM):
-    """A fake model without a script: it calls each tool once, and then gives an answer.
+    """A fake model without a script: it calls each tool once, then answers.
 
     Arguments, and the fields of an answer with a type, are generated from the JSON Schema: the required ones
     alone, with the first value of an enumeration, the default or the smallest value. An answer of text has

@@ -275,7 +275,8 @@ def with_oauth(app: Any, address: str) -> Any:
     from starlette.responses import JSONResponse, RedirectResponse, Response
     from starlette.routing import Route
 
-    secrets_of, challenges, tokens = dict([CLIENT]), dict[str, str](), list[str]()
+    secrets_of: dict[str, str] = dict([CLIENT])
+    challenges, tokens = dict[str, str](), list[str]()
     issued: list[str] = []
 
     async def resource(request: Request) -> Response:
