@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 from attrs import evolve
 from returns.result import Failure, Success
@@ -30,6 +31,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.studio.run_document import timeline_of
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call, calls, forever
+from reactive_agents.testing.core import START
 from tests.support.sqlite_files import counting
 from tests.support.waiting import until
 
@@ -57,6 +59,31 @@ def turn(run: RunId) -> SessionTurn:
 
 async def begun(store: SqliteSessions, run: RunId, key: SessionKey = KEY) -> History:
     return (await attempt(store.begin(key, run, size=10_000, earlier=0))).unwrap()
+
+
+async def test_a_ticket_from_before_the_clock_was_set_back_does_not_hold_up_its_session_for_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that lives renews its ticket by the new clock; this one is gone."""
+    slept = [0.0]
+    gone, other = (
+        SqliteSessions(tmp_path / "sessions.db", clock=FakeClock(START + timedelta(hours=ahead)))
+        for ahead in (1, 0)
+    )
+    await begun(gone, ONE)
+    gone._tickets.let_go(ONE)
+    wait = anyio.lowlevel.checkpoint
+
+    async def sleep(seconds: float) -> None:
+        slept[0] += seconds
+        assert slept[0] <= 2 * LEASE_S
+        await wait()
+
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    await begun(other, TWO)
+    assert slept[0] >= LEASE_S
+    monkeypatch.undo()
+    assert await attempt(other.end(KEY, TWO, turn(TWO))) == Success(None)
 
 
 async def test_a_turn_is_reserved_by_one_process_after_the_turns_it_has_seen(tmp_path: Path) -> None:

@@ -177,8 +177,7 @@ class SqliteSessions:
         until = self._shared_now() + int(LEASE_S * 1e6)
 
         def work(file: sql.Transaction) -> bool | SessionRefused:
-            shared_now = self._shared_now()
-            taken = _take_turn(file, key, run_id, until, now=self._now(), shared_now=shared_now)
+            taken = _take_turn(file, key, run_id, until, self._now(), self._present())
             (present,) = file.execute(
                 "SELECT count(*) FROM conversation_turns WHERE conversation ="
                 " (SELECT id FROM conversations WHERE agent = ? AND session = ?)",
@@ -194,15 +193,17 @@ class SqliteSessions:
     async def _history_in_turn(
         self, key: SessionKey, run_id: RunId, size: int, earlier: int
     ) -> Result[History, SessionErrors]:
-        pause_s = _FIRST_WAIT_S
+        pause_s, waited_s = _FIRST_WAIT_S, 0.0
+
+        def take(file: sql.Transaction) -> int | SessionRefused | None:
+            present = self._present(waited_s)
+            return _take_turn(file, key, run_id, self._valid_until(), self._now(), present)
+
+        def look(file: sql.Transaction) -> bool:
+            return _must_wait(file, key, run_id, self._present(waited_s))
+
         while True:
-            written = await self._write(
-                "begin",
-                lambda file: _take_turn(
-                    file, key, run_id, self._valid_until(), now=self._now(), shared_now=self._shared_now()
-                ),
-                key,
-            )
+            written = await self._write("begin", take, key)
             taken: Result[int | None, SessionErrors] = _unless_refused(written)
             if isinstance(taken, Failure):
                 return taken
@@ -215,13 +216,12 @@ class SqliteSessions:
                 publish(SessionAwaited, key.session)
             while waiting:  # reads only, so that many waiting runs do not block the writer
                 await anyio.sleep(pause_s)
+                waited_s += pause_s
                 pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
                 for other, has_ended in tuple(self._loop_has_ended.items()):
                     if has_ended():  # as by ``loop.close()`` amid its tasks
                         await self.end(key, other, None)
-                looked = await self._file.read(
-                    "begin", lambda file: _must_wait(file, key, run_id, self._shared_now())
-                )
+                looked = await self._file.read("begin", look)
                 if isinstance(looked, Failure):
                     return looked
                 waiting = looked.unwrap()
@@ -262,6 +262,16 @@ class SqliteSessions:
     def _shared_now(self) -> int:
         """Return the time of the clock that all processes with these sessions share."""
         return self._now() + self._file.skew_us
+
+    def _present(self, waited_s: float = 0.0) -> tuple[int, int]:
+        """Return the earliest and the latest time until which a ticket may be valid now.
+
+        One that has not been renewed while a run waited, and is valid for longer, is from before the clock
+        was set back.
+        """
+        now = self._shared_now()
+        is_known = self._in_process or waited_s < LEASE_S
+        return now, _FOR_EVER if is_known else now + int(2 * LEASE_S * 1e6)
 
     def _valid_until(self) -> int:
         return _FOR_EVER if self._in_process else self._shared_now() + int(LEASE_S * 1e6)
@@ -491,7 +501,7 @@ def _missing(session: SessionId) -> SessionRefused:
 
 
 def _take_turn(
-    file: sql.Transaction, key: SessionKey, run_id: RunId, until: int, *, now: int, shared_now: int
+    file: sql.Transaction, key: SessionKey, run_id: RunId, until: int, now: int, present: tuple[int, int]
 ) -> int | SessionRefused | None:
     """Take or renew the ticket of a run; return its number, ``None`` to wait.
 
@@ -501,14 +511,14 @@ def _take_turn(
         return SessionRefused(key.session, "it belongs to another user")
     used = "UPDATE conversations SET updated_us = ? WHERE agent = ? AND session = ? AND updated_us < ?"
     file.execute(used, (now, key.agent, key.session, now))
-    file.execute("DELETE FROM conversation_tickets WHERE valid_until_us < ?", (shared_now - _KEPT_US,))
+    file.execute("DELETE FROM conversation_tickets WHERE valid_until_us < ?", (present[0] - _KEPT_US,))
     file.execute(
         'INSERT INTO conversation_tickets (agent, session, "user", run_id, valid_until_us)'
         " VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (run_id) DO UPDATE SET valid_until_us = excluded.valid_until_us",
         (key.agent, key.session, key.user, run_id, until),
     )
-    if _must_wait(file, key, run_id, shared_now):
+    if _must_wait(file, key, run_id, present):
         return None
     (number,) = file.execute(
         # the largest of each, since of their union each turn would be read
@@ -533,7 +543,7 @@ def _belongs_to(file: sql.Transaction, key: SessionKey) -> bool:
     return row is None or row[0] == key.user
 
 
-def _must_wait(file: sql.Transaction, key: SessionKey, run_id: RunId, now: int) -> bool:
+def _must_wait(file: sql.Transaction, key: SessionKey, run_id: RunId, present: tuple[int, int]) -> bool:
     """Return whether another run has its turn, or came before this one.
 
     A run whose ticket was deleted does not wait: it takes a new one.
@@ -541,8 +551,8 @@ def _must_wait(file: sql.Transaction, key: SessionKey, run_id: RunId, now: int) 
     (waits,) = file.execute(
         "SELECT EXISTS (SELECT 1 FROM conversation_tickets AS other, conversation_tickets AS own"
         " WHERE own.run_id = ? AND other.agent = ? AND other.session = ? AND other.id != own.id"
-        " AND other.valid_until_us >= ? AND (other.id < own.id OR other.number IS NOT NULL))",
-        (run_id, key.agent, key.session, now),
+        " AND other.valid_until_us BETWEEN ? AND ? AND (other.id < own.id OR other.number IS NOT NULL))",
+        (run_id, key.agent, key.session, *present),
     ).fetchone()
     return bool(waits)
 
