@@ -781,7 +781,7 @@ class SqliteRunRecord:
     async def count_queued(
         self, agent_id: AgentId, user: str | None, at_most: int
     ) -> Result[int, RecordErrors]:
-        """Count the runs of an agent that no worker has begun, of a user or of all."""
+        """Count the queued runs of an agent, of a user or of all, up to a number."""
         where, values = sql.where({"agent = ?": agent_id, "status = ?": "queued", '"user" = ?': user})
         statement = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE {where} LIMIT ?) AS counted"
         return await self._file.read(

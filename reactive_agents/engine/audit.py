@@ -183,7 +183,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
 
 
 def cancellation_entries(run: RecordedRun, entries: Mapping[str, RunEntry]) -> dict[str, AuditEntry]:
-    """Return the entries of a run that was cancelled without its agent and its audit log.
+    """Return the audit entries of a run that was cancelled without its agent.
 
     Each has the key under which the record notes that it is entered. Returns none if the end of the run is
     entered, or was noted by the run itself.

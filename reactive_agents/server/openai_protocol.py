@@ -790,7 +790,7 @@ class Turns:
         return fork, turn
 
     async def _reserved(self, agent: ReactiveAgent[Any, Any], info: SessionInfo, run_id: RunId) -> bool:
-        """Return whether a run has the next turn, also before those of other processes."""
+        """Return whether a run has the next turn, before all other processes."""
         store = agent.container.memory.sessions().value_or(None)
         reserve = getattr(store, "reserve", None)  # a custom store need not have it
         if reserve is None or not runs.has_lasting_sessions(agent):

@@ -269,7 +269,7 @@ class AgentService:
         return live
 
     async def _refuse_full_queue(self, principal: Principal) -> None:
-        """Raise a ``Problem`` if too many runs wait in the queue, whoever put them there."""
+        """Raise a ``Problem`` if too many runs wait in the queue."""
         left = principal.limits.queued
         for agent in filter(is_durable, self.agents.values()):
             left -= await agent.runs.count_queued(principal.user, at_most=max(1, left))

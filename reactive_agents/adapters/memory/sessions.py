@@ -170,7 +170,7 @@ class SqliteSessions:
 
     @effect
     async def reserve(self, key: SessionKey, run_id: RunId, turns: int) -> Result[bool, SessionErrors]:
-        """Give a run the next turn of a session with so many; ``False`` if another has it.
+        """Give a run the next turn of a session with so many; ``False`` if taken.
 
         The run has to begin within ``LEASE_S`` seconds, after which others may have the turn.
         """
@@ -264,7 +264,7 @@ class SqliteSessions:
         return self._now() + self._file.skew_us
 
     def _present(self, waited_s: float = 0.0) -> tuple[int, int]:
-        """Return the earliest and the latest time until which a ticket may be valid now.
+        """Return the range of times until which a present ticket is valid.
 
         One that has not been renewed while a run waited, and is valid for longer, is from before the clock
         was set back.
