@@ -256,8 +256,8 @@ class RunBudget:
         longest = request.max_tokens or (None if price is None else price.max_output_tokens)
         most = tokens + (longest or 0)
         if price is None:
-            failed = isinstance(known, Failure)
-            return CallBound(most, None, known.failure().message if failed else "its price is not known.")
+            failed, unknown = isinstance(known, Failure), "its price is not known; with_prices gives it one."
+            return CallBound(most, None, known.failure().message if failed else unknown)
         if not price.input_usd and not price.output_usd:
             return CallBound(most, 0.0)
         if longest is None:

@@ -197,7 +197,7 @@ async def test_a_model_without_a_price_allows_no_budget_and_says_so(tmp_path: Pa
         result = await agent.run("Where are the keys?")
     assert (result.status, llm.requests) == ("partial", [])
     assert result.reason.startswith(
-        "The budget cannot be enforced with scripted/test: its price is not known."
+        "The budget cannot be enforced with scripted/test: its price is not known; with_prices gives it one."
     )
 
 

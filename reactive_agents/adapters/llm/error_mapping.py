@@ -123,6 +123,8 @@ def diagnose(
         return FailedAttempt(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
     if status in _BAD_REQUEST and _NO_TOOLS.search(text):
         detail = f"{detail.rstrip('.')}. `reactive-agents models probe` finds out how it calls tools."
+    if status == 404 and headers is not None:
+        detail = f"{detail.rstrip('.')}. Status 404: is the path of base_url right? It often ends with /v1."
     rejected = RequestRejected(f"The request to {model} was refused: {detail}", model, status)
     return FailedAttempt(rejected, refusal=text if status in _BAD_REQUEST else "")
 

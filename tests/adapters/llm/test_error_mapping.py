@@ -112,6 +112,15 @@ async def failure_of(reply: Reply, *, base_url: str = "", key: str = "abc-secret
                 "The provider of openai/gpt-4o-mini refused the model: no such model.", MODEL, 404
             ),
         ),
+        (
+            refusal(404, "Not Found"),
+            RequestRejected(
+                "The request to openai/gpt-4o-mini was refused: Not Found. "
+                "Status 404: is the path of base_url right? It often ends with /v1.",
+                MODEL,
+                404,
+            ),
+        ),
     ],
 )
 async def test_refusals_become_typed_errors(reply: Reply, expected: LLMErrors) -> None:
