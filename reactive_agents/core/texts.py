@@ -156,9 +156,9 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""Return a JSON text with what :func:`printable` leaves out as escapes, such as ``\u202e``.
+    r"""Return a JSON text of the same data that steers no terminal.
 
-    It stands for the same data.
+    What :func:`printable` leaves out is written as an escape, such as ``\u202e``.
     """
     return _CONTROL.sub(_json_escape, text)
 
