@@ -858,6 +858,15 @@ def test_advice_may_stand_anywhere_behind_evidence_or_a_denial() -> None:
     assert not concludes("I'd recommend asking again in May.", {"dates": "List dates."}, none)
 
 
+def test_a_step_that_is_named_last_is_advice_after_a_long_text_only() -> None:
+    found = (
+        "SKU-2 has 90 units, which is lower than the 400 of SKU-1. "
+        "In the hall by the river there is nothing else to be seen of it. "
+    )
+    assert not concludes(f"{found}Then reorder it.", STOCK_TOOLS, STOCK)
+    assert concludes(f"{found}{found}Then reorder it.", STOCK_TOOLS, STOCK)
+
+
 @pytest.mark.parametrize(
     ("answer", "result", "unsupported"),
     [
