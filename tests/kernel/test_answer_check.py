@@ -449,6 +449,14 @@ def test_a_wrong_total_of_few_whole_numbers_is_unsupported(total: int) -> None:
     assert unsupported_figures(f"In all {total} crates.", seen) == (str(total),)
 
 
+@pytest.mark.parametrize("count", [5, 9])
+def test_so_many_times_a_known_number_is_supported(count: int) -> None:
+    seen = Seen("How much are lamps?", ("A lamp costs 417 euros.",))
+    text = f"A lamp costs 417 euros, {count} of them cost"
+    assert unsupported_figures(f"{text} {count * 417} euros.", seen) == ()
+    assert unsupported_figures(f"{text} {count * 417 + 13} euros.", seen) == (str(count * 417 + 13),)
+
+
 def test_a_total_of_products_is_supported_and_shares_are_judged_as_ever() -> None:
     bought = Seen("What do they cost in total?", ("3 lamps at 20 euros", "2 desks at 90 euros"))
     assert unsupported_figures("240 euros in total.", bought) == ()
