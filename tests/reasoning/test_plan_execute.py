@@ -692,6 +692,21 @@ async def test_a_composite_step_may_make_the_calls_that_its_hint_asks_for_and_tw
     assert [each["query"] for each in run.calls.arguments_of("search")] == ["1", "2", "3", "4", "5", "6"]
 
 
+async def test_the_calls_of_earlier_steps_do_not_count_for_the_share_of_a_composite_step() -> None:
+    run = Run(
+        plan(composite_step("Find one.", "search"), composite_step("Find another.", "search")),
+        call("search", query="1"),
+        delivered("one"),
+        delivered("too early"),
+        call("search", query="2"),
+        delivered("two"),
+        satisfied("s2"),
+        needs=ToolNeeds((ToolRequirement("search", 2),)),
+    )
+    assert (await run.result()).status == "completed"
+    assert [each["query"] for each in run.calls.arguments_of("search")] == ["1", "2"]
+
+
 async def test_a_composite_step_gets_a_turn_for_each_required_call_and_one_for_its_result() -> None:
     run = Run(
         plan(composite_step("Find the four prices.", "search")),
